@@ -30,7 +30,7 @@ from mansard.inference.inputs import make_inputs
 from mansard.inference.networks import CallSource, undisturbed, warm_up
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import SEED
-from mansard.inference.preparing import prepare
+from mansard.inference.preparing import prepare, write
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import rejection
 
@@ -62,7 +62,8 @@ def main() -> None:
     found = []
     for name in options.networks:
         with tempfile.TemporaryDirectory(prefix="mansard-") as folder:
-            prepared = prepare(name, folder=Path(folder), seed=SEED)
+            prepared = prepare(name, seed=SEED)
+            write(prepared, Path(folder))
             trial = prepared.trial(engine="ort", provider="cpu", n_threads=options.threads)
             found.append(compare(trial, Path(folder), options.rounds))
     ratios = [ratio for ratio in found if ratio is not None]

@@ -23,7 +23,7 @@ from mansard.core.records import Manifest, Measurement
 from mansard.estimator import zoo
 from mansard.inference.engines import find_engine
 from mansard.inference.planning import SEED, make_network_plan
-from mansard.inference.preparing import prepare
+from mansard.inference.preparing import prepare, write
 from mansard.measuring.events import Row
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
@@ -79,7 +79,8 @@ def show(network: NetworkSummary, seconds_s: tuple[float, ...]) -> float | None:
 def measure(name: str, batch: int, run: Manifest) -> Measurement:
     """A zoo network with random weights, on the CPUs and in the mode of ``run``."""
     with tempfile.TemporaryDirectory(prefix="mansard-") as folder:
-        prepared = prepare(name, folder=Path(folder), seed=SEED, batch=batch)
+        prepared = prepare(name, seed=SEED, batch=batch)
+        write(prepared, Path(folder))
         trial = prepared.trial(engine="ort", provider="cpu", with_layers=False)
         probe = find_engine("ort").probe()
         mode = run.mode_read_back

@@ -14,7 +14,7 @@ from mansard.analytics.predict.layer_groups import ROOF_SCHEMA, TimedNetworks, j
 from mansard.analytics.predict.totals_calibration import calibrate_totals
 from mansard.core.records import LayerTime
 
-ENGINE = "onnxruntime cpu 2 threads"
+ENGINE = "onnxruntime cpu"
 DEVICE, MODE = "Board", "fast"
 # Of the made-up machine: a convolution's work takes twice its time at the roof, what it moves half.
 WORK, TRAFFIC, LAUNCH_S = 2.0, 0.5, 5e-6

@@ -16,7 +16,7 @@ from mansard.analytics.figures.figure import Missing
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import Chosen, first_choice, mode_labels
 from mansard.analytics.predict.measured import NetworkTimes
-from mansard.analytics.report.networks import measured_table, network_table, program_table
+from mansard.analytics.report.networks import measured_tables, network_table, program_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
@@ -35,6 +35,7 @@ from tests.analytics.score_factory import layer, score, write_scores
 # With two cores 128 GFLOP/s: 1.28 GFLOP take 10 ms at best, four times as many 40 ms.
 WORK = 1_280_000_000
 SECONDS = 0.0125  # measured: the roof allows 80 % of it
+ENGINE = "onnxruntime cpu"  # with a thread for each CPU of the mode
 HASH = score("net", [layer(0, WORK, 1)]).model_hash
 
 
@@ -79,14 +80,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return compute(open_runs([runs]))
 
 
-def found(results: Results, batch: int, threads: str) -> NetworkTimes:
-    (row,) = (each for each in results.measured if each.batch == batch and threads in each.engine)
+def found(results: Results, batch: int) -> NetworkTimes:
+    (row,) = (each for each in results.measured if (each.batch, each.engine) == (batch, ENGINE))
     return row
 
 
 def test_a_measured_network_stands_beside_its_prediction(results: Results) -> None:
-    row = found(results, 1, "2 threads")
-    assert row.engine == "onnxruntime cpu 2 threads"
+    row = found(results, 1)
+    assert row.engine == ENGINE
     assert row.time_s == pytest.approx(SECONDS)
     assert row.predicted_s == pytest.approx(0.010, rel=1e-3)
     assert row.error == pytest.approx(0.010 / SECONDS - 1, rel=1e-2)  # 20 % too short
@@ -101,14 +102,24 @@ def test_a_measured_network_stands_beside_its_prediction(results: Results) -> No
 
 
 def test_few_calls_have_no_high_quantile(results: Results) -> None:
-    row = found(results, 4, "2 threads")
+    row = found(results, 4)
     assert row.p90_s is not None
     assert row.p99_s is None
     assert "too few" in row.unknown["p99_s"]
 
 
+def test_a_repeated_run_names_every_run_that_measured_the_same(tmp_path: Path) -> None:
+    write_networks(tmp_path, [measured()])
+    again = measurement("again", (), model_hash=HASH, failure="it needs more memory than there is")
+    write_networks(tmp_path, [again])
+    (row,) = compute(open_runs([tmp_path])).measured
+    # The good one counts; who asks for the other run finds it by its id.
+    assert (row.run_id, row.run_ids) == ("nets", ("again", "nets"))
+    assert row.time_s == pytest.approx(SECONDS)
+
+
 def test_what_failed_is_there_with_its_reason_and_in_no_model(results: Results) -> None:
-    row = found(results, 4096, "2 threads")
+    row = found(results, 4096)
     assert (row.time_s, row.error) == (None, None)
     assert row.remark == "it needs more memory than there is"
     assert 4096 not in results.observations["batch"].to_list()
@@ -117,7 +128,7 @@ def test_what_failed_is_there_with_its_reason_and_in_no_model(results: Results) 
 
 def test_models_use_one_engine_and_say_so(results: Results) -> None:
     nets = results.observations.filter(pl.col("network") == "net")
-    assert set(nets["engine"]) == {"onnxruntime cpu 2 threads"}
+    assert set(nets["engine"]) == {ENGINE}
     assert sorted(nets["batch"]) == [1, 4]
     assert any("onnxruntime cpu 1 thread" in line for line in results.workload_notes)
 
@@ -127,23 +138,78 @@ def test_the_tables_have_both(results: Results) -> None:
     at = table.columns.index("Measured")
     texts = {(row[1], row[6]): row[at] for row in table.rows}
     assert "12.5" in texts["1", "2c"]
-    assert "onnxruntime cpu 2 threads" in texts["1", "2c"]
+    assert ENGINE in texts["1", "2c"]
     assert texts["1", "1c"] == ""
-    ran = measured_table(results)
-    assert len(ran.rows) == 4
-    first = dict(zip(ran.columns, ran.rows[1], strict=True))
-    assert first["Engine"] == "onnxruntime cpu 2 threads"
-    assert "-20" in first["Predicted"]
+    ran, calls = measured_tables(results)
+    assert (len(ran.rows), len(calls.rows)) == (4, 3)  # one of them failed
+    (first,) = (
+        row
+        for row in (dict(zip(ran.columns, cells, strict=True)) for cells in ran.rows)
+        if (row["Batch"], row["Engine"]) == ("1", ENGINE)
+    )
+    assert first["Predicted"].startswith("at best 9.9")
+    assert first["Error"].startswith("−20")
+    # fp32 in every row, and no engine but this processor's was there: told once
+    assert ran.caption == "Networks that were run: fp32, measured"
+    assert {"Precision", "Source"}.isdisjoint(ran.columns)
+    single = dict(zip(calls.columns, calls.rows[0], strict=True))
+    assert (single["Energy"], single["Above idle"]) == ("150\u00a0mJ", "87.5\u00a0mJ")
     programs = program_table(results)
     assert [row[0] for row in programs.rows] == ["llm", "llm [prompt]"]
     whole = dict(zip(programs.columns, programs.rows[0], strict=True))
     assert whole["Metric"] == "31.50"
     assert "20.0" in whole["Energy"]  # 10 W for 2 s
+    assert whole["Memory"] == "1\u00a0MiB"
+    named = dict(zip(programs.columns, programs.rows[1], strict=True))
+    assert (named["Memory"], named["Metric"]) == ("–", "–")  # of the program as a whole
+    assert "Remark" not in programs.columns  # nothing is to be said of any
+
+
+def test_a_thread_for_each_cpu_is_one_engine_in_all_modes(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    write_networks(tmp_path, [measured()])
+    one = measurement(
+        "one", (0.020, 0.021, 0.022), model_hash=HASH, threads=1, cpus=(0,), trial_id="f" * 16
+    )
+    write_networks(tmp_path, [one], n_cpus=1)
+    results = compute(open_runs([tmp_path]))
+    nets = results.observations.filter(pl.col("network") == "net")
+    assert nets.select("mode", "engine").sort("mode").rows() == [("1c", ENGINE), ("2c", ENGINE)]
+    assert results.workload_notes == ()
+
+
+def test_a_disturbed_time_is_shown_with_what_disturbed_it(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    write_networks(tmp_path, [measured(disturbances=("it throttled",))])
+    results = compute(open_runs([tmp_path]))
+    table = network_table(results)
+    at = table.columns.index("Measured")
+    (text,) = {row[at] for row in table.rows} - {""}
+    assert text.startswith("12.5")
+    assert text.endswith(f"ms, {ENGINE} (it throttled)")
+    figure = accuracy_figure(results, first_choice(results))
+    assert isinstance(figure, Missing)
+    assert "why its time does not count" in figure.reason
+
+
+def test_networks_in_modes_without_roofs_say_what_would_predict_them(tmp_path: Path) -> None:
+    write_networks(tmp_path, [measured()])
+    results = compute(open_runs([tmp_path]))
+    figure = accuracy_figure(results, first_choice(results))
+    assert isinstance(figure, Missing)
+    assert "`mansard bench` measures the roofs" in figure.reason
+    assert {"Predicted", "Error"}.isdisjoint(measured_tables(results)[0].columns)
+
+
+def test_programs_are_no_observations_without_a_prediction(results: Results) -> None:
+    figure = accuracy_figure(results, first_choice(results))
+    assert not isinstance(figure, Missing)
+    assert not [note for note in figure.notes if "not drawn" in note]
 
 
 def test_under_the_roof_it_stands_at_its_work_over_the_measured_time(results: Results) -> None:
     points = roof_points(results).measured
-    row = points.filter(pl.col("batch") == "1", pl.col("engine").str.contains("2 threads"))
+    row = points.filter(pl.col("batch") == "1", pl.col("engine") == ENGINE)
     # 1.28 GFLOP in 12.5 ms
     assert row["rate"].to_list() == [102.4]
     assert row["power"].to_list() == [12.0]
@@ -154,7 +220,7 @@ def test_batches_that_were_run_are_on_the_curve(results: Results) -> None:
     labels = mode_labels(results)
     drawn = batch_points(results.predictions, labels, ["1c", "2c"]).frame
     rows = measured_batches(results.measured, labels, drawn)
-    two = rows.filter(pl.col("engine").str.contains("2 threads"))
+    two = rows.filter(pl.col("engine") == ENGINE)
     # 1 / 12.5 ms, 4 / 50 ms
     assert two.select("batch", "rate").rows() == [(1, 80.0), (4, 80.0)]
     assert two["energy"].to_list() == [150.0, None]
@@ -194,7 +260,7 @@ def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path:
     assert roof_points(results).measured.is_empty()
     assert roof_points(results).drawn.equals(roof_points(results).networks)
     assert "Measured" not in network_table(results).columns
-    assert measured_table(results).rows == []
+    assert measured_tables(results) == []
     assert isinstance(accuracy_figure(results, first_choice(results)), Missing)
 
 

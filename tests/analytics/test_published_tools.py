@@ -236,6 +236,12 @@ def test_a_log_with_a_profile_holds_a_run_and_layers(tmp_path: Path, table: str)
     assert (layer.mean_s, layer.median_s, layer.share, layer.runs) == (0.9e-3, 0.8e-3, 0.9, 100)
 
 
+def test_counts_that_no_run_has_are_not_read(tmp_path: Path) -> None:
+    run = run_of(one(tmp_path, log("", "", SUMMARY.replace("300 q", f"{'9' * 5000} q"))))
+    assert run.latency_s == pytest.approx(8.5e-3)
+    assert "samples" not in run.figures
+
+
 def test_two_runs_in_one_log_keep_their_networks(tmp_path: Path) -> None:
     text = log("[TensorRT v8502] ", "", SUMMARY)
     text += text.replace("resnet50", "yolov8n").replace("8.5 ms", "4.25 ms")
@@ -328,6 +334,8 @@ def test_mlperf_s_summaries(tmp_path: Path) -> None:
     run = run_of(one(tmp_path, mlperf("Offline", offline)))
     assert (run.latency_s, run.batch) == (None, None)  # queries wait in a queue
     assert run.figures == {"samples_per_s": 6138.84}
+    of_windows = run_of(one(tmp_path, mlperf("Offline", offline).replace("\n", "\r\n")))
+    assert of_windows.figures == run.figures
 
 
 def test_what_a_file_says_never_reaches_the_terminal_raw(tmp_path: Path) -> None:
@@ -412,6 +420,30 @@ def test_a_run_of_version_1_keeps_its_name_and_is_read(tmp_path: Path) -> None:
         (mlperf("SingleStream", ""), FIXED, "ends before its latencies"),
         (mlperf("Offline", "").replace("PerformanceOnly", "AccuracyOnly"), FIXED, "AccuracyOnly"),
         (json.dumps([LLAMA | {"avg_ns": "x"}]), FIXED, "no whole file of llama-bench"),
+        # A line without its end may be cut in a number: 1 J of 15.
+        ("start_time,window_name,elapsed_time,gpu0_energy\n1,a,2,1", FIXED, "holds no window"),
+        ("start_time,window_name,elapsed_time,gpu0_energy\n1,a,2\n", FIXED, "line 2 has 3 cells"),
+        (
+            'start_time,window_name,elapsed_time,gpu0_energy\n1,a,2,1\n1,"a,2,1\n1,a,2,1\n',
+            FIXED,
+            "cannot read line 4",  # or the quote would take all rows that follow
+        ),
+        (
+            "start_time,window_name,elapsed_time,gpu0_energy,gpu0_energy\n1,a,2,1,5\n",
+            FIXED,
+            "the column 'gpu0_energy' more than once",
+        ),
+        (
+            "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n1,a,2,-1,5\n",
+            FIXED,
+            "line 2 has an energy below 0",
+        ),
+        (f"| model | test | t/s |\n| a | pp{'9' * 5000} | 1 |\n", FIXED, "is no test"),
+        (
+            json.dumps({"Reformatting CopyNode 1": [1e308, 1e308]}),
+            FIXED,
+            "layer 0 has a time of inf",
+        ),
     ],
 )
 def test_bad_files_are_refused_in_a_line(

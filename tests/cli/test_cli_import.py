@@ -97,3 +97,12 @@ def test_files_of_a_tool_say_what_they_gave_and_what_to_add(tmp_path: Path) -> N
         (1, 0, True),
         (0, 1, True),
     ]
+
+
+def test_words_that_are_no_text_are_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("network,latency_ms\nresnet18,1\n")
+    given = ("t.csv", "--device", "A", "--citation", "B", "--fixed", "mode=\udcff")  # the byte ff
+    result = mansard(tmp_path, *given)
+    assert result.returncode == 2
+    assert result.stderr == "mansard: '\\udcff' is no text in UTF-8; write it in UTF-8\n"
+    assert not (tmp_path / "runs").exists()

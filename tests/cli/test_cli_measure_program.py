@@ -66,7 +66,8 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     (found,) = json.loads(first.stdout)
     assert found["run"]["workload"] == "chat"
-    assert found["summary"]["metric"]["value"] == 12
+    (whole,) = found["summary"]
+    assert (whole["workload"], whole["metric"], whole["n_runs"]) == ("chat", 12, 2)
     assert first.stderr.count("rate: 12\n") == 2
     # Again it is not run, unless that is asked for.
     assert json.loads(run(command).stdout) == [found]
@@ -197,12 +198,16 @@ def test_an_interrupt_ends_the_program_first_and_the_board_is_put_back(
 
 
 def test_after_sigkill_the_program_ends_and_the_next_command_puts_the_board_back(
-    board: Path, tmp_path: Path, start: Start
+    board: Path, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     found = snapshot(board)
     process = start_sleeping(board, tmp_path, start)
     process.kill()
-    process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
+    assert "Traceback" not in stderr
     assert snapshot(board) != found
 
     def is_alone() -> bool:
@@ -216,6 +221,7 @@ def test_after_sigkill_the_program_ends_and_the_next_command_puts_the_board_back
     done = run(measure(tmp_path, "--board", str(board), "--repeat", "1", "--", "true"))
     assert done.returncode == 0, done.stderr
     assert snapshot(board) == found
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_measurement_in_a_measurement_is_refused(tmp_path: Path) -> None:

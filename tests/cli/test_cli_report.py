@@ -101,7 +101,7 @@ def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:
     networks, _, programs = done.stdout.partition("Programs that were run (measured)")
     assert networks.startswith("Networks that were run (measured)")
     assert "it needs more memory than there is" in " ".join(networks.split())
-    assert "onnxruntime cpu 2" in networks
+    assert "; all 2c, fp32, onnxruntime cpu" in networks
     assert "llm" in programs
     assert "p99" not in networks.splitlines()[2]  # too few calls: no column of unknowns
     assert "note: large: run, but in no model: it needs more memory than there is" in done.stderr

@@ -46,6 +46,16 @@ def test_the_widest_columns_are_folded_at_blanks_or_inside_words(
     assert lines[6] == f"│ {' '.join(['word'] * 12):73} │ {'x' * 54:73} │     │"
 
 
+def test_no_word_is_broken_where_the_table_fits_without(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table("", ["network", *["time"] * 13], [("mobilenet_v2", *["24.36 ± 0.85 ms"] * 13)])
+    # 160 - 3 · 14 - 1 = 117 for the cells: 12 for the name and 8 for each time.
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[4] == f"│ mobilenet_v2 {'│ 24.36 ±  ' * 13}│"
+    assert lines[5] == f"│ {'':12} {'│  0.85 ms ' * 13}│"
+
+
 def printed(encoding: str, rows: Sequence[tuple[str, str]]) -> str:
     """What a stream of that encoding gets of a table with these rows."""
     raw = io.BytesIO()

@@ -11,7 +11,7 @@ import onnxruntime
 from onnx import parser
 
 from mansard.inference.inputs import make_inputs
-from mansard.inference.preparing import PreparedNetwork, prepare
+from mansard.inference.preparing import PreparedNetwork, prepare, write
 
 SEED = 7
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "local" : 1, "com.microsoft" : 1]> g '
@@ -28,7 +28,10 @@ def stored_at(path: Path, signature: str, body: str, stored: str = "", functions
 
 
 def prepared(source: Path | str, folder: Path, **wishes: Any) -> PreparedNetwork:
-    return prepare(source, folder=folder, seed=SEED, **wishes)
+    """The network, and its files in ``folder``."""
+    network = prepare(source, seed=SEED, **wishes)
+    write(network, folder)
+    return network
 
 
 def run(network: PreparedNetwork, folder: Path) -> list[Any]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -26,3 +31,11 @@ def test_a_probe_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_engine_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="unknown engine 'abacus'; use ort"):
         find_engine("abacus")
+
+
+def test_the_runtime_writes_nothing_and_reports_to_nobody(tmp_path: Path) -> None:
+    program = "from mansard.inference.engines.ort import ORT; assert ORT.probe().providers"
+    inherited = {name: text for name, text in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    folders = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(tmp_path))
+    subprocess.run([sys.executable, "-c", program], env=inherited | folders, check=True)
+    assert list(tmp_path.iterdir()) == []

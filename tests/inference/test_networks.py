@@ -11,7 +11,7 @@ from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Measurement
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.measuring.runner import count_missing, run_plan
+from mansard.measuring.runner import missing_trials, run_plan
 from tests.inference.small_networks import perceptron, plan, trial
 from tests.measuring.metered_windows import windows_read
 from tests.measuring.test_runner import SteadyMeter, metered
@@ -29,7 +29,7 @@ def test_a_network_is_a_row_of_its_run(tmp_path: Path) -> None:
         trial("mlp.onnx", spec), trial("mlp.onnx", spec, copies="both", with_layers=False)
     )
     outcome = run_plan(planned, tmp_path / "runs", measurer=LocalMeasurer(files=tmp_path))
-    assert (outcome.n_measured, count_missing(planned, tmp_path / "runs")) == (2, 0)
+    assert (outcome.n_measured, missing_trials(planned, tmp_path / "runs")) == (2, ())
     first, second = rows(outcome.folder)
     assert first.failure is None
     assert (first.engine, first.provider, first.processor, first.threads) == (

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 from mansard.core.records import CHAIN_LENGTHS, chain_length, chain_name
-from mansard.inference.preparing import prepare
 from mansard.inference.preparing.chains import write_chains
+from tests.inference.preparing_models import prepared
 
 
 def test_names_say_the_lengths() -> None:
@@ -21,13 +21,13 @@ def test_names_say_the_lengths() -> None:
 def test_every_node_runs_in_onnx_runtime(tmp_path: Path) -> None:
     ort = pytest.importorskip("onnxruntime")
     for length, path in zip(CHAIN_LENGTHS, write_chains(tmp_path), strict=True):
-        prepared = prepare(path, folder=tmp_path / "files", seed=1)
-        assert chain_length(prepared.model) == length
-        assert len(prepared.score.layers) == length
+        network = prepared(path, tmp_path / "files")
+        assert chain_length(network.model) == length
+        assert len(network.score.layers) == length
         options = ort.SessionOptions()
         options.log_severity_level = 3
         options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
-        file = str(tmp_path / "files" / prepared.file)
+        file = str(tmp_path / "files" / network.file)
         session = ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
         graph = onnx.load(tmp_path / "optimised.onnx").graph
         assert len(graph.node) == length

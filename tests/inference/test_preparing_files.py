@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mansard.core.errors import MansardError, ModelError
-from mansard.inference.preparing import writing
-from tests.inference.preparing_models import parsed, prepared, run, stored_at
+from mansard.core.errors import MansardError, ModelError, StorageError
+from mansard.inference.preparing import prepare, write, writing
+from tests.inference.preparing_models import SEED, parsed, prepared, run, stored_at
 
 SIGNATURE = "(float[2,300] x) => (float[2,300] y)"
 WEIGHT = np.linspace(-1, 1, 90_000, dtype=np.float32).reshape(300, 300)
@@ -39,20 +40,55 @@ def test_real_weights_stay_as_they_are(tmp_path: Path) -> None:
     assert network.notes == ()
 
 
-def test_many_weights_lie_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = run(prepared(_model(tmp_path / "m.onnx"), tmp_path / "a"), tmp_path / "a")
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_many_drawn_weights_lie_beside_the_file(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(prepared("lstm", tmp_path / "a", precision=precision), tmp_path / "a")
     monkeypatch.setattr(writing, "BESIDE_BYTES", 1 << 10)
-    network = prepared(_model(tmp_path / "m.onnx"), tmp_path / "b")
-    (data,) = network.data_files
-    assert (tmp_path / "b" / data).stat().st_size == WEIGHT.nbytes
-    assert (tmp_path / "b" / network.file).stat().st_size < 1000
+    network = prepared("lstm", tmp_path / "b", precision=precision)
+    assert set(network.files.made) == {network.file, network.files.weights}
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "b").iterdir()}
+    assert sizes.keys() == network.files.made.keys()
+    assert sizes[network.file] < 0.1 * sizes[network.files.weights]
     np.testing.assert_array_equal(run(network, tmp_path / "b"), expected)
+
+
+def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
+    path = _model(tmp_path / "m.onnx")
+    network = prepare(path, seed=SEED)
+    assert list(tmp_path.iterdir()) == [path]
+    # The numbers, 90,000 of 4 bytes, and a graph of some hundred.
+    assert WEIGHT.nbytes < network.files.made[network.file] < WEIGHT.nbytes + 1000
+    assert write(network, tmp_path / "out") == (network.file,)
+    first = (tmp_path / "out" / network.file).stat()
+    write(network, tmp_path / "out")
+    assert (tmp_path / "out" / network.file).stat() == first  # it was there
+    path.write_bytes(path.read_bytes()[:-1] + b"z")  # the output's name ends the file
+    with pytest.raises(MansardError, match="was changed since it was looked at"):
+        write(network, tmp_path / "out")
+
+
+def test_files_that_the_disk_has_no_space_for_are_refused_before_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 2 GB are free. bert_large has 335 million weights of 4 bytes: 1.34 GB; vgg16 has 138 million,
+    # 0.55 GB. Either fits, with 0.27 GB to spare; both do not.
+    usage = type(shutil.disk_usage(tmp_path))(10**11, 98 * 10**9, 2 * 10**9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    networks = [prepare(name, seed=SEED).files for name in ("bert_large", "vgg16")]
+    for each in networks:
+        writing.check_space([each], tmp_path)
+    said = r"need about 1\.9 GB, and 2\.0 GB are free; .*TMPDIR"
+    with pytest.raises(StorageError, match=said) as caught:
+        writing.check_space(networks, tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_batches_share_their_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "BESIDE_BYTES", 1 << 10)
     one, two = (prepared("mobilenet_v3_small", tmp_path, batch=batch) for batch in (1, 2))
-    assert one.data_files == two.data_files
+    assert one.files.weights == two.files.weights
     assert one.file != two.file
     assert len(list(tmp_path.iterdir())) == 3
     assert np.isfinite(run(two, tmp_path)[0]).all()
@@ -64,7 +100,7 @@ def test_weights_in_another_file_come_along(tmp_path: Path) -> None:
     path = _model(tmp_path / "m.onnx", "sub/w.bin", offset=64, length=WEIGHT.nbytes)
     folder = tmp_path / "out"
     network = prepared(path, folder)
-    (data,) = network.data_files
+    (data,) = network.files.linked
     assert (folder / data).samefile(tmp_path / "sub" / "w.bin")  # linked
     assert sorted(each.name for each in folder.iterdir()) == sorted([network.file, data])
     plain = prepared(_model(tmp_path / "p.onnx"), tmp_path / "plain")
@@ -118,7 +154,7 @@ def test_places_that_weights_cannot_be_in(
     with pytest.raises(MansardError, match=message) as caught:
         prepared(path, tmp_path / "out")
     assert "\n" not in str(caught.value)
-    assert not [each for each in (tmp_path / "out").iterdir() if each.suffix == ".onnx"]
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("sizes", ["1000000000000,4", "1099511627777,1", "-5,4"])

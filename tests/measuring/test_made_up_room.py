@@ -23,7 +23,7 @@ from mansard.measuring.kind import Job, decode_job, encode_job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.run_writer import SweepState
-from mansard.measuring.runner import count_missing, run_plan
+from mansard.measuring.runner import missing_trials, run_plan
 from tests.containers.launching import launch
 from tests.containers.ssh_board import ssh_board, why_no_sshd
 from tests.containers.throwaway import REPOSITORY, Daemon
@@ -53,7 +53,7 @@ def nap_plan(*naps: Nap) -> NapPlan:
 def check(measurer: Measurer, runs: Path) -> None:
     plan = nap_plan()
     outcome = run_plan(plan, runs, measurer=measurer)
-    assert (outcome.n_measured, count_missing(plan, runs)) == (2, 0)
+    assert (outcome.n_measured, missing_trials(plan, runs)) == (2, ())
     rows = read_rows(outcome.folder / "naps.jsonl", NapRow).rows
     assert [row.trial_id for row in rows] == [nap.trial_id for nap in plan.trials]
     assert all(min(row.seconds_s) >= row.nap_s for row in rows)
@@ -93,7 +93,7 @@ def test_a_silence_that_is_announced_is_no_hang_and_no_other_is_excused(
     measurer = in_container(engine, bare_image, silence_s=3.0)
     with pytest.raises(ContainerError, match="has said nothing for 3 s"):
         run_plan(plan, tmp_path, measurer=measurer)
-    assert count_missing(plan, tmp_path) == 1
+    assert len(missing_trials(plan, tmp_path)) == 1
 
 
 @pytest.mark.docker

@@ -15,7 +15,7 @@ from mansard.core.records import Trial
 from mansard.measuring.events import Event
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.measuring.runner import count_missing, run_plan
+from mansard.measuring.runner import missing_trials, run_plan
 from mansard.microbench.catalog import cpu_kernels, cuda_kernels
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
@@ -58,7 +58,7 @@ def test_the_folder_of_an_old_run_is_through(tmp_path: Path) -> None:
     plan = read_document(OLD_RUN / "plan.json", KernelPlan)
     runs = shutil.copytree(OLD_RUN, tmp_path / "runs")
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    assert count_missing(plan, runs) == 0
+    assert missing_trials(plan, runs) == ()
 
     def refuse(_: Job) -> Iterator[Event]:
         raise AssertionError("measured again")

@@ -86,7 +86,6 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
-    from mansard.api.medians import Median as Median
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult
@@ -101,7 +100,6 @@ if TYPE_CHECKING:
     from mansard.api.programs import MeasuredProgram as MeasuredProgram
     from mansard.api.programs import ProgramRequest as ProgramRequest
     from mansard.api.programs import ProgramResult as ProgramResult
-    from mansard.api.programs import ProgramSummary as ProgramSummary
     from mansard.api.programs import measure_program as measure_program
     from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
     from mansard.api.recommendations import batch as batch

@@ -11,6 +11,7 @@ import msgspec
 from mansard.api.boards import find_modes
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
+from mansard.core.text import is_utf8
 
 if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged
@@ -171,6 +172,9 @@ def import_tables(
     from mansard.analytics.published.rooflines import find_module, limit_notes
     from mansard.analytics.published.store import write_published
 
+    for word in (origin.device or "", origin.citation, *(fixed or {}).values()):
+        if not is_utf8(word):
+            raise UsageError(f"{word!r} is no text in UTF-8", fix="write it in UTF-8")
     module = find_module(origin.module) if origin.module is not None else None
     source = _origin(origin, module.name if module else None)
     found = import_files(tables, source, said=dict(columns or {}), fixed=dict(fixed or {}))

@@ -37,13 +37,15 @@ _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no s
 class ModePlan(msgspec.Struct, frozen=True):
     """What is to be measured in one mode, and how many of its trials are missing.
 
-    ``files``: folder of the files that the plan names. ``of``: what is measured, for progress;
-    empty of kernels. ``is_bounded``: whether the protocol bounds how long a trial takes.
+    ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
+    trials into it. ``of``: what is measured, for progress; empty of kernels. ``is_bounded``:
+    whether the protocol bounds how long a trial takes.
     """
 
     plan: RunPlan
     n_missing: int
     files: Path | None = None
+    write_files: Callable[[], object] | None = None
     of: str = ""
     is_bounded: bool = True
 
@@ -65,15 +67,12 @@ def plan_modes(
     make: Callable[[PowerMode], RunPlan],
     modes: Sequence[PowerMode],
     runs: Path,
-    *,
-    files: Path | None = None,
-    of: str = "",
 ) -> list[ModePlan]:
     """What ``make`` plans for each mode, in their order; raises what it raises."""
-    from mansard.measuring.runner import count_missing
+    from mansard.measuring.runner import missing_trials
 
     plans = [make(mode) for mode in modes]
-    return [ModePlan(plan, count_missing(plan, runs), files, of) for plan in plans]
+    return [ModePlan(plan, len(missing_trials(plan, runs))) for plan in plans]
 
 
 def time_cap_s(plans: Sequence[ModePlan]) -> float:
@@ -138,7 +137,10 @@ def measure_modes(
 
 
 def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Reporter) -> None:
-    """Before a mode is set: a board does not stay in one while gigabytes are sent."""
+    """Before a mode is set: a board does not stay in one while gigabytes are written and sent."""
+    for each in plans:
+        if each.write_files and each.n_missing:
+            each.write_files()
     for files in sorted({each.files for each in plans if each.files and each.n_missing}):
         target.send(files, reporter)
 
@@ -232,9 +234,11 @@ def _note_outcome(title: str, outcome: RunOutcome, reporter: Reporter) -> None:
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
-        reporter.note(f"{title}: already measured, nothing to do ({outcome.folder})")
+        again = f"to measure it again, move {outcome.folder} away"
+        reporter.note(f"{title}: already measured, nothing to do; {again}")
     elif outcome.n_resumed:
-        reporter.note(f"{title}: resumed, {outcome.n_resumed} trials were already there")
+        there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
+        reporter.note(f"{title}: resumed, {there} already there")
 
 
 def _without_reboots(

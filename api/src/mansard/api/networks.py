@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.measurements import ModePlan, plan_modes
+from mansard.api.measurements import ModePlan
 from mansard.api.predictions import onnx_files
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
 from mansard.api.sweeps import SweepRequest, sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.files import make_folder
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_length
 
@@ -119,6 +122,7 @@ def plan_networks(
     ``gpu``: that the kernels' probe found. Raises MeasurementError where the engine is not there.
     """
     from mansard.inference.planning import make_network_plan
+    from mansard.measuring.runner import missing_trials
 
     settings = preparation.settings
     probe = target.engine_probe(settings.engine)
@@ -129,14 +133,15 @@ def plan_networks(
         )
         gpu = None
     trials = preparation.trials(provider)
-    machine = target.controller.identify()
-    return plan_modes(
-        lambda mode: make_network_plan(machine, mode, request.profile, trials, probe, gpu),
-        modes,
-        request.runs,
-        files=preparation.folder,
-        of="networks",
-    )
+    machine, files = target.controller.identify(), preparation.new_folder()
+    plans = []
+    for mode in modes:
+        plan = make_network_plan(machine, mode, request.profile, trials, probe, gpu)
+        ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
+        missing = [spec for spec in plan.trials if spec.trial_id in ids]
+        write_files = partial(preparation.write, missing, files, reporter)
+        plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
+    return plans
 
 
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
@@ -161,9 +166,10 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
 
 
 class Preparation:
-    """Networks as files that an engine loads, in a folder that goes at the end of this.
+    """Networks as files that an engine loads, in folders that go at the end of this.
 
-    Several boards share it, each in a thread of its own.
+    Several boards share it, each in a thread of its own. A file is written once, and only where a
+    trial of it is missing; each board has a folder of links to its own.
     """
 
     def __init__(self, settings: NetworkSettings) -> None:
@@ -175,7 +181,7 @@ class Preparation:
         self._is_done = False
 
     def __enter__(self) -> Preparation:
-        self.folder = self._stack.enter_context(temporary_folder())
+        self._folder = self._stack.enter_context(temporary_folder())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -184,7 +190,7 @@ class Preparation:
     def prepare(
         self, models: Sequence[str], reporter: Reporter, *, is_lenient: bool = False
     ) -> None:
-        """Prepare every network once, at every batch and precision.
+        """Look at every network once, at every batch and precision; nothing is written.
 
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         """
@@ -211,7 +217,6 @@ class Preparation:
                             batch=batch,
                             dims=self.settings.dims,
                             inputs=self.settings.inputs,
-                            folder=self.folder,
                             seed=SEED,
                             precision=precision,
                         )
@@ -226,12 +231,30 @@ class Preparation:
                     self.networks.append(prepared)
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
-                with temporary_folder() as folder:
-                    self.chains += [
-                        prepare(path, folder=self.folder, seed=SEED)
-                        for path in write_chains(folder)
-                    ]
+                chains = write_chains(make_folder(self._folder / "chains"))
+                self.chains += [prepare(path, seed=SEED) for path in chains]
             self._is_done = True
+
+    def new_folder(self) -> Path:
+        """A new folder for the files of one board."""
+        return Path(tempfile.mkdtemp(dir=self._folder))
+
+    def write(self, trials: Sequence[NetworkTrial], folder: Path, reporter: Reporter) -> None:
+        """Have the files of ``trials`` in ``folder``; raises StorageError, as for lack of space."""
+        from mansard.inference.preparing import write
+        from mansard.inference.preparing.writing import check_space
+
+        files = {trial.file for trial in trials}
+        found = [each for each in (*self.networks, *self.chains) if each.file in files]
+        store = self._folder / "files"
+        with self._lock, reporter.progress("Writing networks") as progress:
+            check_space([network.files for network in found], make_folder(store))
+            for number, network in enumerate(found):
+                progress.update(number, len(found), None, network.model)
+                for name in write(network, store):
+                    with suppress(FileExistsError):
+                        os.link(store / name, folder / name)
+            progress.update(len(found), len(found), None, "done")
 
     def trials(self, provider: str) -> tuple[NetworkTrial, ...]:
         """One for each network, in their order; on the CPU also the chains of tiny nodes.
@@ -273,7 +296,7 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return ()
-    return tuple(each for each in found if each.run_id in run_ids)
+    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
 
 
 def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:

@@ -16,7 +16,6 @@ import msgspec
 
 from mansard.api.boards import board_root
 from mansard.api.measurements import ModePlan, measure_modes
-from mansard.api.medians import Median, median_of
 from mansard.api.reporter import SILENT, ProgressDisplay, Reporter
 from mansard.api.sweeps import SweepRequest, choose_modes, failure_of
 from mansard.api.targets import LocalTarget
@@ -24,12 +23,13 @@ from mansard.core.documents import read_document
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.jsonl import read_rows
-from mansard.core.records import Manifest, NamedWindow, ProgramRun
-from mansard.core.text import printable
+from mansard.core.records import Manifest, ProgramRun
+from mansard.core.text import is_utf8, printable
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 
 if TYPE_CHECKING:
+    from mansard.analytics.predict.measured import ProgramTimes
     from mansard.core.records import MachineIdentity, PowerMode
     from mansard.device.controller.controller import LocalController
     from mansard.inference.programs.plan import ProgramTrial
@@ -57,35 +57,7 @@ class MeasuredProgram(msgspec.Struct, frozen=True):
 
     manifest: Manifest
     run: ProgramRun
-
-    @property
-    def summary(self) -> ProgramSummary:
-        """Medians over its runs."""
-        return summarise(self.run)
-
-
-class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """All windows of one name."""
-
-    name: str
-    n_per_run: float
-    time_s: Median  # of one window
-    energy_j: Median | None  # likewise, of those that have one
-
-
-class ProgramSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program took in one mode; None where no run knows it, with the reason."""
-
-    n_runs: int
-    time_s: Median
-    cpu_s: Median
-    energy_j: Median | None
-    power_w: Median | None
-    peak_w: float | None
-    peak_memory_bytes: int | None
-    metric: Median | None
-    windows: tuple[WindowSummary, ...]
-    unknown: dict[str, str]
+    times: tuple[ProgramTimes, ...]  # of the program as a whole, and of each window by name
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
@@ -134,55 +106,8 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     plans = [_plan(trial, request, controller.identify(), mode) for mode in modes]
     target = _ProgramTarget(root, controller, request.stdout, reporter)
     done = measure_modes(plans, target, request.runs, reporter)
-    found = tuple(
-        _read(request.runs, each.plan.run_id) for each in plans if each.plan.run_id in done.run_ids
-    )
-    return ProgramResult(found, failure_of(done, len(modes)))
-
-
-def summarise(run: ProgramRun) -> ProgramSummary:
-    """Medians over the runs that count."""
-    kept = [one for one in run.repetitions if not one.rejected_reason]
-    metered = [
-        (one.energy.total_j, one.wall_s)
-        for one in kept
-        if one.energy is not None and one.energy.total_j is not None
-    ]
-    metrics = [one.metric for one in kept if one.metric is not None]
-    unknown: dict[str, str] = {}
-    for one in kept:
-        unknown |= one.unknown
-        unknown |= one.energy.unknown if one.energy is not None else {}
-    by_name: dict[str, list[NamedWindow]] = {}
-    for window in (window for one in kept for window in one.windows):
-        by_name.setdefault(window.name, []).append(window)
-    return ProgramSummary(
-        n_runs=len(kept),
-        time_s=median_of([one.wall_s for one in kept]),
-        cpu_s=median_of([one.user_s + one.system_s for one in kept]),
-        energy_j=median_of([energy_j for energy_j, _ in metered]) if metered else None,
-        power_w=median_of([energy_j / wall_s for energy_j, wall_s in metered]) if metered else None,
-        peak_w=max((one.peak_w for one in kept if one.peak_w is not None), default=None),
-        peak_memory_bytes=max(
-            (one.peak_memory_bytes for one in kept if one.peak_memory_bytes is not None),
-            default=None,
-        ),
-        metric=median_of(metrics) if metrics else None,
-        windows=tuple(_summarise(name, found, len(kept)) for name, found in by_name.items()),
-        unknown=unknown,
-    )
-
-
-def _summarise(name: str, found: Sequence[NamedWindow], n_runs: int) -> WindowSummary:
-    energies_j = [
-        one.energy.total_j for one in found if one.energy and one.energy.total_j is not None
-    ]
-    return WindowSummary(
-        name=name,
-        n_per_run=len(found) / n_runs,
-        time_s=median_of([one.window_s for one in found]),
-        energy_j=median_of(energies_j) if energies_j else None,
-    )
+    run_ids = [each.plan.run_id for each in plans if each.plan.run_id in done.run_ids]
+    return ProgramResult(_read(request.runs, run_ids), failure_of(done, len(modes)))
 
 
 def plan_trial(request: ProgramRequest) -> ProgramTrial:
@@ -193,7 +118,7 @@ def plan_trial(request: ProgramRequest) -> ProgramTrial:
         raise UsageError("no command is given", fix="mansard measure -- python3 my_program.py")
     folder = _present_folder()
     for word in (*request.command, folder):
-        if "\0" in word or not _is_text(word):
+        if "\0" in word or not is_utf8(word):
             raise UsageError(
                 f"{word!r} is no text in UTF-8, and could not be kept",
                 fix="rename it, or call it from a script",
@@ -243,14 +168,6 @@ def _present_folder() -> str:
         raise UsageError("the present folder is gone", fix="change to another folder") from error
 
 
-def _is_text(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8, as the system hands them on
-        return False
-    return True
-
-
 def _hash_files(files: Sequence[Path]) -> str:
     found = hashlib.sha256()
     for path in files:
@@ -285,7 +202,7 @@ def _plan(
     from mansard.inference.programs.plan import ProgramPlan, program_protocol
     from mansard.measuring.plan import cpus_of
     from mansard.measuring.protocol import find_protocol
-    from mansard.measuring.runner import count_missing
+    from mansard.measuring.runner import missing_trials
 
     find_protocol(request.profile)  # an unknown one is an error
     plan = ProgramPlan(
@@ -301,21 +218,31 @@ def _plan(
         versions={"mansard": VERSION},
         unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
     )
-    is_there = count_missing(plan, request.runs) == 0
+    is_there = not missing_trials(plan, request.runs)
     while is_there:
         later = msgspec.structs.replace(plan, seed=plan.seed + 1)
-        is_there = count_missing(later, request.runs) == 0
+        is_there = not missing_trials(later, request.runs)
         if is_there or request.is_again:
             plan = later
-    return ModePlan(plan, count_missing(plan, request.runs), of=trial.workload, is_bounded=False)
+    n_missing = len(missing_trials(plan, request.runs))
+    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False)
 
 
-def _read(runs: Path, run_id: str) -> MeasuredProgram:
+def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:
+    from mansard.analytics.data.names import device_labels
+    from mansard.analytics.predict.measured import program_times
     from mansard.inference.programs.trial import PROGRAMS
 
-    folder = runs / run_id
-    (row,) = read_rows(folder / PROGRAMS.rows_name, ProgramRun, runs).rows
-    return MeasuredProgram(read_document(folder / "manifest.json", Manifest, runs), row)
+    manifests = [
+        read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids
+    ]
+    devices = device_labels(manifests)
+    found = []
+    for manifest in manifests:
+        run_id, mode = manifest.run_id, manifest.mode_read_back.name
+        (row,) = read_rows(runs / run_id / PROGRAMS.rows_name, ProgramRun, runs).rows
+        found.append(MeasuredProgram(manifest, row, program_times(row, devices[run_id], mode)))
+    return tuple(found)
 
 
 class _ProgramTarget(LocalTarget):

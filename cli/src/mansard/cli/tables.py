@@ -59,14 +59,29 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
-    """The widths of columns so that the table fits: the widest are cut to one width."""
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    """The widths of columns so that the table fits: the widest are cut to one width.
+
+    No word is broken as long as the table fits without that, and then numbers last.
+    """
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(_width, column)) for column in columns]
+    words = [max(_width(word) for cell in column for word in cell.split(" ")) for column in columns]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
     room -= 3 * len(widths) + 1  # a space on both sides of each column, and the lines between
+    unbroken = [
+        word if all(map(_is_number, column[1:])) else 2  # 2: a wide character
+        for word, column in zip(words, columns, strict=True)
+    ]
+    floors = (words, unbroken, [2] * len(widths))
+    least = next((floor for floor in floors if sum(floor) <= room), floors[-1])
     most = max(widths)
-    while most > 2 and sum(min(width, most) for width in widths) > room:  # 2: a wide character
+
+    def cut() -> list[int]:
+        return [min(width, max(most, low)) for width, low in zip(widths, least, strict=True)]
+
+    while most > 2 and sum(cut()) > room:
         most -= 1
-    return [min(width, most) for width in widths]
+    return cut()
 
 
 def _fold(text: str, width: int) -> list[str]:

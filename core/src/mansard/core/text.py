@@ -51,6 +51,15 @@ def printable(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> str:
     return shown if len(text) <= limit else f"{shown}… ({len(text)} characters)"
 
 
+def is_utf8(text: str) -> bool:
+    """Whether ``text`` can be written: a word of a command line may hold bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def listed(words: Sequence[str], last: str = "and") -> str:
     """``a, b and c``; empty of none."""
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

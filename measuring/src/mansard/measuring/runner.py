@@ -17,7 +17,7 @@ from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, MeasurementKind, find_kind
 from mansard.measuring.manifest import ContainerImage
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.measuring.plan import RunPlan
+from mansard.measuring.plan import PlannedTrial, RunPlan
 from mansard.measuring.run_writer import RunWriter, SweepState
 
 
@@ -82,12 +82,13 @@ def run_plan(
         )
 
 
-def count_missing(plan: RunPlan, runs: Path) -> int:
-    """How many trials of ``plan`` are not in ``runs`` yet; raises as ``run_plan`` does."""
+def missing_trials(plan: RunPlan, runs: Path) -> tuple[PlannedTrial, ...]:
+    """The trials of ``plan`` that are not in ``runs`` yet; raises as ``run_plan`` does."""
     kind, run_id = find_kind(plan.kind), plan.run_id
     if find_status(runs / run_id / kind.rows_name, runs) is None:
-        return len(plan.trials)
-    return len(plan.trials) - len(_finished_trials(runs / run_id, kind, plan, run_id))
+        return plan.trials
+    done = _finished_trials(runs / run_id, kind, plan, run_id)
+    return tuple(spec for spec in plan.trials if spec.trial_id not in done)
 
 
 def _finished_trials(

@@ -41,9 +41,13 @@ def network_key(model: str, model_hash: str) -> str:
 
 
 def engine_name(row: Measurement) -> str:
-    """What ran a network, in a few words: ``onnxruntime cpu 2 threads``."""
+    """What ran a network, in a few words: ``onnxruntime cpu``.
+
+    The threads are named where they are not one for each CPU of the mode: else each number of CPUs
+    would be an engine of its own, and no model would hold over modes.
+    """
     words = [_ENGINES.get(row.engine, row.engine), row.provider]
-    if row.threads is not None and row.processor == "cpu":
+    if row.processor == "cpu" and row.threads not in {None, len(row.cpus)}:
         words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")
     words += ["graph"] if row.launching == "graph" else []
     words += ["blocking"] if row.waiting == "block" else []

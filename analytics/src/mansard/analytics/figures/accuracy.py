@@ -30,6 +30,7 @@ from mansard.analytics.figures.parameters import Chosen, Key, Name, equals_or_al
 from mansard.analytics.figures.selection import LiveTable, Shown
 from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
+from mansard.analytics.scaling.observations import PROGRAM
 from mansard.analytics.scaling.repeats import pool_repeats
 
 MOST_POINTS = 1200
@@ -48,6 +49,14 @@ NONE = (
 NO_OBSERVATIONS = (
     "No network was run and timed in a mode that is predicted: `mansard measure` runs networks, "
     "`mansard import` takes a table of measured times, and predictions are calibrated against them."
+)
+NONE_COUNTS = (
+    "No measured time stands beside a prediction: the table below says of each network that was "
+    "run why its time does not count."
+)
+NONE_PREDICTED = (
+    "Nothing is predicted for the networks and modes that were run: `mansard bench` measures the "
+    "roofs of a mode, from which times are predicted."
 )
 _COLUMNS = (
     *(Column.text("Network", "network"), Column.text("Mode", "mode")),
@@ -84,7 +93,10 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
     scored = results.predictions.filter(pl.col("score_id").is_in(counted))
     found = accuracy_points(results.observations, scored, mode_labels(results))
     if found.frame.is_empty():
-        return Missing(NO_OBSERVATIONS)
+        if not results.measured:
+            return Missing(NO_OBSERVATIONS)
+        counts = any(row.time_s is not None and not row.remark for row in results.measured)
+        return Missing(NONE_PREDICTED if counts else NONE_COUNTS)
     panels = [("measured", "predicted", "ms"), ("measured_w", "predicted_w", "W")]
     there = [
         (*panel, band(found.frame, panel[0], panel[1]))
@@ -101,7 +113,11 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
 def accuracy_points(
     observations: pl.DataFrame, predictions: pl.DataFrame, labels: Mapping[Key, str]
 ) -> Accuracy:
-    """OBSERVATION_SCHEMA beside PREDICTION_SCHEMA, matched by _KEYS; repeats are one point."""
+    """OBSERVATION_SCHEMA beside PREDICTION_SCHEMA, matched by _KEYS; repeats are one point.
+
+    Programs are left out: nothing but their own times predicts them.
+    """
+    observations = observations.filter(pl.col("engine").ne_missing(PROGRAM))
     is_timed = (pl.col("latency_s") > 0) & pl.col("latency_s").is_finite()
     observations = pool_repeats(observations, [*_KEYS, "source", "engine"])
     wanted = predictions.filter(is_timed).select(

@@ -215,7 +215,8 @@ def batch_chart(
 def _curve(
     points: pl.DataFrame, kind: str, precisions: Sequence[str], measured: pl.DataFrame | None
 ) -> Chart:
-    batches = sorted(set(points["batch"].to_list()))
+    frames = [points] if measured is None else [points, measured]
+    batches = sorted({batch for frame in frames for batch in frame["batch"].to_list()})
     is_known = f"isValid(datum.{kind})"
     # An unknown value is a text on the axis and no mark: so the axis keeps an extent.
     placed = plot(points).transform_calculate(

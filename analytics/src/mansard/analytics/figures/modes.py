@@ -120,6 +120,9 @@ def gather(results: Results) -> ModePoints:
     drawn = mode_points(results.predictions, results.modes, mode_labels(results), picks)
     networks = sorted(set(drawn.frame["network"].to_list()))
     first = [pick.network for pick in picks if pick.network in networks] or networks or [EVERY]
+    # Of a network that was run there is most to see.
+    was_run = {row.network for row in results.measured if row.time_s is not None}
+    first.sort(key=lambda name: name not in was_run)
     n_modes = results.predictions.select("device", "mode").n_unique()
     return ModePoints(drawn, first[0], n_modes)
 

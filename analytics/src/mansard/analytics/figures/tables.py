@@ -77,6 +77,27 @@ def shortened(table: Table) -> Table:
     return dataclasses.replace(table, caption=caption, rows=table.rows[:MOST_TABLE_ROWS])
 
 
+def condensed(table: Table, shared: Sequence[str], kept: Sequence[str] = ()) -> Table:
+    """``table`` without columns that say nothing in any row, but those that are ``kept``.
+
+    Columns of ``shared`` that say the same in every row are told in the caption instead.
+    """
+    cells = {title: [row[at] for row in table.rows] for at, title in enumerate(table.columns)}
+    several = [title for title in shared if title in cells and len(table.rows) > 1]
+    alike = [title for title in several if len(set(cells[title])) == 1]
+    silent = [title for title, column in cells.items() if set(column) <= {"", "–", UNKNOWN}]
+    left_out = {*alike, *silent} - {*kept, *table.columns[:1]}
+    at = [at for at, title in enumerate(table.columns) if title not in left_out]
+    told = ", ".join(cells[title][0] for title in alike if title in left_out)
+    return dataclasses.replace(
+        table,
+        caption=f"{table.caption}: {told}" if told else table.caption,
+        columns=[table.columns[each] for each in at],
+        rows=[[row[each] for each in at] for row in table.rows],
+        numeric=frozenset(new for new, old in enumerate(at) if old in table.numeric),
+    )
+
+
 def scaled(value: float | None, unit: float, n_digits: int = 4) -> str:
     """``value`` in multiples of ``unit``, or that it is unknown."""
     return UNKNOWN if value is None else digits(value / unit, n_digits)

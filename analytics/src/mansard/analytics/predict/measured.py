@@ -28,8 +28,18 @@ from mansard.analytics.scaling.observations import (
     why_unused,
 )
 from mansard.analytics.scaling.repeats import RUN_LATENCY, repetition_deviation, single_half
-from mansard.core.records import EnergyWindow, Measurement, Phase, ProgramRun, Record, Source
+from mansard.core.records import (
+    EnergyWindow,
+    Measurement,
+    NamedWindow,
+    Phase,
+    ProgramRepetition,
+    ProgramRun,
+    Record,
+    Source,
+)
 
+_PREDICTED_ENDS = ("predicted_low_s", "predicted_high_s", "predicted_interval")
 _CALLS = {"p90_s": (0.90, 10), "p99_s": (0.99, 100)}  # quantile, and the calls that it needs
 
 
@@ -40,6 +50,7 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     """
 
     run_id: str
+    run_ids: tuple[str, ...]  # all runs that measured the same
     device: str
     mode: str
     network: str  # as it is shown
@@ -63,6 +74,9 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     memory_bytes: int | None
     load_s: float | None
     predicted_s: float | None
+    predicted_low_s: float | None
+    predicted_high_s: float | None
+    predicted_interval: str | None  # what its ends mean: a key of data.model_frames.INTERVALS
     predicted_energy_j: float | None
     error: float | None  # predicted over measured time, less 1
     remark: str  # why it has no times, or is in no model; empty: it counts
@@ -77,8 +91,8 @@ class ProgramTimes(Record, frozen=True, kw_only=True):
     workload: str
     window: str | None
     source: Source
-    time_s: float | None  # median wall time; low and high: where the next run will be, 95 %
-    low_s: float | None
+    time_s: float | None  # median wall time; low and high: that of the next measurement, 95 %
+    low_s: float | None  # None of a single time: it says nothing of how they scatter
     high_s: float | None
     cpu_s: float | None  # of the program and its children
     energy_j: float | None
@@ -86,7 +100,8 @@ class ProgramTimes(Record, frozen=True, kw_only=True):
     peak_w: float | None
     memory_bytes: int | None
     metric: float | None  # median of its figure of merit
-    n_runs: int  # that count; of a window, how often it was entered
+    n_runs: int  # of the program, that count
+    n_per_run: float | None  # how often a window was entered in each
     remark: str
 
 
@@ -104,14 +119,22 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
         tuple(row[name] for name in (*PREDICTION_KEY, "mode")): row
         for row in scored.iter_rows(named=True)
     }
+
+    def where(row: Measurement) -> tuple[object, ...]:
+        name, mode = names[network_key(row.model, row.model_hash)], runs[row.run_id].mode_read_back
+        return (devices[row.run_id], name, row.batch, row.precision, row.phase, mode.name)
+
+    same: dict[tuple[object, ...], list[str]] = {}
+    for row in dataset.measurements:
+        same.setdefault((engine_name(row), *where(row)), []).append(row.run_id)
     found = []
+    fields = ("device", "network", "batch", "precision", "phase", "mode")
     for row in shown_measurements(dataset):
-        run, name = runs[row.run_id], names[network_key(row.model, row.model_hash)]
-        mode = run.mode_read_back.name
-        key = (devices[row.run_id], name, row.batch, row.precision, row.phase, mode)
-        found.append(
-            _network(row, devices[row.run_id], mode, name, idle_power_w(run), known.get(key, {}))
-        )
+        at = where(row)
+        own: dict[str, Any] = dict(zip(fields, at, strict=True))
+        key = (engine_name(row), *at)
+        own["run_ids"] = tuple(dict.fromkeys(same[key]))
+        found.append(_network(row, own, idle_power_w(runs[row.run_id]), known.get(at, {})))
     return tuple(sorted(found, key=_order))
 
 
@@ -120,26 +143,25 @@ def _order(row: NetworkTimes) -> tuple[object, ...]:
 
 
 def _network(
-    row: Measurement,
-    device: str,
-    mode: str,
-    name: str,
-    idle_w: float | None,
-    predicted: Mapping[str, Any],
+    row: Measurement, own: Mapping[str, Any], idle_w: float | None, predicted: Mapping[str, Any]
 ) -> NetworkTimes:
     why = _remark(row)
-    ran = why or "no call was timed"
+    ran = why or ("no call was timed" if not row.seconds_s else _SINGLE)
     values: dict[str, Any] = _timed(row.seconds_s) | _call_times(row.call_seconds_s)
     values |= _metered(row.energy or (), idle_w)
     values |= {"memory_bytes": row.memory_bytes, "load_s": row.load_s}
     time_s, modelled_s = values["time_s"], predicted.get("latency_s")
     values |= {
         "predicted_s": modelled_s,
+        "predicted_low_s": predicted.get("latency_low_s"),
+        "predicted_high_s": predicted.get("latency_high_s"),
+        "predicted_interval": predicted.get("interval"),
         "predicted_energy_j": predicted.get("energy_j"),
         "error": modelled_s / time_s - 1 if modelled_s and time_s else None,
     }
     no_meter = row.unknown.get("energy", "no window has a total energy")
     not_scored = predicted.get("reason") or "it was not scored, or its mode has no roofs"
+    no_interval = not_scored if modelled_s is None else "a coefficient it needs has no interval"
     few = "too few calls were timed singly"
     reasons = {
         **dict.fromkeys(("time_s", "low_s", "high_s"), ran),
@@ -147,18 +169,14 @@ def _network(
         **dict.fromkeys(("energy_j", "power_w"), no_meter),
         "above_idle_j": no_meter if idle_w is not None else "the idle power is not known",
         **dict.fromkeys(("predicted_s", "predicted_energy_j", "error"), not_scored),
+        **dict.fromkeys(_PREDICTED_ENDS, no_interval),
         "batch": "the model does not say which dimension is the batch",
         **row.unknown,
     }
-    values |= {"batch": row.batch}
+    values |= own
     return NetworkTimes(
         run_id=row.run_id,
-        device=device,
-        mode=mode,
-        network=name,
         model_hash=row.model_hash,
-        precision=row.precision,
-        phase=row.phase,
         engine=engine_name(row),
         source=row.source,
         n_calls=len(row.call_seconds_s),
@@ -173,12 +191,18 @@ def _remark(row: Measurement | ProgramRun) -> str:
     return display_text(why) if why else ""
 
 
+_SINGLE = "a single time says nothing of how they scatter"
+
+
 def _timed(seconds_s: Sequence[float]) -> dict[str, float | None]:
-    """The median, and the ends between which that of the next run will be."""
+    """The median, and the ends between which that of the next measurement will be."""
     if not seconds_s:
         return dict.fromkeys(("time_s", "low_s", "high_s"))
     value = float(np.median(seconds_s))
-    factor = exp(single_half(RUN_LATENCY, repetition_deviation(seconds_s)))
+    deviation = repetition_deviation(seconds_s)
+    if deviation is None:
+        return {"time_s": value, "low_s": None, "high_s": None}
+    factor = exp(single_half(RUN_LATENCY, deviation))
     return {"time_s": value, "low_s": value / factor, "high_s": value * factor}
 
 
@@ -212,6 +236,7 @@ def _metered(windows: Sequence[EnergyWindow], idle_w: float | None) -> dict[str,
 
 
 _EARLIER = "an earlier version of the program"
+_OF_WHOLE = ("cpu_s", "peak_w", "memory_bytes", "metric")  # what no window has
 
 
 def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
@@ -221,53 +246,82 @@ def measured_programs(dataset: Dataset) -> tuple[ProgramTimes, ...]:
     counted = {program.run_id for program in counted_programs(dataset)}
     found = []
     for program in shown_programs(dataset):
-        where = {
-            "run_id": program.run_id,
-            "device": devices[program.run_id],
-            "mode": runs[program.run_id].mode_read_back.name,
-            "source": program.source,
-            "remark": _remark(program) or ("" if program.run_id in counted else _EARLIER),
-        }
-        found += [{**where, **row} for row in _program_rows(program)]
-    ordered = sorted(found, key=lambda row: (row["device"], row["workload"], row["mode"]))
-    return tuple(_with_reasons(row) for row in ordered)
+        mode = runs[program.run_id].mode_read_back.name
+        remark = "" if program.run_id in counted else _EARLIER
+        found.append(program_times(program, devices[program.run_id], mode, remark))
+    found.sort(key=lambda rows: (rows[0].device, rows[0].workload, rows[0].mode))
+    return tuple(row for rows in found for row in rows)
 
 
-def _program_rows(program: ProgramRun) -> Iterable[dict[str, Any]]:
-    counted = [each for each in program.repetitions if not each.rejected_reason]
-    energies = [each.energy for each in counted if each.energy is not None]
-    yield {
+def program_times(
+    program: ProgramRun, device: str, mode: str, remark: str = ""
+) -> tuple[ProgramTimes, ...]:
+    """A program as a whole, then its windows by name, in the order they first appear.
+
+    ``remark``: why it is in no model, where nothing in ``program`` says so.
+    """
+    runs = [each for each in program.repetitions if not each.rejected_reason]
+    where = {
+        "run_id": program.run_id,
+        "device": device,
+        "mode": mode,
+        "source": program.source,
+        "n_runs": len(runs),
+        "remark": _remark(program) or remark,
+    }
+    whole = where | {
         "workload": display_name(program.workload),
         "window": None,
-        **_timed([each.wall_s for each in counted]),
-        **_energy(energies),
-        "cpu_s": _median(each.user_s + each.system_s for each in counted),
-        "peak_w": max((each.peak_w for each in counted if each.peak_w is not None), default=None),
-        "memory_bytes": max(
-            (each.peak_memory_bytes for each in counted if each.peak_memory_bytes is not None),
-            default=None,
-        ),
-        "metric": _median(each.metric for each in counted if each.metric is not None),
-        "n_runs": len(counted),
+        "cpu_s": _median(each.user_s + each.system_s for each in runs),
+        "peak_w": _most(each.peak_w for each in runs),
+        "memory_bytes": _most(each.peak_memory_bytes for each in runs),
+        "metric": _median(each.metric for each in runs if each.metric is not None),
+        "n_per_run": None,
     }
-    for name in dict.fromkeys(window.name for each in counted for window in each.windows):
-        windows = [window for each in counted for window in each.windows if window.name == name]
-        yield {
+    rows = [_program_row(whole, [each.wall_s for each in runs], runs)]
+    for name in dict.fromkeys(window.name for each in runs for window in each.windows):
+        windows = [window for each in runs for window in each.windows if window.name == name]
+        named = where | {
             "workload": window_name(program.workload, name),
             "window": display_name(name),
-            **_timed([window.window_s for window in windows if window.window_s > 0]),
-            **_energy([window.energy for window in windows if window.energy is not None]),
-            **dict.fromkeys(("cpu_s", "peak_w", "memory_bytes", "metric")),
-            "n_runs": len(windows),
+            **dict.fromkeys(_OF_WHOLE),
+            "n_per_run": len(windows) / len(runs),
         }
+        # Windows of no length are those that the clock did not resolve.
+        lengths_s = [window.window_s for window in windows if window.window_s > 0]
+        rows.append(_program_row(named, lengths_s, windows))
+    return tuple(rows)
 
 
-def _energy(windows: Sequence[EnergyWindow]) -> dict[str, float | None]:
-    known = [(each.total_j, each.window_s) for each in windows if each.total_j is not None]
-    return {
-        "energy_j": _median(energy_j for energy_j, _ in known),
-        "power_w": _median(energy_j / window_s for energy_j, window_s in known),
+def _program_row(
+    values: dict[str, Any],
+    seconds_s: Sequence[float],
+    spans: Sequence[ProgramRepetition] | Sequence[NamedWindow],
+) -> ProgramTimes:
+    """Time, energy and power of ``spans`` beside ``values``, and why some are not known."""
+    energies = [each.energy for each in spans if each.energy is not None]
+    known = [(each.total_j, each.window_s) for each in energies if each.total_j is not None]
+    values |= _timed(seconds_s)
+    values["energy_j"] = _median(energy_j for energy_j, _ in known)
+    values["power_w"] = _median(energy_j / time_s for energy_j, time_s in known if time_s > 0)
+    why: dict[str, str] = {}
+    for each in (*energies, *spans):
+        why |= each.unknown
+    no_time = values["remark"] or "no run of it was timed"
+    no_energy = why.get("energy") or why.get("total_j", no_time)
+    of_window = "it is of the program as a whole"
+    reasons: dict[str, str] = {
+        **dict.fromkeys(("window", "n_per_run"), "it is the program as a whole"),
+        **dict.fromkeys(_OF_WHOLE, no_time if values["window"] is None else of_window),
+        "time_s": no_time,
+        **dict.fromkeys(("low_s", "high_s"), _SINGLE if seconds_s else no_time),
+        **dict.fromkeys(("energy_j", "power_w"), no_energy),
+        **{name: why[name] for name in ("peak_w", "metric") if name in why},
     }
+    if "peak_memory_bytes" in why:
+        reasons["memory_bytes"] = why["peak_memory_bytes"]
+    unknown = {name: reasons[name] for name, value in values.items() if value is None}
+    return ProgramTimes(**values, unknown=unknown)
 
 
 def _median(values: Iterable[float]) -> float | None:
@@ -275,18 +329,5 @@ def _median(values: Iterable[float]) -> float | None:
     return float(np.median(known)) if known else None
 
 
-def _with_reasons(row: dict[str, Any]) -> ProgramTimes:
-    no_time = row["remark"] or "no run of it was timed"
-    of_whole = "it is of the program as a whole"
-    is_window = row["window"] is not None
-    reasons = {
-        "window": "it is the program as a whole",
-        **dict.fromkeys(("time_s", "low_s", "high_s"), no_time),
-        "cpu_s": of_whole if is_window else no_time,
-        **dict.fromkeys(("energy_j", "power_w"), "no meter covers it"),
-        "peak_w": of_whole if is_window else "no meter covers it",
-        "memory_bytes": of_whole if is_window else "the system does not tell it",
-        "metric": of_whole if is_window else "no --metric was asked for, or none was found",
-    }
-    unknown = {name: reasons[name] for name, value in row.items() if value is None}
-    return ProgramTimes(**row, unknown=unknown)
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

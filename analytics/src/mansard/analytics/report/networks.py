@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from mansard.analytics.figures.tables import (
     Table,
     batch_text,
     bound_text,
+    condensed,
     scaled,
     shortened,
     tabulate,
@@ -74,7 +75,8 @@ def network_table(results: Results) -> Table:
         for (_,), group in results.networks.group_by(["score_id"], maintain_order=True)
         for row in sorted(group.iter_rows(named=True), key=lambda row: order[row["label"]])
     ]
-    return tabulate("Modelled time of each network", columns, rows)
+    what = "Modelled and measured time" if measured else "Modelled time"
+    return tabulate(f"{what} of each network", columns, rows)
 
 
 def measured_times(results: Results) -> dict[tuple[object, ...], str]:
@@ -83,7 +85,8 @@ def measured_times(results: Results) -> dict[tuple[object, ...], str]:
     found: dict[tuple[object, ...], list[str]] = {}
     for row in results.measured:
         key = (labels[row.device, row.mode], row.network, row.batch, row.precision, row.phase)
-        text = row.remark or f"{measured_text(row)}, {row.engine}"
+        text = f"{measured_text(row)}, {row.engine}" if row.time_s is not None else "not timed"
+        text += f" ({row.remark})" if row.remark else ""
         found.setdefault(key, []).append(text)
     return {key: "; ".join(texts) for key, texts in found.items()}
 
@@ -109,58 +112,74 @@ def _bound_or_reason(row: Cells) -> str:
     return bound_text(row["bound"], row["bound_share"])
 
 
-def measured_table(results: Results) -> Table:
-    """Networks that were run, beside what is predicted of each; failed ones with their reason."""
+def measured_tables(results: Results) -> list[Table]:
+    """Networks that were run beside what is predicted of each, failed ones with their reason; then
+    single calls, energies and memory of those that ran. None where none was run."""
+    if not results.measured:
+        return []
     labels = mode_labels(results)
-    has_energy = any(row.energy_j is not None for row in results.measured)
-    columns = [
+    what = [
         Column("Network", lambda row: row.network),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
         Column("Precision", lambda row: display_name(row.precision)),
         Column("Engine", lambda row: row.engine),
         Column("Mode", lambda row: display_name(labels[row.device, row.mode])),
+    ]
+    times = [
+        *what,
         Column("Measured", measured_text, is_numeric=True),
-        Column("Predicted", _predicted_text, is_numeric=True),
-        *_CALL_COLUMNS,
-        *(_ENERGY_COLUMNS if has_energy else ()),
-        Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
+        Column("Predicted", predicted_text, is_numeric=True),
+        Column("Error", _error_text, is_numeric=True),
         Column("Source", lambda row: row.source),
         Column("Remark", lambda row: row.remark),
     ]
-    return shortened(tabulate("Networks that were run", columns, results.measured))
+    others = [
+        *what,
+        Column("p50", lambda row: seconds(row.p50_s), is_numeric=True),
+        Column("p90", lambda row: seconds(row.p90_s), is_numeric=True),
+        Column("p99", lambda row: seconds(row.p99_s), is_numeric=True),
+        Column("Worst", lambda row: seconds(row.worst_s), is_numeric=True),
+        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
+        Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
+        Column("Power", lambda row: watts(row.power_w), is_numeric=True),
+        Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
+    ]
+    ran = tuple(row for row in results.measured if row.n_calls)
+    found = [("Networks that were run", times, results.measured)]
+    found += [("Single calls, energy and memory", others, ran)] if ran else []
+    return [
+        condensed(shortened(tabulate(caption, columns, rows)), _SHARED, kept=("Mode", "Measured"))
+        for caption, columns, rows in found
+    ]
+
+
+_SHARED = ("Precision", "Engine", "Source")
 
 
 def program_table(results: Results) -> Table:
     """Programs that were run, each followed by the windows that it named."""
     labels = mode_labels(results)
+
+    def of_whole(text: Callable[[ProgramTimes], str]) -> Callable[[ProgramTimes], str]:
+        return lambda row: text(row) if row.window is None else "–"
+
     columns = [
         Column("Program", lambda row: row.workload),
         Column("Mode", lambda row: display_name(labels[row.device, row.mode])),
         Column("Time", measured_text, is_numeric=True),
-        Column("CPU time", lambda row: seconds(row.cpu_s), is_numeric=True),
+        Column("Remark", lambda row: row.remark),
+        Column("CPU time", of_whole(lambda row: seconds(row.cpu_s)), is_numeric=True),
         Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
-        Column("Peak power", lambda row: watts(row.peak_w), is_numeric=True),
-        Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
-        Column("Metric", lambda row: scaled(row.metric, 1.0), is_numeric=True),
+        Column("Peak power", of_whole(lambda row: watts(row.peak_w)), is_numeric=True),
+        Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
+        Column("Metric", of_whole(lambda row: scaled(row.metric, 1.0)), is_numeric=True),
         Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
+        Column("In each run", _per_run_text, is_numeric=True),
         Column("Source", lambda row: row.source),
-        Column("Remark", lambda row: row.remark),
     ]
-    return shortened(tabulate("Programs that were run", columns, results.programs))
-
-
-_CALL_COLUMNS = (
-    Column("p50", lambda row: seconds(row.p50_s), is_numeric=True),
-    Column("p90", lambda row: seconds(row.p90_s), is_numeric=True),
-    Column("p99", lambda row: seconds(row.p99_s), is_numeric=True),
-    Column("Worst", lambda row: seconds(row.worst_s), is_numeric=True),
-)
-_ENERGY_COLUMNS = (
-    Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
-    Column("above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
-    Column("Power", lambda row: watts(row.power_w), is_numeric=True),
-)
+    table = shortened(tabulate("Programs that were run", columns, results.programs))
+    return condensed(table, ("Source",), kept=("Time",))
 
 
 def measured_text(row: NetworkTimes | ProgramTimes) -> str:
@@ -168,10 +187,18 @@ def measured_text(row: NetworkTimes | ProgramTimes) -> str:
     return seconds(row.time_s, row.low_s, row.high_s)
 
 
-def _predicted_text(row: NetworkTimes) -> str:
-    """The predicted time itself, with its error."""
-    text = seconds(row.predicted_s)
-    return text if row.error is None else f"{text} ({100 * row.error:+.0f}{NBSP}%)"
+def predicted_text(row: NetworkTimes) -> str:
+    """The predicted time by what its interval means: ``at best 11.2 ms``."""
+    ends = (row.predicted_low_s, row.predicted_high_s)
+    return seconds(row.predicted_s, *ends, row.predicted_interval)
+
+
+def _error_text(row: NetworkTimes) -> str:
+    return UNKNOWN if row.error is None else f"{100 * row.error:+.0f}{NBSP}%".replace("-", "−")
+
+
+def _per_run_text(row: ProgramTimes) -> str:
+    return "" if row.n_per_run is None else f"{row.n_per_run:.4g}"
 
 
 def _memory_text(memory_bytes: int | None) -> str:

@@ -67,13 +67,15 @@ def _context(every: Results) -> dict[str, Any]:
     """What the template shows of ``every`` result, by the names in it."""
     results, left_out = for_page(every)
     machines = in_order([display_name(roof.full_name) for roof in results.roofs])
-    roof_sources = [roof.source for roof in results.roofs]
+    ran = in_order([row.source for row in results.measured])
+    ran_programs = in_order([row.source for row in results.programs])
+    times = [*results.observations["source"].to_list(), *ran, *ran_programs]
     chosen = first_choice(results)
     return {
         "title": _title(results, machines),
         "machines": machines,
         # Where the roofs come from; without any, the times of networks.
-        "sources": in_order(roof_sources or results.observations["source"].to_list()),
+        "sources": in_order([roof.source for roof in results.roofs] or times),
         "started": _started(results),
         "warnings": warnings(every),
         "notes": [*left_out, *map(display_text, notices(every))],  # of all modes, drawn or not
@@ -97,11 +99,13 @@ def _context(every: Results) -> dict[str, Any]:
         "launches": ceilings.launch_table(results),
         "backends": ceilings.backend_table(results),
         "networks": networks.network_table(results),
-        "measured": networks.measured_table(results),
+        "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
         "calibration": calibration.calibration_tables(
             calibration.calibration_summaries(results.calibration)
         ),
+        "measured_sources": ran,
+        "program_sources": ran_programs,
         "details": networks.network_details(results),
         "machine_tables": measured.machine_tables(results),
         "protocol": measured.protocol_facts(results),

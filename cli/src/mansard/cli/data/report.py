@@ -52,15 +52,21 @@ def print_report(found: api.Report, *, as_json: bool) -> None:
     if as_json:
         print_json({"report": found.path, "summary": found.summary})
         return
-    for title, columns, rows in summary_tables(found.summary, found.run_ids):
-        print_tables([(title, columns, rows[:MOST_ROWS])])
-        if len(rows) > MOST_ROWS:
-            note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
+    print_shortened(summary_tables(found.summary, found.run_ids))
     typer.echo(f"report: {found.path}")
 
 
+def print_shortened(tables: Sequence[Table]) -> None:
+    """Print tables; of a long one the first rows, and how many there are."""
+    for title, columns, rows in tables:
+        print_tables([(title, columns, rows[:MOST_ROWS])])
+        if len(rows) > MOST_ROWS:
+            note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
+
+
 def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
-    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs.
+    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs,
+    and what a calibration makes of the networks.
 
     ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
     """
@@ -70,13 +76,20 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
         tables.append(standings)
     if summary.networks:
         tables.append(_networks(summary, run_ids))
-    measured = [each for each in summary.measured if run_ids is None or each.run_id in run_ids]
+    measured = [
+        each
+        for each in summary.measured
+        if run_ids is None or not set(run_ids).isdisjoint(each.run_ids)
+    ]
     programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
     tables += [*measured_tables(measured), *program_tables(programs)]
-    if not measured:
-        return tables
-    calibrated = api.calibration_tables(summary.calibrations)
-    return [*tables, *((each.caption, each.columns, each.rows) for each in calibrated)]
+    calibration = [
+        (each.caption, each.columns, each.rows)
+        for each in api.calibration_tables(summary.calibrations)
+    ]
+    if run_ids is None:
+        return [*tables, *calibration]
+    return [*tables, *calibration[:1]] if measured else tables  # the errors
 
 
 def _ceilings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
@@ -169,35 +182,59 @@ def _networks(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
         rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
     title = "Networks (modelled: each fused layer at the roof)"
     notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
-    return (f"{title}; {'; '.join(sorted(notes))}" if notes else title, columns, rows)
+    whole = _without_shared((title, columns, rows), ("precision",))
+    return ("; ".join([whole[0], *sorted(notes)]), *whole[1:])
 
 
 def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
-    """Networks that were run, beside what is predicted; none where none was run."""
+    """Networks that were run beside what is predicted; then single calls, energies and memory of
+    those that ran. None where none was run."""
     if not networks:
         return []
-    rows = [
+    what = ("mode", "network", "batch", "precision", "engine")
+    times = [
         (
-            network.mode,
-            network.network,
-            "–" if network.batch is None else str(network.batch),
-            network.precision,
-            network.engine,
+            *_which(network),
             api.seconds(network.time_s, network.low_s, network.high_s),
             _predicted(network),
-            *(api.seconds(each) for each in (network.p50_s, network.p99_s, network.worst_s)),
-            api.joules(network.energy_j),
-            "unknown" if network.memory_bytes is None else api.capacity(network.memory_bytes),
             network.remark,
         )
         for network in networks
     ]
-    columns = (
-        *("mode", "network", "batch", "precision", "engine", "measured time", "predicted"),
-        *("p50", "p99", "worst", "energy", "memory", "remark"),
-    )
-    title = f"Networks that were run ({_sources(networks)}); p50, p99 and worst of single calls"
-    return [_without_unknown(title, columns, rows, ("p99", "energy", "memory", "remark"))]
+    others = [
+        (
+            *_which(network),
+            *(api.seconds(each) for each in (network.p50_s, network.p99_s, network.worst_s)),
+            *(api.joules(each) for each in (network.energy_j, network.above_idle_j)),
+            "unknown" if network.memory_bytes is None else api.capacity(network.memory_bytes),
+        )
+        for network in networks
+        if network.n_calls
+    ]
+    found = [
+        (
+            f"Networks that were run ({_sources(networks)}); ±: the next run's time, 95 %",
+            (*what, "measured time", "predicted", "remark"),
+            times,
+        ),
+        (
+            "Their single calls; energy of one call; memory of the process",
+            (*what, "p50", "p99", "worst", "energy", "above idle", "memory"),
+            others,
+        ),
+    ]
+    droppable = ("predicted", "remark", "p99", "energy", "above idle", "memory")
+    shared = ("mode", "precision", "engine")
+    return [
+        _without_shared(_without_unknown(title, columns, rows, droppable), shared)
+        for title, columns, rows in found
+        if rows
+    ]
+
+
+def _which(network: api.NetworkTimes) -> tuple[str, ...]:
+    batch = "–" if network.batch is None else str(network.batch)
+    return (network.mode, network.network, batch, network.precision, network.engine)
 
 
 def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
@@ -209,28 +246,38 @@ def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
             program.mode,
             program.workload,
             api.seconds(program.time_s, program.low_s, program.high_s),
-            api.seconds(program.cpu_s),
+            _of_whole(program, api.seconds(program.cpu_s)),
             api.joules(program.energy_j),
             api.watts(program.power_w),
-            api.watts(program.peak_w),
-            "unknown" if program.memory_bytes is None else api.capacity(program.memory_bytes),
-            "unknown" if program.metric is None else api.digits(program.metric),
+            _of_whole(program, api.watts(program.peak_w)),
+            _of_whole(
+                program,
+                "unknown" if program.memory_bytes is None else api.capacity(program.memory_bytes),
+            ),
+            _of_whole(program, "unknown" if program.metric is None else api.digits(program.metric)),
             str(program.n_runs),
+            "" if program.n_per_run is None else f"{program.n_per_run:.4g}",
             program.remark,
         )
         for program in programs
     ]
     columns = (
         *("mode", "program", "time", "CPU time", "energy", "power", "peak power", "memory"),
-        *("metric", "runs", "remark"),
+        *("metric", "runs", "in each run", "remark"),
     )
-    title = f"Programs that were run ({_sources(programs)})"
-    emptied = ("energy", "power", "peak power", "metric", "remark")
+    title = f"Programs that were run ({_sources(programs)}); ±: the next measurement's time, 95 %"
+    emptied = ("energy", "power", "peak power", "memory", "metric", "in each run", "remark")
     return [_without_unknown(title, columns, rows, emptied)]
 
 
+def _of_whole(program: api.ProgramTimes, text: str) -> str:
+    """A cell that no window has."""
+    return text if program.window is None else "–"
+
+
 def _predicted(network: api.NetworkTimes) -> str:
-    text = api.seconds(network.predicted_s)
+    ends = (network.predicted_low_s, network.predicted_high_s)
+    text = api.seconds(network.predicted_s, *ends, network.predicted_interval)
     return text if network.error is None else f"{text} ({network.error:+.0%})"
 
 
@@ -245,6 +292,24 @@ def _without_unknown(
     kept = [
         at
         for at, name in enumerate(columns)
-        if name not in droppable or any(row[at] not in {"", "unknown"} for row in rows)
+        if name not in droppable or any(row[at] not in {"", "–", "unknown"} for row in rows)
     ]
     return (title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+
+
+def _without_shared(table: Table, shared: Sequence[str]) -> Table:
+    """The table without those columns of ``shared`` that say the same in every row: they are told
+    in its title."""
+    title, columns, rows = table
+    alike = [
+        at
+        for at, name in enumerate(columns)
+        if name in shared and len({row[at] for row in rows}) == 1
+    ]
+    told = f"; all {', '.join(rows[0][at] for at in alike)}" if alike else ""
+    kept = [at for at in range(len(columns)) if at not in alike]
+    return (
+        f"{title}{told}",
+        [columns[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+    )

@@ -210,7 +210,7 @@ def measure(
         wanted_image=wanted,
     )
     result = api.measure_networks(networks, TerminalReporter(is_agreed=yes))
-    print_networks(result, with_layers=layers, as_json=as_json)
+    print_networks(result, runs, with_layers=layers, as_json=as_json)
 
 
 def _check_options(context: typer.Context, others: Collection[str], *, is_program: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
 from statistics import median
 
 from mansard import api
@@ -12,16 +14,20 @@ from mansard.cli.tables import Table, print_tables
 _MOST_LAYERS = 30  # of a table, the slowest
 
 
-def print_networks(result: api.MeasureResult, *, with_layers: bool, as_json: bool) -> None:
-    """Print what was measured; raises the error of what was not."""
+def print_networks(
+    result: api.MeasureResult, runs: Path, *, with_layers: bool, as_json: bool
+) -> None:
+    """Print what was measured and is kept in ``runs``; raises the error of what was not."""
     if as_json:
         print_json({"times": result.times, "rows": result.rows})
     else:
         print_tables(measured_tables(result.times))
         if with_layers:
             print_tables([_layers(one) for one in result.rows if one.row.layers])
+        told = {each.remark for each in result.times}
         for one in result.rows:
-            _note_doubts(one)
+            _note_doubts(one, told)
+        _note_next(result, runs)
     result.check()
 
 
@@ -40,20 +46,38 @@ def _layers(one: api.MeasuredNetwork) -> Table:
         for time_s, layer in layers[:_MOST_LAYERS]
     ]
     more = f", the slowest {_MOST_LAYERS} of {len(layers)}" if len(layers) > _MOST_LAYERS else ""
-    title = f"Layers of {one.row.model} in {one.mode}, while profiled{more}"
+    title = f"Layers of {_name(one)}, while profiled; nodes: by their index in the file{more}"
     return title, ("layer", "operator", "nodes", "time", "share"), cells
 
 
-def _note_doubts(one: api.MeasuredNetwork) -> None:
-    name, row = f"{one.row.model} in {one.mode}", one.row
+def _name(one: api.MeasuredNetwork) -> str:
+    """``resnet18 × 8 fp32 in 15W``."""
+    batch = "" if one.row.batch is None else f" × {one.row.batch}"
+    return f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
+
+
+def _note_doubts(one: api.MeasuredNetwork, told: Collection[str]) -> None:
+    """What is to be known of a row beside its remark in the table, which is one of ``told``."""
+    name, row = _name(one), one.row
     if row.failure is not None:
-        note(f"{name}: not run: {row.failure}")
+        if row.failure not in told:
+            note(f"{name}: not run: {row.failure}")
         return
-    for why in row.disturbances:
-        note(f"{name}: disturbed: {why}")
+    disturbed = "; ".join(row.disturbances)
+    if disturbed and disturbed not in told:
+        note(f"{name}: disturbed: {disturbed}")
     if row.stability == "unstable":
         interval = row.stability_interval
         known = row.unknown.get("stability_interval") or f"±{interval:.1%}"
         note(f"{name}: the time is not known well: {known}")
     if row.layers is None:
         note(f"{name}: no layers: {row.unknown['layers']}")
+
+
+def _note_next(result: api.MeasureResult, runs: Path) -> None:
+    """Where it is kept, and what to do with it."""
+    if not result.times:
+        return
+    if all(each.predicted_s is None for each in result.times):
+        note(f"nothing is predicted here yet: mansard bench --runs {runs} measures the roofs")
+    note(f"kept in {runs}: mansard report --runs {runs} draws it")

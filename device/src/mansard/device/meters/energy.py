@@ -110,12 +110,12 @@ def _too_few(
     if n_changed:
         seen = f"{n_changed} changed values of {n_changed_min} in {window_s:.3g} s"
         enough_s = window_s * n_changed_min / n_changed
-        return f"not measurable: {seen}; a window of {_round_up(enough_s):g} s would do"
+        return f"not measurable: {seen}; let it last {_round_up(enough_s):g} s, in a loop"
     if reading.n_samples < n_changed_min:
         seen = f"{reading.n_samples} readings in {window_s:.3g} s"
         return (
-            f"not measurable: {seen}, and no change among them; it takes "
-            f"{_round_up(n_changed_min * period_s):g} s at least"
+            f"not measurable: {seen}, and no change among them; let it last "
+            f"{_round_up(n_changed_min * period_s):g} s, in a loop"
         )
     return (
         f"not measurable: all {reading.n_samples} readings in {window_s:.3g} s are the same; the "

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from mansard.core.errors import MansardError, MeasurementError
+from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Launching, LayerTime
 from mansard.core.text import printable
 from mansard.inference.engines.engine import EngineProbe
@@ -45,6 +45,9 @@ _IDENTITY = bytes.fromhex(
     "12040a020801620f0a0179120a0a08080112040a02080142040a00100d"
 )
 Options: TypeAlias = dict[str, str]
+# Newer versions (1.31 for one) report their use to their makers, with a thread and files in the
+# home folder, unless this is set when they are imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 class OnnxRuntime:
@@ -98,7 +101,7 @@ class LoadedOrtNetwork:
         self._trial, self._path, self._inputs, self._n_threads = trial, path, inputs, n_threads
         self._device = "cpu" if trial.provider == "cpu" else "cuda"
         self.launching: Launching = "call" if trial.provider == "cpu" else "enqueue"
-        self._profiled: tempfile.TemporaryDirectory[str] | None = None
+        self._profiled = contextlib.ExitStack()  # holds the folder of the profile
         self.options: dict[str, str] = {"graph_optimization_level": "all"}
         if trial.with_graph and trial.provider != "cpu":
             self._load_with_graph()
@@ -115,8 +118,7 @@ class LoadedOrtNetwork:
     def start_profiling(self) -> None:
         """Load it anew, with profiling on; the session so far is closed first, for its memory."""
         self._drop_session()
-        self._profiled = tempfile.TemporaryDirectory(prefix="mansard-")
-        folder = Path(self._profiled.name)
+        folder = self._profiled.enter_context(temporary_folder())
         try:
             self._bound = self._open(folder, saves_graph=True)
         except MeasurementError:  # it cannot save what a provider compiled, as TensorRT's does
@@ -132,8 +134,7 @@ class LoadedOrtNetwork:
     def close(self) -> None:
         """Drop the session: its memory is given back with it."""
         self._drop_session()
-        if self._profiled is not None:
-            self._profiled.cleanup()
+        self._profiled.close()
 
     def _drop_session(self) -> None:
         self.__dict__.pop("_bound", None)

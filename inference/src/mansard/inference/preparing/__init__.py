@@ -3,6 +3,6 @@
 Only a host prepares: the process that measures needs neither onnx nor the estimator.
 """
 
-from mansard.inference.preparing.prepare import PreparedNetwork, prepare
+from mansard.inference.preparing.prepare import PreparedNetwork, prepare, write
 
-__all__ = ["PreparedNetwork", "prepare"]
+__all__ = ["PreparedNetwork", "prepare", "write"]

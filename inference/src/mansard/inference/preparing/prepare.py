@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.core.errors import ModelError
-from mansard.core.files import make_folder
+from mansard.core.errors import InputError, ModelError
+from mansard.core.files import make_folder, open_file, storage_errors
+from mansard.core.hashing import file_hash, stream_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import Copies, ModelScore, Waiting
 from mansard.core.text import printable
@@ -19,28 +20,39 @@ from mansard.inference.plan import InputSpec, NetworkTrial
 if TYPE_CHECKING:
     import onnx
 
-    from mansard.estimator import Loaded
     from mansard.estimator.tensors import Tensor
     from mansard.inference.inputs import Array
+    from mansard.inference.preparing.labelling import Labelled
+    from mansard.inference.preparing.writing import Draft, Files
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60
 _SHOWN = 4  # inputs named in words
 
 
-class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """A network as it lies in a folder, ready for an engine; fields as those of NetworkTrial.
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """What the files of a network are made of."""
 
-    ``data_files`` lie beside ``file``. ``score`` is what is predicted from, of the same model
-    hash, precision, batch and dimensions; ``LayerScore.index`` is in the names of the file's nodes.
-    ``notes``: what the user should know, a line each.
+    source: Path | str  # an ONNX file, or the name of a network of the zoo
+    stem: str  # that the names of its files begin with
+    seed: int  # of weights that it lacks
+    shapes: dict[str, tuple[int, ...]]  # of inputs and outputs
+    inputs: Path | None  # .npz
+    is_converted: bool  # to fp16
+
+
+class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A network that can be written for an engine; fields as those of NetworkTrial.
+
+    ``score`` is what is predicted from, of the same model hash, precision, batch and dimensions;
+    ``LayerScore.index`` is in the names of the file's nodes. ``notes``: what the user should know,
+    a line each.
     """
 
     model: str
     model_hash: str
     file: str
     file_hash: str
-    data_files: tuple[str, ...]
     inputs_file: str
     inputs_hash: str
     input_specs: tuple[InputSpec, ...]
@@ -50,6 +62,8 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: dict[str, int]
     score: ModelScore
     notes: tuple[str, ...]
+    recipe: Recipe
+    files: Files
 
     def trial(
         self,
@@ -87,14 +101,13 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     source: Path | str,
     *,
-    folder: Path,
     seed: int,
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     inputs: Path | None = None,
     precision: str | None = None,
 ) -> PreparedNetwork:
-    """Write the network ``source`` into ``folder`` as an engine loads it.
+    """What the network ``source`` is as an engine loads it; ``write`` writes its files.
 
     ``source``: an ONNX file, or the name of a network of the zoo, which has its usual dimensions
     where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``. ``seed``: of the
@@ -103,8 +116,8 @@ def prepare(
     fp32 is converted to fp16. It keeps its model hash and the indexes of its layers, and its score
     is that of the file at this precision.
 
-    The same input gives the same files, called by the hash of their content. Raises ModelError,
-    UsageError, InputError or StorageError.
+    The same input gives the same files, called by the hash of what they are made of. Raises
+    ModelError, UsageError, InputError or StorageError.
     """
     from mansard.estimator import Given, Settings, load, score_loaded, zoo
     from mansard.estimator.scoring import naming_model
@@ -113,8 +126,7 @@ def prepare(
     from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array
     from mansard.inference.preparing.conversion import check_convertible
     from mansard.inference.preparing.guessing import check_guessable, guess
-    from mansard.inference.preparing.sources import link
-    from mansard.inference.preparing.writing import write
+    from mansard.inference.preparing.labelling import check_numbers
 
     given = dict(dims or {})
     if isinstance(source, str):
@@ -147,19 +159,22 @@ def prepare(
             else guess(tensor, loaded.model, tensors)
             for tensor in binding.tensors.values()
         )
-        model = _read(source, loaded)
-        _fix_dimensions(model.graph, tensors)
-        make_folder(folder)
-        stem = _file_stem(loaded.name)
-        path = source if isinstance(source, Path) else None
-        written = write(model, stem, folder, seed, path, is_converted=is_converted)
-    inputs_file = "" if inputs is None else link(inputs, folder, stem, "npz")
+        labelled = _labelled(source)
+        check_numbers(labelled, loaded.model)
+        recipe = Recipe(
+            source=source,
+            stem=_file_stem(loaded.name),
+            seed=seed,
+            shapes=_shapes(labelled.model.graph, tensors),
+            inputs=inputs,
+            is_converted=is_converted,
+        )
+        files, inputs_file = _drafted(recipe, labelled.model).files, _inputs_file(recipe)
     return PreparedNetwork(
         model=loaded.name,
         model_hash=loaded.model_hash,
-        file=written.file,
-        file_hash=written.file_hash,
-        data_files=written.data_files,
+        file=files.file,
+        file_hash=files.file_hash,
         inputs_file=inputs_file,
         inputs_hash=inputs_file.split("-")[-1].removesuffix(".npz"),
         input_specs=specs,
@@ -168,45 +183,112 @@ def prepare(
         batch=score.batch,
         dimensions=score.dimensions,
         score=score,
-        notes=(*written.notes, *notes_on(arrays)),
+        notes=(*files.notes, *notes_on(arrays)),
+        recipe=recipe,
+        files=files,
     )
 
 
-def _read(source: Path | str, loaded: Loaded) -> onnx.ModelProto:
+def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
+    """Write what ``folder`` lacks of the files of ``network``; returns the names of all.
+
+    Raises ModelError, StorageError, and InputError for a file that has changed since it was looked
+    at.
+    """
+    from mansard.estimator.scoring import naming_model
+    from mansard.inference.preparing import writing
+    from mansard.inference.preparing.sources import link
+
+    recipe = network.recipe
+    with naming_model(str(recipe.source)):
+        make_folder(folder)
+        found = _drafted(recipe, _labelled(recipe.source).model)
+        if (found.files, _inputs_file(recipe)) != (network.files, network.inputs_file):
+            raise InputError(
+                "it was changed since it was looked at",
+                where=str(recipe.source),
+                fix="run the same command again",
+            )
+        writing.write(found, folder)
+        if recipe.inputs is not None and not (folder / network.inputs_file).exists():
+            link(recipe.inputs, folder, network.inputs_file)
+    names = (*network.files.made, *network.files.linked, network.inputs_file)
+    return tuple(filter(None, names))
+
+
+def _drafted(recipe: Recipe, model: onnx.ModelProto) -> Draft:
+    from mansard.inference.preparing.writing import draft
+
+    source = recipe.source
+    _fix_dimensions(model.graph, recipe.shapes)
+    return draft(
+        model,
+        stem=recipe.stem,
+        seed=recipe.seed,
+        source=None if isinstance(source, str) else source,
+        source_hash=_hash_of(source),
+        made_for=recipe.shapes,
+        is_converted=recipe.is_converted,
+    )
+
+
+def _hash_of(source: Path | str) -> str:
+    """Hash of the content of an ONNX file, or of one of the zoo."""
+    from mansard.estimator import zoo
+
+    if isinstance(source, str):
+        return file_hash(zoo.read(source))
+    with storage_errors(source), open_file(source) as stream:
+        return stream_hash(stream)
+
+
+def _inputs_file(recipe: Recipe) -> str:
+    from mansard.inference.preparing.sources import name_by_content
+
+    return "" if recipe.inputs is None else name_by_content(recipe.inputs, recipe.stem, "npz")
+
+
+def _labelled(source: Path | str) -> Labelled:
     """The model with its weights, but for those in other files; nodes labelled."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     from mansard.estimator import zoo
-    from mansard.inference.preparing.labelling import check_numbers, label_nodes
+    from mansard.inference.preparing.labelling import label_nodes
 
     try:
         if isinstance(source, str):
             model = onnx.load_from_string(zoo.read(source))
         else:
             model = onnx.load(str(source), load_external_data=False)
-        labelled = label_nodes(model)
+        return label_nodes(model)
     except (DecodeError, ValueError, RuntimeError) as error:
         raise ModelError(f"the onnx package cannot read it ({error})") from error
-    check_numbers(labelled, loaded.model)
-    return labelled.model
 
 
-def _fix_dimensions(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> None:
-    """Write the numbers of ``tensors`` over the dimensions of inputs and outputs.
+def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs and outputs, where they are tensors of known ones."""
+    return {
+        each.name: tensors[each.name].shape
+        for each in (*graph.input, *graph.output)
+        if each.type.WhichOneof("value") == "tensor_type"
+        and each.name in tensors
+        and tensors[each.name].unknown is None
+    }
+
+
+def _fix_dimensions(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Write ``shapes`` over the dimensions of inputs and outputs.
 
     What the file notes of other tensors may be for other dimensions, so it goes.
     """
     del graph.value_info[:]
     for declared in (*graph.input, *graph.output):
-        tensor = tensors.get(declared.name)
-        kind = declared.type.WhichOneof("value")
-        if tensor is None or tensor.unknown is not None or kind != "tensor_type":
-            continue
-        shape = declared.type.tensor_type.shape
-        del shape.dim[:]
-        for size in tensor.shape:
-            shape.dim.add(dim_value=size)
+        if declared.name in shapes:
+            shape = declared.type.tensor_type.shape
+            del shape.dim[:]
+            for size in shapes[declared.name]:
+                shape.dim.add(dim_value=size)
 
 
 def _file_stem(name: str) -> str:

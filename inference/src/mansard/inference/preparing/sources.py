@@ -1,11 +1,11 @@
-"""Weights that a model has in other files: checked, and brought into the folder."""
+"""Weights that a model has in other files, or nowhere; files that are put into a folder."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -22,14 +22,13 @@ _FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 
-def bring(graph: GraphProto, source: Path, folder: Path, stem: str) -> tuple[str, ...]:
-    """Put the files that ``graph`` has its weights in into ``folder``; returns their names there.
+def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
+    """The files beside ``source`` that ``graph`` has its weights in, by the places it names.
 
-    They are linked, or copied where that cannot be. Weights whose file is missing lose their place:
-    see ``without_numbers``. Raises ModelError for a place that leads out of the model's folder or
-    beyond the end of its file.
+    Weights whose file is missing lose their place: see ``without_numbers``. Raises ModelError for
+    a place that leads out of the model's folder or beyond the end of its file.
     """
-    names: dict[str, str] = {}
+    found: dict[str, Path] = {}
     sizes: dict[str, int] = {}
     for tensor in all_tensors(graph):
         if tensor.data_location != TensorProto.EXTERNAL:
@@ -37,18 +36,24 @@ def bring(graph: GraphProto, source: Path, folder: Path, stem: str) -> tuple[str
         place = {entry.key: entry.value for entry in tensor.external_data}
         location = place.get("location", "")
         path = _inside(source.parent, location, tensor.name)
-        if location not in names:
+        if location not in found:
             with storage_errors(path):
-                is_there = path.is_symlink() or path.exists()
-            if not is_there:
-                _forget(tensor)
-                continue
-            names[location] = link(path, folder, stem, "data")
-            with storage_errors(path):
-                sizes[location] = path.stat().st_size
+                if not path.is_symlink() and not path.exists():
+                    _forget(tensor)
+                    continue
+                with open_file(path) as stream:
+                    sizes[location] = os.fstat(stream.fileno()).st_size
+            found[location] = path
         _check_place(tensor, place, sizes[location])
-        next(e for e in tensor.external_data if e.key == "location").value = names[location]
-    return tuple(dict.fromkeys(names.values()))
+    return found
+
+
+def rename(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Write the ``names`` of files of weights over the places that ``graph`` names."""
+    for tensor in all_tensors(graph):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = names[entry.value]
 
 
 def _forget(tensor: TensorProto) -> None:
@@ -97,28 +102,36 @@ def _size_bytes(tensor: TensorProto) -> int:
         ) from None
 
 
-def link(path: Path, folder: Path, stem: str, suffix: str) -> str:
-    """Put ``path`` into ``folder``, called by the hash of its content; returns that name.
+def name_by_content(path: Path, stem: str, suffix: str) -> str:
+    """``path`` as it is called in the folder: by the hash of its content.
 
     Raises StorageError, also where it is no regular file.
     """
     with storage_errors(path), open_file(path) as stream:
-        digest = stream_hash(stream)
-        name = f"{stem}-{digest[:ID_CHARACTERS]}.{suffix}"
-        with temporary_folder(folder, stem) as scratch:
-            held = scratch / "data"
-            try:
-                os.link(os.path.realpath(path), held)
-            except OSError:  # on another disk, or of another user
-                with held.open("wb") as copy:
-                    stream.seek(0)
-                    shutil.copyfileobj(stream, copy, 1 << 20)
-                    os.fsync(copy.fileno())
-            held.replace(folder / name)
-            # Renaming one link of a file over another does nothing, and leaves the first.
-            with contextlib.suppress(FileNotFoundError):
-                held.unlink()
-    return name
+        return f"{stem}-{stream_hash(stream)[:ID_CHARACTERS]}.{suffix}"
+
+
+def link(path: Path, folder: Path, name: str) -> None:
+    """Put ``path`` into ``folder`` as ``name``: a link, or a copy where that cannot be.
+
+    Raises StorageError.
+    """
+    with (
+        storage_errors(path),
+        temporary_folder(folder, name) as scratch,
+        open_file(path) as stream,
+    ):
+        held = scratch / "data"
+        try:
+            os.link(os.path.realpath(path), held)
+        except OSError:  # on another disk, or of another user
+            with held.open("wb") as copy:
+                shutil.copyfileobj(stream, copy, 1 << 20)
+                os.fsync(copy.fileno())
+        held.replace(folder / name)
+        # Renaming one link of a file over another does nothing, and leaves the first.
+        with contextlib.suppress(FileNotFoundError):
+            held.unlink()
 
 
 def without_numbers(graph: GraphProto) -> dict[str, Missing]:

@@ -1,16 +1,17 @@
-"""A model becomes files: its graph, and beside it the weights where they are many.
+"""A model becomes files: its graph, and beside it the weights that it lacks, where they are many.
 
-Files are called by the hash of their content, so that a file that is there is never another one.
-Numbers of weights are drawn and written one tensor at a time.
+Files are called by the hash of what they are made of, so it is known before they are written how
+they will be called, and a file that is there is never another one. Numbers of weights are drawn and
+written one tensor at a time; those that the model holds stay in its file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -20,69 +21,140 @@ from onnx import ModelProto, TensorProto, helper
 
 from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_errors, write_atomic
-from mansard.core.hashing import ID_CHARACTERS, file_hash
+from mansard.core.hashing import content_hash
 from mansard.core.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import Missing, draw, take_out_weights
 from mansard.inference.preparing.conversion import convert
-from mansard.inference.preparing.sources import bring, without_numbers
+from mansard.inference.preparing.sources import (
+    files_of_weights,
+    link,
+    name_by_content,
+    rename,
+    without_numbers,
+)
 
-# Where weights take more than this they lie beside the file: it holds 2 GB at most, and those of
-# several batches of one network share their file.
+# Where the weights that are drawn take more than this they lie beside the file: it holds 2 GB at
+# most, and those of several batches of one network share their file.
 BESIDE_BYTES = 64 << 20
 _LEAST_BYTES = 1024  # of a tensor that lies there
 _PAGE_BYTES = 4096  # where each begins, so that a runtime can map it
 _SPARE_BYTES = 256 << 20  # that stay free on the disk
 
 
-class Written(msgspec.Struct, frozen=True):
-    """The files of a model, by their names in the folder."""
+class Files(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a network, by their names in the folder that they are written into."""
 
     file: str
-    file_hash: str  # of its content; the names of the data files in it are hashes of theirs
-    data_files: tuple[str, ...]
-    notes: tuple[str, ...]
+    file_hash: str  # of all that it and the weights beside it are made of
+    weights: str  # the file of weights that are drawn or converted; empty: there is none
+    made: dict[str, int]  # about how many bytes those take that are written
+    linked: dict[str, Path]  # those that are there already, and where
+    notes: tuple[str, ...]  # what the user should know of them
 
 
-def write(
+@dataclass(frozen=True)
+class Draft:
+    """A model that is read and whose files are known, before it is written."""
+
+    model: ModelProto  # without what stands for the weights that it lacks
+    files: Files
+    missing: Mapping[str, Missing]
+    is_converted: bool  # to fp16, with all weights in memory
+    seed: int
+
+
+def draft(
     model: ModelProto,
+    *,
     stem: str,
-    folder: Path,
     seed: int,
     source: Path | None,
-    *,
+    source_hash: str,
+    made_for: object,
     is_converted: bool = False,
-) -> Written:
-    """Write ``model`` with all its weights; changes it in place.
+) -> Draft:
+    """What ``model`` is written as, which it is changed to in place.
 
     ``source``: the file that it was read from, beside which more of its weights may lie.
-    ``is_converted``: to fp16, with all weights in memory. Raises
-    ModelError for a weight of an impossible size, StorageError.
+    ``source_hash``: of its content. ``made_for``: what else the graph depends on, as a value that
+    can be hashed. Raises ModelError for a weight of an impossible size, StorageError.
     """
-    brought = () if source is None else bring(model.graph, source, folder, stem)
+    beside = {} if source is None else files_of_weights(model.graph, source)
+    names = {place: name_by_content(path, stem, "data") for place, path in beside.items()}
+    rename(model.graph, names)
+    n_bytes = model.ByteSize()
     missing = _missing(model)
+    n_drawn = sum(map(_size_bytes, missing.values()))
+    of_weights = content_hash(
+        [source_hash, sorted(names.values()), is_converted, seed if missing else None]
+    )
+    digest = content_hash([of_weights, made_for])
+    file, made = f"{stem}-{digest}.onnx", {}
+    is_beside = n_drawn > BESIDE_BYTES or (is_converted and n_bytes + n_drawn > BESIDE_BYTES)
+    weights = f"{stem}-{of_weights}.weights" if is_beside else ""
+    if weights:
+        made[weights] = n_drawn
+    made[file] = n_bytes if weights else n_bytes + n_drawn
     notes = (f"{len(missing)} weights are random: the file has none",) if missing else ()
-    if is_converted:
-        _check_space(folder, sum(map(_size_bytes, missing.values())))
-        for tensor, values in _tensors(model, missing, seed):
-            tensor.raw_data = values
+    files = Files(
+        file=file,
+        file_hash=digest,
+        weights=weights,
+        made=made,
+        linked={names[place]: path for place, path in beside.items()},
+        notes=notes,
+    )
+    return Draft(model, files, missing, is_converted, seed)
+
+
+def check_space(networks: Iterable[Files], folder: Path) -> None:
+    """Raise StorageError where what ``folder`` lacks of ``networks`` takes more than is free."""
+    made = {name: n_bytes for each in networks for name, n_bytes in each.made.items()}
+    n_bytes = sum(size for name, size in made.items() if not (folder / name).exists())
+    with storage_errors(folder):
+        free_bytes = shutil.disk_usage(folder).free
+    if n_bytes + _SPARE_BYTES > free_bytes:
+        raise StorageError(
+            f"the files of the networks need about {n_bytes / 1e9:.1f} GB, "
+            f"and {free_bytes / 1e9:.1f} GB are free",
+            where=str(folder),
+            fix="free some space, name another folder in TMPDIR, or measure fewer networks at once",
+        )
+
+
+def write(found: Draft, folder: Path) -> None:
+    """Write what ``folder`` lacks of the files of ``found``; raises ModelError, StorageError.
+
+    The model of ``found`` cannot be used any more afterwards.
+    """
+    files, model, missing = found.files, found.model, found.missing
+    check_space([files], folder)
+    for name, path in files.linked.items():
+        if not (folder / name).exists():
+            link(path, folder, name)
+    if (folder / files.file).exists():
+        return
+    if found.is_converted:
+        _fill(model, missing, found.seed)
         model, missing = convert(model), {}
-    n_bytes = sum(map(_size_bytes, missing.values()))
-    n_bytes += sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    data_files = brought
-    if n_bytes <= BESIDE_BYTES:
-        for tensor, values in _tensors(model, missing, seed):
-            tensor.raw_data = values
+    if files.weights:
+        stored = list(model.graph.initializer) if found.is_converted else []
+        _write_beside(model, stored, missing, found.seed, folder / files.weights)
     else:
-        _check_space(folder, n_bytes)
-        data_files = (*brought, _write_beside(model, missing, stem, folder, seed))
+        _fill(model, missing, found.seed)
     try:
         content = model.SerializeToString(deterministic=True)
     except (EncodeError, ValueError) as error:
-        raise ModelError("what is left beside its weights takes more than 2 GB") from error
-    digest = file_hash(content)
-    name = f"{stem}-{digest[:ID_CHARACTERS]}.onnx"
-    write_atomic(folder / name, content)
-    return Written(name, digest, data_files, notes)
+        raise ModelError(
+            "with its nodes named by their index it takes more than 2 GB",
+            fix="save it with its weights in a file beside it (onnx.save with external data)",
+        ) from error
+    write_atomic(folder / files.file, content)
+
+
+def _fill(model: ModelProto, missing: Mapping[str, Missing], seed: int) -> None:
+    for tensor, values in _tensors(model, missing, seed):
+        tensor.raw_data = values
 
 
 def _missing(model: ModelProto) -> dict[str, Missing]:
@@ -109,17 +181,6 @@ def _size_bytes(missing: Missing) -> int:
     return math.prod(missing.shape) * width
 
 
-def _check_space(folder: Path, n_bytes: int) -> None:
-    with storage_errors(folder):
-        free_bytes = shutil.disk_usage(folder).free
-    if n_bytes + _SPARE_BYTES > free_bytes:
-        raise StorageError(
-            f"its weights take {n_bytes / 1e9:.1f} GB, and {free_bytes / 1e9:.1f} GB are free",
-            where=str(folder),
-            fix="free some space, or choose a smaller network",
-        )
-
-
 def _tensors(
     model: ModelProto, missing: Mapping[str, Missing], seed: int
 ) -> Iterator[tuple[TensorProto, bytes]]:
@@ -134,52 +195,51 @@ def _tensors(
 
 
 def _write_beside(
-    model: ModelProto, missing: Mapping[str, Missing], stem: str, folder: Path, seed: int
-) -> str:
-    """Write the large tensors into a file of their own; returns its name."""
+    model: ModelProto,
+    stored: Iterable[TensorProto],
+    missing: Mapping[str, Missing],
+    seed: int,
+    path: Path,
+) -> None:
+    """Write the large ones of ``stored`` and ``missing`` tensors into ``path``, unless it is there.
+
+    Where each lies follows from their sizes, so the graph of another batch finds them there too.
+    """
     placed: list[tuple[TensorProto, int, int]] = []
-    with temporary_folder(folder, stem) as scratch, storage_errors(folder):
-        path = scratch / "weights"
-        with path.open("wb") as stream:
-            writer = _Writer(stream)
-            for tensor in list(model.graph.initializer):
+    with temporary_folder(path.parent, path.name) as scratch, storage_errors(path.parent):
+        held = scratch / "weights"
+        with held.open("wb") as stream:
+            writer = _Writer(None if path.exists() else stream)
+            for tensor in stored:
                 if tensor.HasField("raw_data") and len(tensor.raw_data) >= _LEAST_BYTES:
-                    placed.append((tensor, *writer.put(tensor.raw_data)))
+                    placed.append((tensor, writer.put(tensor.raw_data), len(tensor.raw_data)))
                     tensor.ClearField("raw_data")
             for tensor, values in _tensors(model, missing, seed):
                 if len(values) < _LEAST_BYTES:
                     tensor.raw_data = values
                 else:
-                    placed.append((tensor, *writer.put(values)))
+                    placed.append((tensor, writer.put(values), len(values)))
             stream.flush()
             os.fsync(stream.fileno())
-        name = f"{stem}-{writer.digest}.weights"
-        path.replace(folder / name)
+        if not path.exists():
+            held.replace(path)
     for tensor, offset, length in placed:
         tensor.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", name), ("offset", offset), ("length", length)):
+        for key, value in (("location", path.name), ("offset", offset), ("length", length)):
             tensor.external_data.add(key=key, value=str(value))
-    return name
 
 
 class _Writer:
-    """Appends tensors to a stream, each at a page's start, and hashes what it writes."""
+    """Appends tensors to a stream, each at a page's start; None: only says where they would be."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._hash, self._at = stream, hashlib.sha256(), 0
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._stream, self._at = stream, 0
 
-    def put(self, data: bytes) -> tuple[int, int]:
-        """Where ``data`` begins, and its length."""
-        self._write(bytes(-self._at % _PAGE_BYTES))
-        start = self._at
-        self._write(data)
-        return start, len(data)
-
-    def _write(self, data: bytes) -> None:
-        self._stream.write(data)
-        self._hash.update(data)
-        self._at += len(data)
-
-    @property
-    def digest(self) -> str:
-        return self._hash.hexdigest()[:ID_CHARACTERS]
+    def put(self, data: bytes) -> int:
+        """Where ``data`` begins."""
+        start = self._at + -self._at % _PAGE_BYTES
+        if self._stream is not None:
+            self._stream.write(bytes(start - self._at))
+            self._stream.write(data)
+        self._at = start + len(data)
+        return start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from mansard.core.errors import MeasurementError
+from mansard.core.leftovers import temporary_folder
 from mansard.core.records import (
     EnergyWindow,
     NamedWindow,
@@ -80,11 +80,11 @@ def measure_program(
     repetitions: list[ProgramRepetition] = []
     start_s, problem = time.monotonic(), "not begun"
     with (
-        tempfile.TemporaryDirectory(prefix="mansard-windows-") as folder,
+        temporary_folder() as folder,
         Observation(instruments, plan) as seen,
         Sampler(instruments.meters) as sampler,
     ):
-        lines = Path(folder) / "windows"
+        lines = folder / "windows"
         while problem:
             lines.write_bytes(b"")
             sampler.read()
@@ -151,7 +151,7 @@ def _missing(walls_s: Sequence[float], interval: float | None, protocol: Protoco
     if len(walls_s) < protocol.n_blocks_min:
         return f"only {len(walls_s)} runs of {protocol.n_blocks_min}"
     if len(walls_s) < protocol.n_accepted_min or interval is None:
-        return f"{len(walls_s)} runs are too few for an interval"
+        return f"{len(walls_s)} of the {protocol.n_accepted_min} runs that an interval takes"
     if interval > protocol.stream_interval:
         return f"the runs differ: ±{interval:.1%} (limit ±{protocol.stream_interval:.1%})"
     return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,10 +27,16 @@ def header_of(head: str) -> list[str]:
     return [name.strip().strip('"') for name in first.split(",")]
 
 
-def read_csv(source: Source, tool: str) -> Iterator[CsvRow]:
-    """All rows; a last one that is not whole is left out. Raises InputError with the line."""
+def read_csv(source: Source, tool: str, *, is_log: bool = True) -> Iterator[CsvRow]:
+    """All rows; raises InputError with the line.
+
+    ``is_log``: the tool ends each line. A last one without its end may be cut in a number, and is
+    left out.
+    """
     text = source.text
-    reader = csv.reader(io.StringIO(text, newline=""), strict=False)
+    if is_log:
+        text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
     try:
         for cells in reader:
@@ -37,10 +44,11 @@ def read_csv(source: Source, tool: str) -> Iterator[CsvRow]:
                 continue
             if not header:
                 header = [cell.strip() for cell in cells]
+                _check_header(header, source)
             elif len(cells) == len(header):
                 stripped = [cell.strip() for cell in cells]
                 yield CsvRow(reader.line_num, dict(zip(header, stripped, strict=True)))
-            elif reader.line_num < text.count("\n"):
+            else:
                 raise InputError(
                     f"line {reader.line_num} has {len(cells)} cells, its header {len(header)}",
                     where=source.where,
@@ -52,6 +60,16 @@ def read_csv(source: Source, tool: str) -> Iterator[CsvRow]:
             where=source.where,
             fix=f"give it as {tool} wrote it",
         ) from error
+
+
+def _check_header(header: list[str], source: Source) -> None:
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise InputError(
+            f"its header has the column {twice[0]!r} more than once",
+            where=source.where,
+            fix="give every column a name of its own",
+        )
 
 
 def number(row: CsvRow, name: str, source: Source) -> float | None:

@@ -28,7 +28,7 @@ _ADDED = re.compile(
 )
 _PROFILE = re.compile(r" \[profile \d+\]$")
 _TORCH = re.compile(r"^\[[^\[\]]*\]-\[[^\[\]]*\]-\[([^\[\]]+)\]")  # Torch-TensorRT's names
-_METADATA = re.compile(r"\[ONNX Layer: ([^\x1e]*)\]")
+_LISTED = "[ONNX Layer: "  # a node in the metadata, up to the last bracket
 _OPENING, _CLOSING = "({[", ")}]"
 
 
@@ -48,7 +48,8 @@ def take_apart(name: str, metadata: str = "") -> FusedName:
     name = _PROFILE.sub("", name.strip())
     if _OWN.search(name):
         return FusedName((), "engine")
-    listed = tuple(dict.fromkeys(_METADATA.findall(metadata)))
+    named = (piece.rpartition("]")[0].partition(_LISTED)[1:] for piece in metadata.split("\x1e"))
+    listed = tuple(dict.fromkeys(node for mark, node in named if mark))
     if listed:
         return FusedName(listed, "layer")
     parts: list[str] = []

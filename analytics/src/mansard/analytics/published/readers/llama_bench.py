@@ -141,7 +141,9 @@ def _test_of(row: CsvRow, source: Source) -> _Test:
         ) from error
 
 
-_TEST = re.compile(r"(?:pp ?(?P<pp>\d+))?\+?(?:tg ?(?P<tg>\d+))?(?: @ d(?P<depth>\d+))?")
+_TEST = re.compile(
+    r"(?:pp ?(?P<pp>[0-9]{1,12}))?\+?(?:tg ?(?P<tg>[0-9]{1,12}))?(?: @ d(?P<depth>[0-9]{1,12}))?"
+)
 _RATE = re.compile(r"(?P<mean>\d+(?:\.\d+)?)(?: ± (?P<sd>\d+(?:\.\d+)?))?")
 
 

@@ -12,6 +12,7 @@ from mansard.analytics.published.cells import TextRow
 from mansard.analytics.published.readers.reader import Reader, Reading, Source, cells, known
 from mansard.core.errors import InputError
 
+_TITLE = re.compile(r"^MLPerf Results Summary\r?$", re.MULTILINE)
 _LINE = re.compile(r"([^:=]{1,80}?)\s*:\s*(\S.{0,200})")
 ONE_BY_ONE = ("SingleStream", "MultiStream")
 _RATES = ("Samples per second", "Completed samples per second", "Scheduled samples per second")
@@ -63,4 +64,4 @@ def _number(found: dict[str, str], name: str, source: Source) -> float | None:
         ) from error
 
 
-MLPERF_LOG = Reader("MLPerf's summary", lambda head: "\nMLPerf Results Summary\n" in head, _read)
+MLPERF_LOG = Reader("MLPerf's summary", lambda head: _TITLE.search(head) is not None, _read)

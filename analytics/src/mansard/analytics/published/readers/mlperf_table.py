@@ -55,7 +55,7 @@ def _read(source: Source) -> Reading:
     columns = _columns(header_of(source.head))
     rows: list[TextRow] = []
     n_empty = n_invalid = 0
-    for row in at_most(read_csv(source, "MLPerf"), MOST_RUNS, "results", source):
+    for row in at_most(read_csv(source, "MLPerf", is_log=False), MOST_RUNS, "results", source):
         text = {field: row.cells[name] for field, name in columns.items()}
         if text.get("valid", "VALID").upper() not in {"VALID", "", "TRUE"}:
             n_invalid += 1

@@ -6,7 +6,6 @@ not say comes from ``--fixed`` as for any table, and every number meets the same
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -141,12 +140,13 @@ def parse_json(source: Source, kind: type[Parsed], tool: str) -> Parsed:
         ) from error
 
 
-_STEM = re.compile(r"([^/\\]+?)(?:\.onnx|\.uff|\.prototxt|\.caffemodel|\.pb|\.gguf)?$")
+_ENDINGS = (".onnx", ".uff", ".prototxt", ".caffemodel", ".pb", ".gguf")
 
 
 def network_of(path: str) -> str | None:
     """The name of the network in a path that a tool prints; None where it has none."""
-    found = _STEM.search(path.strip())
-    name = found[1].strip() if found else ""
+    name = path.strip().replace("\\", "/").rpartition("/")[2]
+    ending = next((each for each in _ENDINGS if name.endswith(each) and name != each), "")
+    name = name.removesuffix(ending).strip()
     is_name = bool(name) and name.isprintable() and len(name) <= LONGEST_NAME and name != "*"
     return name if is_name else None

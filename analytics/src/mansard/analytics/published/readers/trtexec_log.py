@@ -40,9 +40,9 @@ _TIME = re.compile(r"(?P<what>[A-Z][\w -]*): min = .*?median = (?P<median>[\d.]+
 _P99 = re.compile(r".*percentile(?:\(99%\) = (?P<new>[\d.]+) ms|: (?P<old>[\d.]+) ms at 99%)")
 _MEDIAN = re.compile(r"median: (?P<median>[\d.]+) ms")
 _OPTION = re.compile(r"(?P<key>[A-Z][\w -]*): (?P<value>.*)")
-_QUERIES = re.compile(r"Timing trace has (?P<n>\d+) queries")
+_QUERIES = re.compile(r"Timing trace has (?P<n>[0-9]{1,18}) queries")
 _THROUGHPUT = re.compile(r"[Tt]hroughput: (?P<rate>[\d.]+) qps")
-_PROFILE = re.compile(r"=== Profile \((?P<n>\d+) iterations")
+_PROFILE = re.compile(r"=== Profile \((?P<n>[0-9]{1,18}) iterations")
 _OLD_TIMES = ("Host Latency", "Enqueue Time", "GPU Compute")
 _LONGEST_LINE = 20_000
 

@@ -34,7 +34,7 @@ class Setting:
     @property
     def precision(self) -> str | None:
         """The least precise format that the builder could choose; None where it is not said."""
-        allowed = re.findall(r"[A-Z]+\d+", self.options.get("Precision", ""))
+        allowed = re.findall(r"\b[A-Z]+\d+", self.options.get("Precision", ""))
         flags = re.findall(r"--([a-z]+\d+)(?:\s|$)", self.command)
         names = [name.lower() for name in allowed or flags if name.lower() in _PRECISIONS]
         return max(names, key=_PRECISIONS.index) if names else None
@@ -59,7 +59,7 @@ class Setting:
         )
         found = re.search(r"--shapes=(\S+)", self.command)
         shape = shape if "x" in shape else (found[1] if found else "")
-        return shape if re.search(r"\d+x\d+", shape) else None
+        return shape if re.search(r"\dx\d", shape) else None
 
     def method(self, what: str) -> str:
         """``what`` is timed, and how it was run."""

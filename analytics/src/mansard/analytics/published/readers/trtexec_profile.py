@@ -64,7 +64,7 @@ def _read_samples(source: Source) -> Reading:
     layers = [
         LayerRow(
             name=name,
-            mean_s=statistics.fmean(times[name]) / 1e3,
+            mean_s=sum(times[name]) / len(times[name]) / 1e3,
             median_s=median_s,
             share=median_s / total if total > 0 else None,
             runs=len(times[name]),

@@ -27,6 +27,10 @@ def _read(source: Source) -> Reading:
     for row in at_most(read_csv(source, "zeus"), MOST_RUNS, "windows", source):
         meters = [name for name in row.cells if _ENERGY.fullmatch(name)]
         energies = [number(row, name, source) for name in meters]
+        if any(energy is not None and energy < 0 for energy in energies):
+            raise InputError(
+                f"line {row.line} has an energy below 0", where=source.where, fix="remove the row"
+            )
         energy_j = sum(energy or 0.0 for energy in energies)
         time_s = number(row, "elapsed_time", source)
         # NVML's counter moves every 20 to 100 ms: a 0 is a window that was too short for it.
