@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,9 +22,12 @@ from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total
+from mansard.inference.programs import supervisor
 from mansard.inference.programs.execution import Execution, ProgramFailed, execute
 from mansard.inference.programs.metric import MetricReader, compile_metric
 from mansard.inference.programs.plan import ProgramPlan, ProgramTrial, program_protocol
+from mansard.inference.programs.planning import make_program_trial
+from mansard.inference.programs.supervisor import is_busy
 from mansard.inference.programs.trial import Passing, measure_program
 from mansard.inference.programs.windows import encode_window, read_windows
 from mansard.measuring.instruments import Instruments
@@ -153,6 +157,87 @@ def test_what_stays_is_ended_and_told(tmp_path: Path) -> None:
             assert mark.encode() not in entry.read_bytes()
     # The wait for them is not the program's time.
     assert row.repetitions[0].wall_s < 2
+
+
+def test_what_is_left_is_busy_where_any_of_it_is() -> None:
+    # The one that had used the most has ended; that sums fall says nothing of the other.
+    assert is_busy({1: 1000, 2: 50}, {2: 51})
+    assert not is_busy({1: 1000, 2: 50}, {2: 50})
+    # A new one that sleeps; a new one that has worked.
+    assert not is_busy({2: 50}, {2: 50, 3: 0})
+    assert is_busy({2: 50}, {2: 50, 3: 1})
+
+
+def test_a_caller_that_ignores_the_end_of_children_is_no_matter(tmp_path: Path) -> None:
+    script = (
+        "import signal\n"
+        "from pathlib import Path\n"
+        "from mansard.inference.programs.execution import execute\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "print(execute(['sh', '-c', 'exit 3'], '.', Path('w')).exit_code)\n"
+    )
+    done = subprocess.run(
+        [PYTHON, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "3\n"
+
+
+def test_a_signal_before_the_program_starts_is_handed_on_to_it() -> None:
+    reading, writing = os.pipe()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        command = [PYTHON, "-I", "-S", supervisor.__file__, str(writing), "", "sleep", "100"]
+        process = subprocess.Popen(command, pass_fds=(writing,), stderr=subprocess.PIPE)
+        process.send_signal(signal.SIGINT)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(writing)
+    _, said = process.communicate(timeout=60)
+    with open(reading, "rb") as report:  # noqa: PTH123
+        words = report.read().split()
+    assert (process.returncode, said) == (0, b"")
+    assert (words[0], int(words[7])) == (b"ran", signal.SIGINT)
+
+
+def test_a_program_that_kills_what_waits_for_it_holds_nobody_up(tmp_path: Path) -> None:
+    # Its output goes on: nobody waits for its end.
+    program = (
+        "kill -9 $PPID; for i in $(seq 600); do test -e end && exit; echo 1; sleep 0.05; done; "
+        "touch late"
+    )
+    with pytest.raises(MeasurementError, match="what waits for the program was killed"):
+        run_once(["sh", "-c", program], tmp_path, pattern=compile_metric("(1)"))
+    (tmp_path / "end").touch()
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_program_may_remove_the_file_of_its_windows(tmp_path: Path) -> None:
+    notes: list[str] = []
+    program = 'rm -r "$(dirname "$MANSARD_WINDOWS")"'
+    row, _ = measure(["sh", "-c", program], tmp_path, n_runs=2, notes=notes)
+    assert len(row.repetitions) == 2
+    assert notes == ["the program removed the file of its windows: none is known"] * 2
+
+
+def test_a_script_that_names_no_interpreter_says_so(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo hello\n")
+    script.chmod(0o755)
+    with pytest.raises(ProgramFailed, match="exec format error; start it with its interpreter"):
+        run_once([str(script)], tmp_path)
+
+
+def test_a_program_is_known_by_its_file_and_those_among_its_arguments(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("one")
+    # A word that is longer than a file name may be is none.
+    command = ["cat", str(data), "x" * 5000]
+    before = make_program_trial(command)
+    assert before.workload.startswith("cat ")
+    assert len(before.workload) == 60
+    assert make_program_trial(command) == before
+    data.write_text("two")
+    assert make_program_trial(command).program_hash != before.program_hash
 
 
 def without_glibc(line: str) -> str:

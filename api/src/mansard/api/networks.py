@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -178,6 +178,7 @@ class Preparation:
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self._stack = ExitStack()
         self._lock = threading.Lock()
+        self._numbers = itertools.count()
         self._is_done = False
 
     def __enter__(self) -> Preparation:
@@ -231,13 +232,13 @@ class Preparation:
                     self.networks.append(prepared)
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
-                chains = write_chains(make_folder(self._folder / "chains"))
+                chains = write_chains(make_folder(self._folder / "chains", self._folder))
                 self.chains += [prepare(path, seed=SEED) for path in chains]
             self._is_done = True
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
-        return Path(tempfile.mkdtemp(dir=self._folder))
+        return make_folder(self._folder / f"board-{next(self._numbers)}", self._folder)
 
     def write(self, trials: Sequence[NetworkTrial], folder: Path, reporter: Reporter) -> None:
         """Have the files of ``trials`` in ``folder``; raises StorageError, as for lack of space."""
@@ -248,7 +249,7 @@ class Preparation:
         found = [each for each in (*self.networks, *self.chains) if each.file in files]
         store = self._folder / "files"
         with self._lock, reporter.progress("Writing networks") as progress:
-            check_space([network.files for network in found], make_folder(store))
+            check_space([network.files for network in found], make_folder(store, self._folder))
             for number, network in enumerate(found):
                 progress.update(number, len(found), None, network.model)
                 for name in write(network, store):
