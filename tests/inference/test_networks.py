@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mansard.core.errors import MeasurementError
-from mansard.core.jsonl import read_rows
+from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import Measurement
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
@@ -50,6 +50,30 @@ def test_a_network_is_a_row_of_its_run(tmp_path: Path) -> None:
     assert all(len(layer.seconds_s) == len(first.profiled_s) for layer in first.layers)
     assert second.layers is None
     assert second.unknown["layers"] == "layers were not asked for"
+
+
+def test_a_network_without_a_time_is_measured_by_the_next_run(tmp_path: Path) -> None:
+    # As on a machine on which other programs took a CPU in every sample of the second.
+    spec, measurer = perceptron(tmp_path / "mlp.onnx"), LocalMeasurer(files=tmp_path)
+    planned = plan(trial("mlp.onnx", spec), trial("mlp.onnx", spec, copies="both"))
+    outcome = run_plan(planned, tmp_path / "runs", measurer=measurer)
+    path = outcome.folder / "measurements.jsonl"
+    first, second = rows(outcome.folder)
+    lost = msgspec.structs.replace(
+        second,
+        seconds_s=(),
+        block=(),
+        rejected_s=second.seconds_s,
+        rejected_reason=("threads waited for a CPU for 0.5 of the time",) * len(second.seconds_s),
+    )
+    write_rows(path, Measurement, [first, lost])
+    assert missing_trials(planned, tmp_path / "runs") == planned.trials[1:]
+    assert run_plan(planned, tmp_path / "runs", measurer=measurer).n_measured == 1
+    found = rows(outcome.folder)
+    assert [row.trial_id for row in found] == [first.trial_id, second.trial_id]
+    assert found[0] == first
+    assert found[1].started_utc >= second.started_utc
+    assert found[1].rejected_s != lost.rejected_s
 
 
 def test_energy_is_that_of_calls_in_a_row(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.files import make_folder
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_length
+from mansard.core.text import listed
 
 if TYPE_CHECKING:
     from mansard.analytics.predict.measured import NetworkTimes
@@ -75,9 +76,16 @@ class MeasureResult(msgspec.Struct, frozen=True):
     failure: MansardError | None
 
     def check(self) -> None:
-        """Raise ``failure``, if there is one."""
+        """Raise ``failure``, if there is one, or name the networks that could not be run."""
         if self.failure is not None:
             raise self.failure
+        failed = [found for found in self.rows if found.row.failure is not None]
+        if failed:
+            names = listed(list(dict.fromkeys(found.row.model for found in failed)))
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} measurements failed, of {names}",
+                fix="the remarks above say why; to try one again, move the folder of its run away",
+            )
 
 
 def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> MeasureResult:

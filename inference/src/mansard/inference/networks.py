@@ -363,6 +363,16 @@ def _check(spec: NetworkTrial, probe: EngineProbe) -> None:
         raise MeasurementError(f"{spec.engine} cannot run on {spec.provider}: {reason}", fix=fix)
 
 
+def _is_result(row: Measurement) -> bool:
+    """Whether there is a time, or none because the network cannot be run."""
+    return bool(row.seconds_s) or row.failure is not None
+
+
 NETWORKS: MeasurementKind[NetworkPlan, Measurement] = MeasurementKind(
-    "networks", NetworkPlan, Measurement, _open, rows_name="measurements.jsonl"
+    "networks",
+    NetworkPlan,
+    Measurement,
+    _open,
+    rows_name="measurements.jsonl",
+    is_result=_is_result,
 )

@@ -45,6 +45,9 @@ class MeasurementKind(Generic[PlanT, RowT]):
     row_type: type[RowT]
     open: Callable[[PlanT], AbstractContextManager[Opened[RowT]]]
     rows_name: str = "trials.jsonl"  # the file of the rows in a run's folder
+    # Whether a row is a result. One that is none is kept until the same plan is run again: then
+    # its trial is measured anew.
+    is_result: Callable[[RowT], bool] = lambda _: True
 
 
 class Job(Record, frozen=True, kw_only=True):
