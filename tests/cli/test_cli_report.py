@@ -20,7 +20,9 @@ from tests.analytics.factory import (
     write_networks,
     write_programs,
     write_run,
+    write_two_modes,
 )
+from tests.analytics.score_factory import layer, score, write_scores
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 
@@ -104,4 +106,25 @@ def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:
     assert "; all 2c, fp32, onnxruntime cpu" in networks
     assert "llm" in programs
     assert "p99" not in networks.splitlines()[2]  # too few calls: no column of unknowns
+    assert "calibration" not in done.stdout  # nothing is predicted
     assert "note: large: run, but in no model: it needs more memory than there is" in done.stderr
+
+
+def test_what_a_calibration_makes_of_measured_networks_is_a_table(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_two_modes(runs)
+    scores = [
+        score(name, [layer(0, work, 1000)]) for name, work in (("a", 10**9), ("b", 3 * 10**9))
+    ]
+    write_scores(runs, scores)
+    rows = [
+        measurement("nets", (seconds_s,) * 9, model=each.model, model_hash=each.model_hash)
+        for each, seconds_s in zip(scores, (0.08, 0.2), strict=True)
+    ]
+    write_networks(runs, rows)
+    done = mansard("report", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    _, _, tables = done.stdout.partition("Errors of modelled times, before and after a calibration")
+    assert "totals, each network by the others" in tables
+    assert "What a calibration adds to the roofs" in tables
+    assert "Factors of the time at the roof" not in tables  # no layers were timed
