@@ -98,7 +98,11 @@ def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
     assert (whole["workload"], whole["metric"], whole["n_runs"]) == ("chat", 12, 2)
     assert first.stderr.count("rate: 12\n") == 2
     # Again it is not run, unless that is asked for.
-    assert json.loads(run(command).stdout) == [found]
+    second = run(command)
+    assert json.loads(second.stdout) == [found]
+    assert (
+        "chat: already measured, nothing to do; to measure it again, add --again" in second.stderr
+    )
     again = json.loads(run([*command[:-4], "--again", *command[-4:]]).stdout)
     assert again[0]["run"]["run_id"] != found["run"]["run_id"]
     assert json.loads(run(command).stdout) == again
