@@ -31,7 +31,7 @@ from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.sampling import relative_half_width
 
-MOST_WINDOWS = 10_000  # of one run; what comes later is counted alone
+MOST_WINDOWS = 10_000  # of one run; those after them are left out
 # The energy of a stretch between two monotonic times, or why there is none.
 EnergyOf: TypeAlias = Callable[[float, float], tuple[EnergyWindow | None, str]]
 _NO_METER = "no meter; the manifest says what is missing"
