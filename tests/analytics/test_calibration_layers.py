@@ -186,6 +186,22 @@ def test_totals_calibrate_where_classes_are_further_off() -> None:
     assert own.networks.mean_error < own.other_networks.mean_error
 
 
+def test_layers_that_are_too_few_are_said_to_be() -> None:
+    predictions, observations, timed = made_up()
+    # Two layers of each of three networks: 6, and it takes 8 in a mode.
+    few = timed.rows.filter(pl.col("network").is_in(["a", "b", "c"]))
+    layers = TimedNetworks(few, timed.roofs, timed.other_share)
+    own = calibrate_totals(predictions, observations, None, layers)[DEVICE, "inference"]
+    assert (own.classes, own.why) == (None, "too few layers of these networks were timed")
+    # Of one network alone there are no classes to judge another by.
+    alone = timed.rows.filter(pl.col("network") == "a")
+    more = pl.concat([alone.with_columns(layer=pl.col("layer") + 2 * at) for at in range(4)])
+    layers = TimedNetworks(more, timed.roofs, timed.other_share)
+    own = calibrate_totals(predictions, observations, None, layers)[DEVICE, "inference"]
+    assert own.classes is None
+    assert own.why == "layers were timed of too few networks to judge classes of operators by"
+
+
 def test_the_factors_of_a_network_left_out_do_not_know_its_layers() -> None:
     predictions, observations, timed = made_up()
     is_odd = pl.col("network") == "e"

@@ -183,6 +183,8 @@ def _calibrate_device(
     if timed is not None and engine is not None:
         device, phase = rows.select("device", "phase").row(0)
         classes = fit_timed_classes(timed, device, phase, engine)
+        if not timed.rows.filter(device=device, phase=phase, engine=engine).is_empty():
+            why = "too few layers of these networks were timed"
     if classes is not None:
         whole = classes.fit.all_networks
         scaled = TotalsLines(classes.rescaled(rows, whole), cpu_hz, whole.launch_s)
