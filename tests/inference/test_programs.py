@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.records import PowerSample, ProgramRun
+from mansard.core.records import PowerSample, ProgramRepetition, ProgramRun
 from mansard.device.conditions import find_sources
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS, Meters
@@ -93,6 +93,27 @@ def trace(*points: tuple[float, float]) -> tuple[Meters, TraceMeter]:
     meter = TraceMeter({"VDD_IN": points})
     total = Total(("VDD_IN",), "VDD_IN alone", "the module")
     return Meters((meter,), {}, total), meter
+
+
+def measure_metered(
+    command: Sequence[str],
+    folder: Path,
+    *points: tuple[float, float],
+    metric: str | None = None,
+) -> tuple[ProgramRepetition, float]:
+    """One run beside a trace, and when that began: again where the machine was too busy for it.
+
+    Other tests may take the CPUs for so long that readings are missing, and energies unknown.
+    """
+    for _ in range(5):
+        meters, meter = trace(*points)
+        row, kept = measure(command, folder, meters=meters, metric=metric)
+        (once,) = row.repetitions
+        assert kept
+        energies = [once.energy, *(window.energy for window in once.windows)]
+        if all(energy is not None and energy.total_j is not None for energy in energies):
+            break
+    return once, meter.start_s
 
 
 def test_time_and_cpu_time_are_the_programs(tmp_path: Path) -> None:
@@ -371,18 +392,16 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
     (tmp_path / "phases.c").write_text(PHASES)
     subprocess.run([compiler, "-o", "phases", "phases.c"], cwd=tmp_path, check=True)
     # A ramp: 2 W at the start of the trace, and 1 W more in every second.
-    meters, meter = trace((0.0, 2.0), (60.0, 62.0))
-    row, kept = measure([str(tmp_path / "phases")], tmp_path, meters=meters)
-    (once,) = row.repetitions
+    command = [str(tmp_path / "phases")]
+    once, begun_s = measure_metered(command, tmp_path, (0.0, 2.0), (60.0, 62.0))
     assert once.energy is not None
-    assert kept
 
     def expected_j(start_s: float, length_s: float) -> float:
         # Of 2 + t over [a, a + d]: d · (2 + a + d / 2).
-        return length_s * (2 + start_s - meter.start_s + length_s / 2)
+        return length_s * (2 + start_s - begun_s + length_s / 2)
 
     assert once.energy.total_j == pytest.approx(expected_j(once.start_s, once.wall_s), rel=0.005)
-    assert once.peak_w == pytest.approx(2 + once.start_s + once.wall_s - meter.start_s, rel=0.05)
+    assert once.peak_w == pytest.approx(2 + once.start_s + once.wall_s - begun_s, rel=0.05)
     # Nested: 1000, 900, … 600 ms; overlapping: 400 ms each.
     lengths_s = {window.name: window.window_s for window in once.windows}
     nested = {f"phase {i}": 1 - i / 10 for i in range(5)}
@@ -395,19 +414,17 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
 
 
 def test_a_sleep_of_two_seconds_takes_two_seconds(tmp_path: Path) -> None:
-    meters, meter = trace((0.0, 5.0), (1.0, 15.0), (60.0, 15.0))
     # A busy machine wakes it late: what the sleep itself took is what it is compared with.
     program = (
         "import time\nt = time.monotonic()\ntime.sleep(2)\nprint('slept', time.monotonic() - t)"
     )
-    row, _ = measure(
-        [PYTHON, "-S", "-c", program], tmp_path, meters=meters, metric="slept ([0-9.]+)"
-    )
-    (once,) = row.repetitions
+    points = ((0.0, 5.0), (1.0, 15.0), (60.0, 15.0))
+    command = [PYTHON, "-S", "-c", program]
+    once, begun_s = measure_metered(command, tmp_path, *points, metric="slept ([0-9.]+)")
     assert once.metric is not None
     assert once.energy is not None
     assert once.wall_s >= once.metric >= 2
-    start_s = once.start_s - meter.start_s
+    start_s = once.start_s - begun_s
     # 5 + 10 t until 1 s, 15 W after it; both starts lie before that.
     ramp_s = 1 - start_s
     expected_j = ramp_s * (5 + 10 * (start_s + ramp_s / 2)) + 15 * (once.wall_s - ramp_s)

@@ -180,6 +180,8 @@ class Supervision:
             signal_all(number)
             deadline_s = time.monotonic() + 1.0
             while self._children.reap() and time.monotonic() < deadline_s:
+                if number == signal.SIGKILL:
+                    signal_all(number)  # also what was started since
                 signal.sigtimedwait(WATCHED, 0.05)
         self._children.end_ns = end_ns
         self.left = [name for name, _ in left.values()]
