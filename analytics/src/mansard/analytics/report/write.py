@@ -102,7 +102,9 @@ def _context(every: Results) -> dict[str, Any]:
         "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
         "calibration": calibration.calibration_tables(
-            calibration.calibration_summaries(results.calibration)
+            calibration.calibration_summaries(
+                results.calibration, results.of_runs.models.node_launches
+            )
         ),
         "measured_sources": ran,
         "program_sources": ran_programs,
