@@ -22,6 +22,7 @@ from recorded.network_checks import (
     LARGE,
     beaten_bounds,
     by_other_networks,
+    calibrated,
     class_residuals,
     errors,
     from_known_modes,
@@ -30,10 +31,9 @@ from recorded.network_checks import (
     rankings,
     roof_totals,
 )
-from recorded.subgraphs import CPU_HZ, RUNTIME, Recording, read_recording
+from recorded.subgraphs import CPU_HZ, Recording, read_recording
 
-from mansard.analytics.predict.class_calibration import Calibration, Misfit
-from mansard.analytics.predict.class_calibration_fit import fit_calibration
+from mansard.analytics.predict.totals_calibration import DeviceCalibration, Misfit
 
 _DATA = Path(__file__).resolve().parents[2] / "shared/data"
 _MODES = tuple(CPU_HZ)
@@ -76,15 +76,14 @@ def _bounds(recording: Recording) -> None:
 
 def _between_modes(recording: Recording) -> None:
     known = " and ".join(KNOWN_MODES)
-    calibrated, on_lines = from_known_modes(recording)
-    _title(f"(b) calibrated in {known} alone, all networks: error of totals")
-    _errors(calibrated)
-    _title(f"(b) the same, with the calibration by totals in {known} on top")
-    _errors(on_lines)
-    _taus(on_lines)
+    for words, has_layers in (("totals", False), ("subgraphs as timed layers", True)):
+        totals = from_known_modes(recording, has_layers=has_layers)
+        _title(f"(b) calibrated in {known} alone by {words}, all networks: error of totals")
+        _errors(totals)
+        _taus(totals)
     others = [mode for mode in _MODES if mode not in KNOWN_MODES]
     error = (pl.col("modelled_s") / pl.col("measured_s") - 1).alias("error")
-    table = on_lines.with_columns(error).pivot(
+    table = totals.with_columns(error).pivot(
         on="mode", index=["network", "precision", "batch"], values=["measured_s", "error"]
     )
     print("every total: measured ms and error")
@@ -114,42 +113,45 @@ def _other_networks(recording: Recording) -> None:
 
 
 def _unexplained(recording: Recording) -> None:
-    calibration = fit_calibration(recording.timed, runtime=RUNTIME)
+    calibration, _ = calibrated(recording, recording.timed)
     _title("what remains unexplained: calibrated on all networks in all modes")
     _misfits(calibration)
-    for factor in calibration.factors:
-        value = calibration.factor(factor.op_class, factor.precision)
+    if calibration.classes is None:
+        print(f"  by totals: {calibration.why}")
+        return
+    fit = calibration.classes.fit
+    for factor in fit.records:
+        value = fit.all_networks.factor(factor.op_class, factor.precision)
         print(
-            f"  {factor.op_class:15} {factor.precision} x {value:6.2f}"
-            f" {_interval(factor.low, factor.high, 1)}  {factor.n_groups} subgraphs of"
+            f"  {factor.op_class:23} {factor.precision} x {value:7.3f}"
+            f" {_interval(factor.low, factor.high)}  {factor.n_groups} subgraphs of"
             f" {factor.n_networks} networks"
         )
-    for cost in calibration.launches:
-        launch_s = cost.value_s or 0.0
+    for mode, launch_s in fit.all_networks.launches_s.items():
         print(
-            f"  launch in {cost.mode:4} {launch_s * 1e6:6.0f} us"
-            f" {_interval(cost.low_s, cost.high_s, 1e6)},"
-            f" {launch_s * CPU_HZ[cost.mode] / 1e3:5.0f} thousand cycles of the CPU at its cap"
+            f"  launch in {mode:4} {launch_s * 1e6:6.0f} us,"
+            f" {launch_s * CPU_HZ[mode] / 1e3:5.0f} thousand cycles of the CPU at its cap"
         )
     print("by class and batch: share of the measured time, (modelled - measured) / measured")
-    for row in class_residuals(recording, calibration).iter_rows(named=True):
+    for row in class_residuals(recording, fit.all_networks).iter_rows(named=True):
         print(
             f"  {row['op_class']:15} batch {row['batch']:2}  share {row['share']:5.1%}"
             f"  sum {row['of_sum']:+6.1%}  median of a subgraph {row['median']:+6.1%}"
         )
 
 
-def _interval(low: float | None, high: float | None, times: float) -> str:
+def _interval(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "(no interval)"
-    return f"({low * times:.4g} to {high * times:.4g})"
+    return f"({low:.4g} to {high:.4g})"
 
 
-def _misfits(calibration: Calibration) -> None:
+def _misfits(calibration: DeviceCalibration) -> None:
     for name, error in (
         ("before", calibration.before),
         ("after", calibration.after),
-        ("each network by the others", calibration.unseen),
+        ("each network by the others", calibration.networks.misfit),
+        ("each mode by the others", calibration.modes.misfit),
     ):
         print(f"  {name}: {_misfit(error)}")
 
@@ -157,7 +159,10 @@ def _misfits(calibration: Calibration) -> None:
 def _misfit(error: Misfit | None) -> str:
     if error is None:
         return "unknown"
-    return f"median {error.median:.1%}, worst {error.worst:.1%} of {error.n_totals} totals"
+    return (
+        f"median {error.median:.1%}, nine of ten {error.nine_of_ten:.1%}, worst {error.worst:.1%}"
+        f" of {error.n_times} totals"
+    )
 
 
 def _errors(totals: pl.DataFrame) -> None:

@@ -82,7 +82,6 @@ def judge(table: NetworkTable, seen: Sequence[str]) -> Iterator[NetworkRow]:
     is_seen = pl.col("network").is_in(list(seen))
     known = table.observations.filter(is_seen)
     found = calibrate_totals(table.predictions, known)
-    assert found is not None  # noqa: S101 - every network of a table has both times
     rows = apply_totals(table.predictions, found, pl.DataFrame(schema=COEFFICIENT_SCHEMA))
     times = table.observations.select(*_KEY, recorded_s="latency_s")
     rows = rows.join(times, on=_KEY, maintain_order="left")

@@ -13,11 +13,11 @@ from statistics import fmean
 import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
-from mansard.analytics.predict.class_calibration import Calibration, predict_calibrated
-from mansard.analytics.predict.class_calibration_fit import fit_calibration
-from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
-from recorded.subgraphs import CPU_HZ, RUNTIME, TOTAL, Recording
+from mansard.analytics.predict.class_fit import ClassFactors
+from mansard.analytics.predict.layer_groups import LAYER_GROUP_SCHEMA, TimedNetworks, at_roofs
+from mansard.analytics.predict.prediction import apply_calibration, predict_roofed
+from mansard.analytics.predict.totals_calibration import DeviceCalibration, calibrate_totals
+from recorded.subgraphs import RUNTIME, TOTAL, Recording
 
 LARGE = 16  # batches from here on are not mostly the time that Python takes to start kernels
 KNOWN_MODES = ("15W", "MAXN")
@@ -36,24 +36,37 @@ def beaten_bounds(timed: pl.DataFrame, measured: str = "measured_s") -> pl.DataF
 
 def roof_totals(recording: Recording) -> pl.DataFrame:
     """TOTALS of the roofs alone."""
-    found = predict_scores(
-        recording.groups, recording.scores, recording.coefficients, recording.modes
-    ).collect()
-    return _totals(recording, found)
+    return _totals(recording, _roofed(recording))
 
 
-def from_known_modes(recording: Recording) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """TOTALS from KNOWN_MODES alone: by the calibration, and by each network's line on top of it.
+def calibrated(
+    recording: Recording, timed: pl.DataFrame, *, has_layers: bool = True
+) -> tuple[DeviceCalibration, pl.DataFrame]:
+    """By ``timed``, which are some rows of the recording: the calibration, and TOTALS by it of all.
 
-    The calibration sees all networks, the line the network itself, both in those modes only.
+    ``has_layers``: whether its subgraphs count as layers that were timed, or their sums alone.
     """
+    roofed = _roofed(recording)
+    layers = _layers(recording, timed)
+    found = calibrate_totals(
+        roofed, observed(timed), recording.modes, layers if has_layers else None
+    )
+    predictions = apply_calibration(
+        roofed,
+        found,
+        recording.groups,
+        recording.scores,
+        recording.coefficients,
+        recording.modes,
+    )
+    (calibration,) = found.values()
+    return calibration, _totals(recording, predictions)
+
+
+def from_known_modes(recording: Recording, *, has_layers: bool) -> pl.DataFrame:
+    """TOTALS by a calibration in KNOWN_MODES alone, by all networks."""
     known = recording.timed.filter(pl.col("mode").is_in(KNOWN_MODES))
-    calibration = fit_calibration(known, runtime=RUNTIME, cpu_hz=CPU_HZ)
-    predictions = _predictions(recording, calibration)
-    lines = calibrate_totals(predictions, observed(known), recording.modes)
-    assert lines is not None  # noqa: S101 - every network is known in some modes
-    on_lines = apply_totals(predictions, lines, recording.coefficients)
-    return _totals(recording, predictions), _totals(recording, on_lines)
+    return calibrated(recording, known, has_layers=has_layers)[1]
 
 
 def halves(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -64,12 +77,11 @@ def halves(recording: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def by_other_networks(
     recording: Recording, seen: Sequence[str]
-) -> tuple[Calibration, pl.DataFrame]:
+) -> tuple[DeviceCalibration, pl.DataFrame]:
     """A calibration on ``seen`` in all modes, and TOTALS by it of all other networks."""
     is_seen = pl.col("network").is_in(list(seen))
-    calibration = fit_calibration(recording.timed.filter(is_seen), runtime=RUNTIME)
-    found = _totals(recording, _predictions(recording, calibration))
-    return calibration, found.filter(~is_seen)
+    calibration, totals = calibrated(recording, recording.timed.filter(is_seen))
+    return calibration, totals.filter(~is_seen)
 
 
 def observed(timed: pl.DataFrame) -> pl.DataFrame:
@@ -83,7 +95,7 @@ def observed(timed: pl.DataFrame) -> pl.DataFrame:
         "batch",
         "precision",
         pl.lit("inference").alias("phase"),
-        pl.lit(None, pl.String).alias("engine"),
+        pl.lit(RUNTIME).alias("engine"),
         "latency_s",
         pl.lit(None, pl.Float64).alias("latency_deviation"),
         pl.lit(None, pl.Float64).alias("power_w"),
@@ -119,24 +131,20 @@ def least_tau(ranked: pl.DataFrame) -> tuple[str, float]:
     return min(means.items(), key=lambda found: found[1])
 
 
-def class_residuals(recording: Recording, calibration: Calibration) -> pl.DataFrame:
+def class_residuals(recording: Recording, factors: ClassFactors) -> pl.DataFrame:
     """By class and batch: share of measured time, error of the sum and of the median subgraph."""
-    factors = recording.timed.select("op_class", "precision").unique()
-    known = factors.with_columns(
-        factor=pl.Series(
-            [calibration.factor(*kind) for kind in factors.iter_rows()], dtype=pl.Float64
-        )
+    rows = _layers(recording, recording.timed).rows
+    factor = pl.struct("op_class", "precision").map_elements(
+        lambda row: factors.factor(row["op_class"], row["precision"]), return_dtype=pl.Float64
     )
-    costs = pl.DataFrame(
-        [(cost.mode, cost.value_s) for cost in calibration.launches],
-        schema={"mode": pl.String, "launch_s": pl.Float64},
-        orient="row",
+    launch_s = pl.col("mode").replace_strict(factors.launches_s, return_dtype=pl.Float64)
+    piece = [*TOTAL, "layer"]
+    modelled = rows.group_by(piece).agg(
+        modelled_s=(factor * pl.col("roof_s") + pl.col("n_launches") * launch_s).sum()
     )
-    modelled = pl.col("factor") * pl.col("roof_s") + pl.col("n_launches") * pl.col("launch_s")
     measured = pl.col("measured_s")
-    timed = recording.timed.join(known, on=["op_class", "precision"]).join(costs, on="mode")
     return (
-        timed.with_columns(modelled_s=modelled)
+        recording.timed.join(modelled, on=piece)
         .group_by("op_class", "batch")
         .agg(
             share=measured.sum(),
@@ -157,10 +165,22 @@ def _tau(part: pl.DataFrame) -> float:
     return sum(signs) / len(signs)
 
 
-def _predictions(recording: Recording, calibration: Calibration) -> pl.DataFrame:
-    return predict_calibrated(
-        recording.groups, recording.scores, recording.coefficients, recording.modes, calibration
-    ).collect()
+def _layers(recording: Recording, timed: pl.DataFrame) -> TimedNetworks:
+    """``timed`` as layers, each of one group."""
+    rows = timed.with_columns(phase=pl.lit("inference"), engine=pl.lit(RUNTIME))
+    return at_roofs(
+        rows.select(list(LAYER_GROUP_SCHEMA)),
+        recording.groups,
+        recording.coefficients,
+        recording.modes,
+        {},
+    )
+
+
+def _roofed(recording: Recording) -> pl.DataFrame:
+    return predict_roofed(
+        recording.groups, recording.scores, recording.coefficients, recording.modes
+    )
 
 
 def _totals(recording: Recording, predictions: pl.DataFrame) -> pl.DataFrame:

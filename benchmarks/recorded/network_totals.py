@@ -16,7 +16,8 @@ from types import MappingProxyType
 import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.predict.engine import SHARE_SCHEMA, predict_scores
+from mansard.analytics.predict.engine import SHARE_SCHEMA
+from mansard.analytics.predict.prediction import predict_roofed
 from recorded.subgraphs import CPU_HZ, TOTAL, read_recording
 
 _IMAGE = 3  # channels
@@ -185,16 +186,11 @@ def _pagoda(data: Path) -> Iterator[NetworkTable]:
 def _eager(data: Path) -> Iterator[NetworkTable]:
     """10 networks in eager PyTorch on an AGX Orin in 4 modes, in batches and precisions."""
     recording = read_recording(data)
-    starts = recording.groups.group_by("score_id").agg(pl.col("n_launches").sum())
-    found = predict_scores(
-        recording.groups,
-        recording.scores,
-        recording.coefficients,
-        recording.modes,
-        with_shares=True,
-    ).collect()
+    found = predict_roofed(
+        recording.groups, recording.scores, recording.coefficients, recording.modes
+    )
     measured = recording.timed.group_by(TOTAL).agg(measured_s=pl.col("measured_s").sum())
-    rows = found.join(starts, on="score_id").join(measured, on=TOTAL).sort(TOTAL)
+    rows = found.join(measured, on=TOTAL).sort(TOTAL)
     for mode in CPU_HZ:
         own = rows.filter(pl.col("mode") == mode).to_dicts()
         yield _table("10 networks, eager PyTorch", mode, own)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from mansard.analytics.predict.op_classes import CLASS_OF, OP_CLASSES, layer_class, op_class
+from mansard.analytics.predict.op_classes import CLASS_OF, OpClass, layer_class, op_class
 from mansard.estimator.operators import REGISTRY
 
 
@@ -14,7 +16,7 @@ def test_every_operator_with_a_formula_has_a_class() -> None:
 
 
 def test_every_class_has_an_operator() -> None:
-    assert set(CLASS_OF.values()) == set(OP_CLASSES)
+    assert set(CLASS_OF.values()) == set(get_args(OpClass))
 
 
 @pytest.mark.parametrize(

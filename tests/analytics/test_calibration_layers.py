@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, OBSERVATION_SCHEMA
-from mansard.analytics.predict.class_calibration import TIMED_SCHEMA
+from mansard.analytics.predict.class_fit import TIMED_SCHEMA
 from mansard.analytics.predict.groups import halves
 from mansard.analytics.predict.layer_groups import ROOF_SCHEMA, TimedNetworks, join_layers
 from mansard.analytics.predict.totals_calibration import calibrate_totals
@@ -141,23 +141,65 @@ def made_up() -> tuple[pl.DataFrame, pl.DataFrame, TimedNetworks]:
 
 def test_layers_give_the_classes_and_these_the_networks_that_were_left_out() -> None:
     predictions, observations, timed = made_up()
-    found = calibrate_totals(predictions, observations, None, timed)
-    assert found is not None
-    own = found.devices[DEVICE, "inference"]
+    own = calibrate_totals(predictions, observations, None, timed)[DEVICE, "inference"]
     assert own.classes is not None
     assert own.engine == ENGINE
+    assert own.why == "layers of 5 networks were timed"
     factors = own.classes.fit.all_networks
     assert factors.factor("conv work", "fp32") == pytest.approx(WORK, rel=0.02)
     assert factors.factor("conv traffic", "fp32") == pytest.approx(TRAFFIC, rel=0.05)
     assert factors.launch_s == pytest.approx(LAUNCH_S, rel=0.1)
-    assert found.unseen_networks is not None
-    assert found.unseen_networks.median < 0.02
+    unseen = own.networks.misfit
+    assert unseen is not None
+    assert unseen.median < 0.02
     # The same without layers: the roofs of whole groups, of which the longer part counts.
-    plain = calibrate_totals(predictions, observations, None, None)
-    assert plain is not None
-    assert plain.unseen_networks is not None
-    assert plain.devices[DEVICE, "inference"].classes is None
-    assert plain.unseen_networks.median > 2 * found.unseen_networks.median
+    plain = calibrate_totals(predictions, observations, None, None)[DEVICE, "inference"]
+    assert plain.classes is None
+    assert plain.why == "no layers of these networks were timed"
+    assert plain.networks.misfit is not None
+    assert plain.networks.misfit.median > 2 * unseen.median
+    # It stands beside the classes, as what was not taken.
+    assert own.other_networks is not None
+    assert own.other_networks.misfit == plain.networks.misfit
+    assert plain.other_networks is None
+
+
+def test_totals_calibrate_where_classes_are_further_off() -> None:
+    predictions, observations, timed = made_up()
+    # A profile that stretches layers, of each network by another factor, and totals that are twice
+    # what the roofs say.
+    stretch = {name: 9.0**at for at, name in enumerate(NETWORKS)}
+    odd = timed.rows.with_columns(
+        measured_s=pl.col("measured_s")
+        * pl.col("network").replace_strict(stretch, return_dtype=pl.Float64)
+    )
+    twice = dict(predictions.select("network", 2 * pl.col("latency_s")).iter_rows())
+    took = observations.with_columns(
+        latency_s=pl.col("network").replace_strict(twice, return_dtype=pl.Float64)
+    )
+    layers = TimedNetworks(odd, timed.roofs, timed.other_share)
+    own = calibrate_totals(predictions, took, None, layers)[DEVICE, "inference"]
+    assert own.classes is None
+    assert own.why == "networks that were left out came out nearer than by classes of operators"
+    assert own.networks.misfit is not None
+    assert own.other_networks is not None
+    assert own.networks.mean_error < own.other_networks.mean_error
+
+
+def test_layers_that_are_too_few_are_said_to_be() -> None:
+    predictions, observations, timed = made_up()
+    # Two layers of each of three networks: 6, and it takes 8 in a mode.
+    few = timed.rows.filter(pl.col("network").is_in(["a", "b", "c"]))
+    layers = TimedNetworks(few, timed.roofs, timed.other_share)
+    own = calibrate_totals(predictions, observations, None, layers)[DEVICE, "inference"]
+    assert (own.classes, own.why) == (None, "too few layers of these networks were timed")
+    # Of one network alone there are no classes to judge another by.
+    alone = timed.rows.filter(pl.col("network") == "a")
+    more = pl.concat([alone.with_columns(layer=pl.col("layer") + 2 * at) for at in range(4)])
+    layers = TimedNetworks(more, timed.roofs, timed.other_share)
+    own = calibrate_totals(predictions, observations, None, layers)[DEVICE, "inference"]
+    assert own.classes is None
+    assert own.why == "layers were timed of too few networks to judge classes of operators by"
 
 
 def test_the_factors_of_a_network_left_out_do_not_know_its_layers() -> None:
@@ -170,11 +212,9 @@ def test_the_factors_of_a_network_left_out_do_not_know_its_layers() -> None:
         timed.roofs,
         timed.other_share,
     )
-    found = calibrate_totals(predictions, observations, None, slow)
-    assert found is not None
-    classes = found.devices[DEVICE, "inference"].classes
+    classes = calibrate_totals(predictions, observations, None, slow)[DEVICE, "inference"].classes
     assert classes is not None
-    without = classes.factors("e")
+    without = classes.factors_without("e")
     assert without is not None
     assert without.factor("conv work", "fp32") == pytest.approx(WORK, rel=0.02)
 
@@ -186,8 +226,6 @@ def test_a_calibration_is_of_one_engine() -> None:
         engine=pl.when(is_other).then(pl.lit("another")).otherwise("engine"),
         latency_s=pl.when(is_other).then(1.0).otherwise("latency_s"),
     )
-    found = calibrate_totals(predictions, mixed, None, timed)
-    assert found is not None
-    own = found.devices[DEVICE, "inference"]
+    own = calibrate_totals(predictions, mixed, None, timed)[DEVICE, "inference"]
     assert own.engine == ENGINE
     assert sorted(own.lines.pairs["network"]) == ["b", "c", "d", "e"]

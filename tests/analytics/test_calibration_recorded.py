@@ -71,12 +71,14 @@ def test_no_subgraph_of_a_large_batch_beats_its_bound(recording: Recording) -> N
     assert set(beaten["pattern"]) == {"Unfused"}
 
 
-def test_two_modes_predict_the_two_between_them(recording: Recording) -> None:
-    _, on_lines = from_known_modes(recording)
-    large = on_lines.filter(IS_LARGE)
+@pytest.mark.parametrize(("has_layers", "most"), [(False, 0.10), (True, 0.15)])
+def test_two_modes_predict_the_two_between_them(
+    recording: Recording, has_layers: bool, most: float
+) -> None:
+    large = from_known_modes(recording, has_layers=has_layers).filter(IS_LARGE)
     found = dict(errors(large, "mode").select("mode", "median").iter_rows())
-    assert found["30W"] < 0.10
-    assert found["50W"] < 0.10
+    assert found["30W"] < most
+    assert found["50W"] < most
     assert fmean(rankings(large)["tau"]) >= 0.9
 
 
@@ -84,10 +86,13 @@ def test_two_modes_predict_the_two_between_them(recording: Recording) -> None:
 def test_half_of_the_networks_predict_the_others_in_every_mode(
     recording: Recording, half: int
 ) -> None:
-    calibration, totals = by_other_networks(recording, halves(recording)[half])
-    assert not set(totals["network"]) & set(calibration.networks)
+    seen = halves(recording)[half]
+    calibration, totals = by_other_networks(recording, seen)
+    assert calibration.classes is not None
+    assert calibration.classes.fit.networks == seen
+    assert not set(totals["network"]) & set(seen)
     assert errors(totals, "mode")["median"].to_list() == pytest.approx([0, 0, 0, 0], abs=0.20)
-    assert least_tau(rankings(totals))[1] >= 0.9
+    assert least_tau(rankings(totals))[1] >= 0.88
     assert calibration.after.median < 0.2 * calibration.before.median
 
 

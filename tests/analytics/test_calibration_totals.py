@@ -16,7 +16,7 @@ from mansard.analytics.data.model_frames import (
     OBSERVATION_SCHEMA,
     PREDICTION_SCHEMA,
 )
-from mansard.analytics.predict.engine import NO_LAUNCH
+from mansard.analytics.predict.engine import NO_LAUNCH, SHARE_SCHEMA
 from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
 from tests.analytics.model_factory import (
     board_coefficients,
@@ -28,7 +28,7 @@ _SAME = {"device": "Board GPU", "batch": 1, "precision": "fp16", "phase": "infer
 
 
 _ENDS = (("latency", "s"), ("energy", "j"), ("power", "w"))
-_COMPUTE_ALONE = {"compute": 1.0, "memory": 0.0, "launch": 0.0}
+_NO_OTHER = {"memory_s": 0.0, "launch_s": 0.0, "n_launches": 0.0}
 
 
 def predictions(**times_s: dict[str, float]) -> pl.DataFrame:
@@ -47,11 +47,15 @@ def predictions(**times_s: dict[str, float]) -> pl.DataFrame:
             "source": "modelled",
             "is_extrapolated": False,
             "is_calibrated": False,
+            "compute_s": time_s,
+            **_NO_OTHER,
         }
         for network, times in times_s.items()
         for mode, time_s in times.items()
     ]
-    return pl.DataFrame(rows, schema=PREDICTION_SCHEMA)
+    return pl.DataFrame(
+        rows, schema={**PREDICTION_SCHEMA, **SHARE_SCHEMA, "n_launches": pl.Float64}
+    )
 
 
 def observations(
@@ -78,7 +82,6 @@ def calibrated(
 ) -> dict[str, Any]:
     """The calibrated row of a network in a mode."""
     calibration = calibrate_totals(predicted, observed)
-    assert calibration is not None
     found = apply_totals(predicted, calibration, constant_power())
     assert found.columns == predicted.columns
     return found.filter(pl.col("network") == network, pl.col("mode") == mode).row(0, named=True)
@@ -147,11 +150,10 @@ def test_the_interval_is_what_the_networks_are_off_when_left_out() -> None:
     assert (
         near["latency_high_s"] / near["latency_s"] < 1.6 < far["latency_high_s"] / far["latency_s"]
     )
-    found = calibrate_totals(predicted, rough)
-    assert found is not None
-    assert found.unseen_networks is not None
-    assert found.unseen_networks.median > 0.3
-    assert found.unseen_modes is None  # one mode
+    (found,) = calibrate_totals(predicted, rough).values()
+    assert found.networks.misfit is not None
+    assert found.networks.misfit.median > 0.3
+    assert found.modes.misfit is None  # one mode
 
 
 def test_one_network_gives_an_interval_by_what_such_calibrations_were_off_elsewhere() -> None:
@@ -205,14 +207,13 @@ def test_what_a_network_is_off_in_a_batch_it_is_half_in_another() -> None:
 
 
 def test_each_mode_by_the_others() -> None:
-    found = calibrate_totals(
+    (found,) = calibrate_totals(
         predictions(net={"slow": 4.0, "fast": 1.0}), observations(net={"slow": 12.0, "fast": 3.0})
-    )
-    assert found is not None
-    assert found.unseen_modes is not None
+    ).values()
+    assert found.modes.misfit is not None
     # Each is off by what of the network is taken to be constant.
-    assert 0.0 < found.unseen_modes.worst < 1.0
-    assert found.unseen_networks is None
+    assert 0.0 < found.modes.misfit.worst < 1.0
+    assert found.networks.misfit is None
 
 
 def test_outside_the_measured_modes_there_is_no_interval() -> None:
@@ -242,7 +243,6 @@ def test_other_devices_and_phases_are_not_calibrated() -> None:
     ]
     everything = pl.concat([predicted, *others])
     calibration = calibrate_totals(everything, observations(net={"fast": 2.0}))
-    assert calibration is not None
     found = apply_totals(everything, calibration, constant_power())
     assert found["latency_s"].to_list() == [2.0, 1.0, 1.0]
     assert found["is_calibrated"].to_list() == [True, False, False]
@@ -251,9 +251,9 @@ def test_other_devices_and_phases_are_not_calibrated() -> None:
 
 def test_nothing_in_common_is_no_calibration() -> None:
     predicted = predictions(net={"fast": 1.0})
-    assert calibrate_totals(predicted, observations(other={"fast": 1.0})) is None
-    assert calibrate_totals(predicted, observations(net={"fast": None})) is None
-    assert calibrate_totals(predicted, observations(net={"fast": float("nan")})) is None
+    assert calibrate_totals(predicted, observations(other={"fast": 1.0})) == {}
+    assert calibrate_totals(predicted, observations(net={"fast": None})) == {}
+    assert calibrate_totals(predicted, observations(net={"fast": float("nan")})) == {}
 
 
 def test_a_longer_time_is_more_energy_and_less_power() -> None:
@@ -280,7 +280,6 @@ def test_a_longer_time_is_more_energy_and_less_power() -> None:
 def test_without_constant_power_the_energy_is_unknown() -> None:
     predicted = predictions(net={"fast": 1.0})
     calibration = calibrate_totals(predicted, observations(net={"fast": 2.0}))
-    assert calibration is not None
     row = apply_totals(predicted, calibration, constant_power().clear()).row(0, named=True)
     assert (row["latency_s"], row["energy_j"], row["power_w"]) == (2.0, None, None)
     assert "no constant power" in row["reason"]
@@ -289,9 +288,11 @@ def test_without_constant_power_the_energy_is_unknown() -> None:
 @settings(max_examples=10, deadline=None)
 @given(st.floats(0.2, 5.0))
 def test_a_board_that_is_slower_by_one_factor_is_predicted_nearly(factor: float) -> None:
-    predicted, measured = network_predictions(), network_observations(factor)
+    predicted = network_predictions().with_columns(
+        compute_s=pl.col("latency_s"), **{name: pl.lit(value) for name, value in _NO_OTHER.items()}
+    )
+    measured = network_observations(factor)
     calibration = calibrate_totals(predicted, measured.sample(60, seed=1))
-    assert calibration is not None
     found = apply_totals(predicted, calibration, board_coefficients())
     ratio = found["latency_s"] / (predicted["latency_s"] * factor)
     assert ratio.median() == pytest.approx(1.0, rel=0.02)

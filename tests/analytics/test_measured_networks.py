@@ -301,6 +301,8 @@ def test_the_page_draws_measured_marks_solid_and_modelled_ones_hollow(results: R
     roofs = str(specs(page)["roofline"])
     assert "'filled': False" in roofs
     assert chart_rows(page, "accuracy")
+    assert "How far off modelled times are" in page.text
+    assert "totals, each network by the others" in page.text
 
 
 def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path: Path) -> None:
@@ -309,6 +311,7 @@ def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path:
     assert roof_points(results).drawn.equals(roof_points(results).networks)
     assert "Measured" not in network_table(results).columns
     assert measured_tables(results) == []
+    assert "How far off modelled times are" not in render(results)
     assert isinstance(accuracy_figure(results, first_choice(results)), Missing)
 
 
@@ -316,6 +319,9 @@ def test_the_summary_holds_what_was_run(results: Results) -> None:
     said = summary(results.dataset, results)
     assert said.measured == results.measured
     assert [each.workload for each in said.programs] == ["llm", "llm [prompt]"]
+    (calibrated,) = said.calibrations
+    assert (calibrated.kind, calibrated.why) == ("totals", "no layers of these networks were timed")
+    assert (calibrated.n_networks, calibrated.after.n_times) == (1, 2)  # in two batches
 
 
 def test_a_folder_of_networks_alone_has_a_page(tmp_path: Path) -> None:

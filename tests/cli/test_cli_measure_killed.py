@@ -24,14 +24,13 @@ def test_a_killed_sweep_of_networks_loses_no_row(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     (path,) = _rows(runs)
-    before = path.read_bytes()
+    before = read_rows(path, Measurement, runs).rows  # without a line that was being written
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
-    after = path.read_bytes()
-    whole = before[: before.rindex(b"\n") + 1]  # without a line that was being written
-    assert after.startswith(whole)
     found = read_rows(path, Measurement, runs).rows
+    # Where other programs took the CPUs, a row has no time, and its network is measured again.
+    assert all(row in found for row in before if row.seconds_s)
     # and the chains of tiny nodes, which every run has on a CPU
-    assert [row.model for row in found] == [*NAMES, *map(chain_name, CHAIN_LENGTHS)]
+    assert sorted(row.model for row in found) == sorted([*NAMES, *map(chain_name, CHAIN_LENGTHS)])
 
 
 def _rows(runs: Path) -> list[Path]:

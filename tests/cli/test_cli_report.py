@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from mansard.cli.__main__ import run
+from mansard.core.records import NamedWindow
 from tests.analytics.factory import (
     fma_trials,
     machine,
@@ -20,7 +21,9 @@ from tests.analytics.factory import (
     write_networks,
     write_programs,
     write_run,
+    write_two_modes,
 )
+from tests.analytics.score_factory import layer, score, write_scores
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 
@@ -95,13 +98,43 @@ def test_an_interrupted_merge_says_what_is_kept(
 def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:
     failed = measurement("nets", (), model="large", failure="it needs more memory than there is")
     write_networks(tmp_path / "runs", [measurement("nets", (0.08,) * 9), failed])
-    write_programs(tmp_path / "runs", [program("programs", (2.0, 2.1), power_w=10.0)])
+    prompt = NamedWindow(
+        name="prompt", start_s=100.0, window_s=0.5, energy=None, unknown={"energy": "too short"}
+    )
+    ran = program("programs", (2.0, 2.1), power_w=10.0, windows=(prompt, prompt))
+    write_programs(tmp_path / "runs", [ran])
     done = mansard("report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     networks, _, programs = done.stdout.partition("Programs that were run (measured)")
     assert networks.startswith("Networks that were run (measured)")
     assert "it needs more memory than there is" in " ".join(networks.split())
     assert "; all 2c, fp32, onnxruntime cpu" in networks
-    assert "llm" in programs
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in programs.splitlines()]
+    whole, windows = (row for row in cells if row and row[1].startswith("llm"))
+    # Energies 20 and 21 J; a window has no CPU time of its own, and two stand in each run.
+    assert (whole[1], whole[4], whole[5]) == ("llm", "20.5 J", "10.0 W")
+    assert (windows[1], windows[3], windows[4]) == ("llm [prompt]", "–", "unknown")
+    assert (whole[-1], windows[-1]) == ("", "2")
     assert "p99" not in networks.splitlines()[2]  # too few calls: no column of unknowns
+    assert "calibration" not in done.stdout  # nothing is predicted
     assert "note: large: run, but in no model: it needs more memory than there is" in done.stderr
+
+
+def test_what_a_calibration_makes_of_measured_networks_is_a_table(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_two_modes(runs)
+    scores = [
+        score(name, [layer(0, work, 1000)]) for name, work in (("a", 10**9), ("b", 3 * 10**9))
+    ]
+    write_scores(runs, scores)
+    rows = [
+        measurement("nets", (seconds_s,) * 9, model=each.model, model_hash=each.model_hash)
+        for each, seconds_s in zip(scores, (0.08, 0.2), strict=True)
+    ]
+    write_networks(runs, rows)
+    done = mansard("report", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    _, _, tables = done.stdout.partition("Errors of modelled times, before and after a calibration")
+    assert "totals, each network by the others" in tables
+    assert "What a calibration adds to the roofs" in tables
+    assert "Factors of the time at the roof" not in tables  # no layers were timed

@@ -23,7 +23,7 @@ def write(
     nodes: Sequence[onnx.NodeProto],
     stored: dict[str, Any],
     *,
-    inputs: dict[str, tuple[int, ...]],
+    inputs: dict[str, tuple[int | str, ...]],
     output: str = "y",
 ) -> None:
     """A file of ``nodes`` in their order, each named by its place; all tensors are float."""
@@ -73,7 +73,7 @@ def plan(*trials: NetworkTrial) -> NetworkPlan:
     return msgspec.structs.replace(made, protocol=protocol)
 
 
-def perceptron(path: Path, width: int = 64) -> InputSpec:
+def perceptron(path: Path, width: int = 64, batch: int | str = 1) -> InputSpec:
     """Gemm, Relu, Gemm: what ONNX Runtime runs as a fused Gemm and a plain one."""
     random = np.random.default_rng(3)
     weights = random.standard_normal((2, width, width), dtype=np.float32)
@@ -83,5 +83,5 @@ def perceptron(path: Path, width: int = 64) -> InputSpec:
         helper.make_node("Gemm", ["b", "w1"], ["y"]),
     ]
     stored = {"w0": weights[0], "w1": weights[1]}
-    write(path, nodes, stored, inputs={"x": (1, width)})
+    write(path, nodes, stored, inputs={"x": (batch, width)})
     return uniform("x", (1, width))

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from mansard.core.errors import MeasurementError
-from mansard.core.jsonl import read_rows
+from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import Measurement
+from mansard.inference.networks import NETWORKS
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
 from tests.inference.small_networks import perceptron, plan, trial
@@ -52,6 +53,30 @@ def test_a_network_is_a_row_of_its_run(tmp_path: Path) -> None:
     assert second.unknown["layers"] == "layers were not asked for"
 
 
+def test_a_network_without_a_time_is_measured_by_the_next_run(tmp_path: Path) -> None:
+    # As on a machine on which other programs took a CPU in every sample of the second.
+    spec, measurer = perceptron(tmp_path / "mlp.onnx"), LocalMeasurer(files=tmp_path)
+    planned = plan(trial("mlp.onnx", spec), trial("mlp.onnx", spec, copies="both"))
+    outcome = run_plan(planned, tmp_path / "runs", measurer=measurer)
+    path = outcome.folder / "measurements.jsonl"
+    first, second = rows(outcome.folder)
+    lost = msgspec.structs.replace(
+        second,
+        seconds_s=(),
+        block=(),
+        rejected_s=second.seconds_s,
+        rejected_reason=("threads waited for a CPU for 0.5 of the time",) * len(second.seconds_s),
+    )
+    write_rows(path, Measurement, [first, lost])
+    assert missing_trials(planned, tmp_path / "runs") == planned.trials[1:]
+    assert run_plan(planned, tmp_path / "runs", measurer=measurer).n_measured == 1
+    found = rows(outcome.folder)
+    assert [row.trial_id for row in found] == [first.trial_id, second.trial_id]
+    assert found[0] == first
+    assert found[1].started_utc >= second.started_utc
+    assert found[1].rejected_s != lost.rejected_s
+
+
 def test_energy_is_that_of_calls_in_a_row(tmp_path: Path) -> None:
     planned = plan(trial("mlp.onnx", perceptron(tmp_path / "mlp.onnx"), with_layers=False))
     brief = msgspec.structs.replace(planned.protocol, idle_s=0.2, energy_window_s=0.2)
@@ -87,6 +112,16 @@ def test_what_cannot_run_is_a_row_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert broken.failure == "Load model from broken.onnx failed:Protobuf parsing failed."
     assert broken.seconds_s == ()
     assert whole.failure is None
+
+
+def test_a_network_that_crashes_the_process_is_a_row(tmp_path: Path) -> None:
+    planned = plan(trial("mlp.onnx", perceptron(tmp_path / "mlp.onnx")))
+    assert NETWORKS.crashed is not None
+    row = NETWORKS.crashed(planned, planned.trials[0], "it crashed (SIGSEGV)")
+    assert (row.run_id, row.trial_id) == (planned.run_id, planned.trials[0].trial_id)
+    assert (row.failure, row.seconds_s, row.layers) == ("it crashed (SIGSEGV)", (), None)
+    assert row.conditions.unknown["cpu_clock_hz"] == "it crashed (SIGSEGV)"
+    assert NETWORKS.is_result(row)  # it is not measured again
 
 
 def test_an_absent_provider_ends_the_run(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,16 +15,19 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.records import PowerSample, ProgramRun
+from mansard.core.records import PowerSample, ProgramRepetition, ProgramRun
 from mansard.device.conditions import find_sources
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total
+from mansard.inference.programs import supervisor
 from mansard.inference.programs.execution import Execution, ProgramFailed, execute
 from mansard.inference.programs.metric import MetricReader, compile_metric
 from mansard.inference.programs.plan import ProgramPlan, ProgramTrial, program_protocol
+from mansard.inference.programs.planning import make_program_trial
+from mansard.inference.programs.supervisor import is_busy
 from mansard.inference.programs.trial import Passing, measure_program
 from mansard.inference.programs.windows import encode_window, read_windows
 from mansard.measuring.instruments import Instruments
@@ -91,6 +95,27 @@ def trace(*points: tuple[float, float]) -> tuple[Meters, TraceMeter]:
     return Meters((meter,), {}, total), meter
 
 
+def measure_metered(
+    command: Sequence[str],
+    folder: Path,
+    *points: tuple[float, float],
+    metric: str | None = None,
+) -> tuple[ProgramRepetition, float]:
+    """One run beside a trace, and when that began: again where the machine was too busy for it.
+
+    Other tests may take the CPUs for so long that readings are missing, and energies unknown.
+    """
+    for _ in range(5):
+        meters, meter = trace(*points)
+        row, kept = measure(command, folder, meters=meters, metric=metric)
+        (once,) = row.repetitions
+        assert kept
+        energies = [once.energy, *(window.energy for window in once.windows)]
+        if all(energy is not None and energy.total_j is not None for energy in energies):
+            break
+    return once, meter.start_s
+
+
 def test_time_and_cpu_time_are_the_programs(tmp_path: Path) -> None:
     # It is busy for 0.2 s of CPU time, its child for as much, and both sleep for 0.2 s.
     busy = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\n"
@@ -153,6 +178,87 @@ def test_what_stays_is_ended_and_told(tmp_path: Path) -> None:
             assert mark.encode() not in entry.read_bytes()
     # The wait for them is not the program's time.
     assert row.repetitions[0].wall_s < 2
+
+
+def test_what_is_left_is_busy_where_any_of_it_is() -> None:
+    # The one that had used the most has ended; that sums fall says nothing of the other.
+    assert is_busy({1: 1000, 2: 50}, {2: 51})
+    assert not is_busy({1: 1000, 2: 50}, {2: 50})
+    # A new one that sleeps; a new one that has worked.
+    assert not is_busy({2: 50}, {2: 50, 3: 0})
+    assert is_busy({2: 50}, {2: 50, 3: 1})
+
+
+def test_a_caller_that_ignores_the_end_of_children_is_no_matter(tmp_path: Path) -> None:
+    script = (
+        "import signal\n"
+        "from pathlib import Path\n"
+        "from mansard.inference.programs.execution import execute\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "print(execute(['sh', '-c', 'exit 3'], '.', Path('w')).exit_code)\n"
+    )
+    done = subprocess.run(
+        [PYTHON, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "3\n"
+
+
+def test_a_signal_before_the_program_starts_is_handed_on_to_it() -> None:
+    reading, writing = os.pipe()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        command = [PYTHON, "-I", "-S", supervisor.__file__, str(writing), "", "sleep", "100"]
+        process = subprocess.Popen(command, pass_fds=(writing,), stderr=subprocess.PIPE)
+        process.send_signal(signal.SIGINT)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(writing)
+    _, said = process.communicate(timeout=60)
+    with open(reading, "rb") as report:  # noqa: PTH123
+        words = report.read().split()
+    assert (process.returncode, said) == (0, b"")
+    assert (words[0], int(words[7])) == (b"ran", signal.SIGINT)
+
+
+def test_a_program_that_kills_what_waits_for_it_holds_nobody_up(tmp_path: Path) -> None:
+    # Its output goes on: nobody waits for its end.
+    program = (
+        "kill -9 $PPID; for i in $(seq 600); do test -e end && exit; echo 1; sleep 0.05; done; "
+        "touch late"
+    )
+    with pytest.raises(MeasurementError, match="what waits for the program was killed"):
+        run_once(["sh", "-c", program], tmp_path, pattern=compile_metric("(1)"))
+    (tmp_path / "end").touch()
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_program_may_remove_the_file_of_its_windows(tmp_path: Path) -> None:
+    notes: list[str] = []
+    program = 'rm -r "$(dirname "$MANSARD_WINDOWS")"'
+    row, _ = measure(["sh", "-c", program], tmp_path, n_runs=2, notes=notes)
+    assert len(row.repetitions) == 2
+    assert notes == ["the program removed the file of its windows: none is known"] * 2
+
+
+def test_a_script_that_names_no_interpreter_says_so(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo hello\n")
+    script.chmod(0o755)
+    with pytest.raises(ProgramFailed, match="exec format error; start it with its interpreter"):
+        run_once([str(script)], tmp_path)
+
+
+def test_a_program_is_known_by_its_file_and_those_among_its_arguments(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("one")
+    # A word that is longer than a file name may be is none.
+    command = ["cat", str(data), "x" * 5000]
+    before = make_program_trial(command)
+    assert before.workload.startswith("cat ")
+    assert len(before.workload) == 60
+    assert make_program_trial(command) == before
+    data.write_text("two")
+    assert make_program_trial(command).program_hash != before.program_hash
 
 
 def without_glibc(line: str) -> str:
@@ -286,18 +392,16 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
     (tmp_path / "phases.c").write_text(PHASES)
     subprocess.run([compiler, "-o", "phases", "phases.c"], cwd=tmp_path, check=True)
     # A ramp: 2 W at the start of the trace, and 1 W more in every second.
-    meters, meter = trace((0.0, 2.0), (60.0, 62.0))
-    row, kept = measure([str(tmp_path / "phases")], tmp_path, meters=meters)
-    (once,) = row.repetitions
+    command = [str(tmp_path / "phases")]
+    once, begun_s = measure_metered(command, tmp_path, (0.0, 2.0), (60.0, 62.0))
     assert once.energy is not None
-    assert kept
 
     def expected_j(start_s: float, length_s: float) -> float:
         # Of 2 + t over [a, a + d]: d · (2 + a + d / 2).
-        return length_s * (2 + start_s - meter.start_s + length_s / 2)
+        return length_s * (2 + start_s - begun_s + length_s / 2)
 
     assert once.energy.total_j == pytest.approx(expected_j(once.start_s, once.wall_s), rel=0.005)
-    assert once.peak_w == pytest.approx(2 + once.start_s + once.wall_s - meter.start_s, rel=0.05)
+    assert once.peak_w == pytest.approx(2 + once.start_s + once.wall_s - begun_s, rel=0.05)
     # Nested: 1000, 900, … 600 ms; overlapping: 400 ms each.
     lengths_s = {window.name: window.window_s for window in once.windows}
     nested = {f"phase {i}": 1 - i / 10 for i in range(5)}
@@ -310,19 +414,17 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
 
 
 def test_a_sleep_of_two_seconds_takes_two_seconds(tmp_path: Path) -> None:
-    meters, meter = trace((0.0, 5.0), (1.0, 15.0), (60.0, 15.0))
     # A busy machine wakes it late: what the sleep itself took is what it is compared with.
     program = (
         "import time\nt = time.monotonic()\ntime.sleep(2)\nprint('slept', time.monotonic() - t)"
     )
-    row, _ = measure(
-        [PYTHON, "-S", "-c", program], tmp_path, meters=meters, metric="slept ([0-9.]+)"
-    )
-    (once,) = row.repetitions
+    points = ((0.0, 5.0), (1.0, 15.0), (60.0, 15.0))
+    command = [PYTHON, "-S", "-c", program]
+    once, begun_s = measure_metered(command, tmp_path, *points, metric="slept ([0-9.]+)")
     assert once.metric is not None
     assert once.energy is not None
     assert once.wall_s >= once.metric >= 2
-    start_s = once.start_s - meter.start_s
+    start_s = once.start_s - begun_s
     # 5 + 10 t until 1 s, 15 W after it; both starts lie before that.
     ramp_s = 1 - start_s
     expected_j = ramp_s * (5 + 10 * (start_s + ramp_s / 2)) + 15 * (once.wall_s - ramp_s)

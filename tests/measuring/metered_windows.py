@@ -7,6 +7,11 @@ from collections.abc import Iterable
 from mansard.core.records import EnergyWindow
 
 
+def is_unread(reason: str) -> bool:
+    """Whether a window has no energy because a busy machine let its sampler wait for too long."""
+    return "not measurable: no reading for " in reason
+
+
 def windows_read(windows: Iterable[EnergyWindow]) -> list[EnergyWindow]:
     """Those whose meter was read throughout, at least one.
 

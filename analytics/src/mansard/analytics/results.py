@@ -25,7 +25,7 @@ from mansard.analytics.predict.measured import (
 from mansard.analytics.predict.models import find_models
 from mansard.analytics.predict.prediction import Prediction, calibration_of, predict
 from mansard.analytics.predict.preference import prefer_measured
-from mansard.analytics.predict.totals_calibration import TotalsCalibration
+from mansard.analytics.predict.totals_calibration import Calibration
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
@@ -70,7 +70,7 @@ class Results:
     measured: tuple[NetworkTimes, ...]
     programs: tuple[ProgramTimes, ...]
     workload_notes: tuple[str, ...]  # what was measured of networks and is not used
-    calibration: TotalsCalibration | None  # by the observations; nothing here is calibrated by it
+    calibration: Calibration  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
     findings: tuple[Finding, ...]  # what cannot be true; nothing serious is recommended from
 

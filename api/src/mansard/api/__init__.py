@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
+    from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling

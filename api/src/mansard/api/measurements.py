@@ -39,7 +39,7 @@ class ModePlan(msgspec.Struct, frozen=True):
 
     ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
     trials into it. ``of``: what is measured, for progress; empty of kernels. ``is_bounded``:
-    whether the protocol bounds how long a trial takes.
+    whether the protocol bounds how long a trial takes. ``again``: what measures it anew.
     """
 
     plan: RunPlan
@@ -48,6 +48,7 @@ class ModePlan(msgspec.Struct, frozen=True):
     write_files: Callable[[], object] | None = None
     of: str = ""
     is_bounded: bool = True
+    again: str = ""  # empty: to move its folder away
 
     @property
     def title(self) -> str:
@@ -218,7 +219,7 @@ def _measure_mode(
             image=target.image,
             on_progress=partial(_show, progress, n_later),
         )
-    _note_outcome(each.title, outcome, reporter)
+    _note_outcome(each, outcome, reporter)
     return outcome.run_id
 
 
@@ -231,15 +232,16 @@ def _show(progress: ProgressDisplay, n_later: int, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, remaining_s, state.now)
 
 
-def _note_outcome(title: str, outcome: RunOutcome, reporter: Reporter) -> None:
+def _note_outcome(each: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
-        again = f"to measure it again, move {outcome.folder} away"
-        reporter.note(f"{title}: already measured, nothing to do; {again}")
+        again = each.again or f"move {outcome.folder} away"
+        line = f"already measured, nothing to do; to measure it again, {again}"
+        reporter.note(f"{each.title}: {line}")
     elif outcome.n_resumed:
         there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
-        reporter.note(f"{title}: resumed, {there} already there")
+        reporter.note(f"{each.title}: resumed, {there} already there")
 
 
 def _without_reboots(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -23,6 +23,7 @@ from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.files import make_folder
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_length
+from mansard.core.text import listed
 
 if TYPE_CHECKING:
     from mansard.analytics.predict.measured import NetworkTimes
@@ -75,9 +76,16 @@ class MeasureResult(msgspec.Struct, frozen=True):
     failure: MansardError | None
 
     def check(self) -> None:
-        """Raise ``failure``, if there is one."""
+        """Raise ``failure``, if there is one, or name the networks that could not be run."""
         if self.failure is not None:
             raise self.failure
+        failed = [found for found in self.rows if found.row.failure is not None]
+        if failed:
+            names = listed(list(dict.fromkeys(found.row.model for found in failed)))
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} measurements failed, of {names}",
+                fix="the remarks above say why; to try one again, move the folder of its run away",
+            )
 
 
 def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> MeasureResult:
@@ -178,6 +186,7 @@ class Preparation:
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self._stack = ExitStack()
         self._lock = threading.Lock()
+        self._numbers = itertools.count()
         self._is_done = False
 
     def __enter__(self) -> Preparation:
@@ -231,13 +240,13 @@ class Preparation:
                     self.networks.append(prepared)
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
-                chains = write_chains(make_folder(self._folder / "chains"))
+                chains = write_chains(make_folder(self._folder / "chains", self._folder))
                 self.chains += [prepare(path, seed=SEED) for path in chains]
             self._is_done = True
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
-        return Path(tempfile.mkdtemp(dir=self._folder))
+        return make_folder(self._folder / f"board-{next(self._numbers)}", self._folder)
 
     def write(self, trials: Sequence[NetworkTrial], folder: Path, reporter: Reporter) -> None:
         """Have the files of ``trials`` in ``folder``; raises StorageError, as for lack of space."""
@@ -248,7 +257,7 @@ class Preparation:
         found = [each for each in (*self.networks, *self.chains) if each.file in files]
         store = self._folder / "files"
         with self._lock, reporter.progress("Writing networks") as progress:
-            check_space([network.files for network in found], make_folder(store))
+            check_space([network.files for network in found], make_folder(store, self._folder))
             for number, network in enumerate(found):
                 progress.update(number, len(found), None, network.model)
                 for name in write(network, store):

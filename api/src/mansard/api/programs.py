@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
-import shlex
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +17,8 @@ from mansard.api.sweeps import SweepRequest, choose_modes, failure_of
 from mansard.api.targets import LocalTarget
 from mansard.core.documents import read_document
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, ProgramRun
-from mansard.core.text import is_utf8, printable
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 
@@ -33,11 +27,9 @@ if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, PowerMode
     from mansard.device.controller.controller import LocalController
     from mansard.inference.programs.plan import ProgramTrial
+    from mansard.inference.programs.trial import Passing
     from mansard.measuring.events import Measurer
 
-_LONGEST_NAME = 60
-_HASHED_BYTES = 64 << 20  # of a larger file its size, its first and its last part
-_PART_BYTES = 1 << 20
 MOST_RUNS = 100_000
 
 
@@ -81,7 +73,10 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     measured.
     """
     from mansard.device.controller.controller import LocalController
+    from mansard.inference.programs.execution import find_input, is_read_once
     from mansard.inference.programs.metric import compile_metric
+    from mansard.inference.programs.planning import hash_program, make_program_trial
+    from mansard.inference.programs.trial import Passing
     from mansard.inference.programs.windows import VARIABLE
 
     if request.hosts:
@@ -98,98 +93,27 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
         compile_metric(request.metric)
     if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
         raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
-    trial = plan_trial(request)
+    trial = make_program_trial(request.command, request.name, request.metric)
     root = board_root(request.board)
     controller = LocalController(root)
     modes = choose_modes(controller, request, reporter)
     reporter = _BesideOutput(reporter, is_told=len(modes) > 1)
     plans = [_plan(trial, request, controller.identify(), mode) for mode in modes]
-    target = _ProgramTarget(root, controller, request.stdout, reporter)
+    if is_read_once() and sum(each.n_missing for each in plans) * (request.n_runs or 2) > 1:
+        reporter.note(
+            "standard input is a pipe: only the first run can read what comes through it; give a "
+            "file (< FILE), or --repeat 1"
+        )
+    passing = Passing(reporter.note, request.stdout, find_input())
+    target = _ProgramTarget(root, controller, passing)
     done = measure_modes(plans, target, request.runs, reporter)
+    if hash_program(request.command) != trial.program_hash:
+        reporter.note(
+            "a file that the command names has changed meanwhile: the next command takes this for "
+            "another program; what it writes is best named in a script"
+        )
     run_ids = [each.plan.run_id for each in plans if each.plan.run_id in done.run_ids]
     return ProgramResult(_read(request.runs, run_ids), failure_of(done, len(modes)))
-
-
-def plan_trial(request: ProgramRequest) -> ProgramTrial:
-    """What is to be run; raises ProgramFailed where there is no such program, UsageError."""
-    from mansard.inference.programs.plan import ProgramTrial
-
-    if not request.command or not request.command[0]:
-        raise UsageError("no command is given", fix="mansard measure -- python3 my_program.py")
-    folder = _present_folder()
-    for word in (*request.command, folder):
-        if "\0" in word or not is_utf8(word):
-            raise UsageError(
-                f"{word!r} is no text in UTF-8, and could not be kept",
-                fix="rename it, or call it from a script",
-            )
-    program = _find_program(request.command[0])
-    files = [program, *(path for word in request.command[1:] if (path := Path(word)).is_file())]
-    return ProgramTrial(
-        workload=printable(request.name or _short_name(request.command)),
-        command=request.command,
-        folder=folder,
-        program_hash=_hash_files(files),
-        metric_pattern=request.metric,
-        unknown={} if request.metric is not None else {"metric_pattern": "none was asked for"},
-    )
-
-
-def _find_program(name: str) -> Path:
-    """The file that ``name`` runs; raises ProgramFailed with a shell's exit code."""
-    from mansard.inference.programs.execution import NOT_FOUND, NOT_RUNNABLE, ProgramFailed
-
-    found = shutil.which(name)
-    if found is not None:
-        return Path(found)
-    is_there = os.path.lexists(name) and "/" in name
-    number = errno.EACCES if is_there else errno.ENOENT
-    raise ProgramFailed(
-        f"cannot be run: {os.strerror(number).lower()}",
-        NOT_RUNNABLE if is_there else NOT_FOUND,
-        where=name,
-        fix="check that it is there and that you may run it",
-    )
-
-
-def _short_name(words: Sequence[str]) -> str:
-    """What a command is called: its words, told apart by a hash where they are many."""
-    name = shlex.join([Path(words[0]).name, *words[1:]])
-    if len(name) <= _LONGEST_NAME:
-        return name
-    mark = hashlib.sha256(name.encode()).hexdigest()[:6]
-    return f"{name[: _LONGEST_NAME - 8]}… {mark}"
-
-
-def _present_folder() -> str:
-    try:
-        return str(Path.cwd())
-    except OSError as error:
-        raise UsageError("the present folder is gone", fix="change to another folder") from error
-
-
-def _hash_files(files: Sequence[Path]) -> str:
-    found = hashlib.sha256()
-    for path in files:
-        found.update(_digest(path))
-    return found.hexdigest()[:ID_CHARACTERS]
-
-
-def _digest(path: Path) -> bytes:
-    """A file by its content; one that may not be read by its size."""
-    found = hashlib.sha256()
-    with contextlib.suppress(OSError):
-        size = path.stat().st_size
-        found.update(str(size).encode())
-        with path.open("rb") as file:
-            if size <= _HASHED_BYTES:
-                while piece := file.read(_PART_BYTES):
-                    found.update(piece)
-            else:
-                found.update(file.read(_PART_BYTES))
-                file.seek(-_PART_BYTES, os.SEEK_END)
-                found.update(file.read(_PART_BYTES))
-    return found.digest()
 
 
 def _plan(
@@ -225,7 +149,7 @@ def _plan(
         if is_there or request.is_again:
             plan = later
     n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False)
+    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False, again="add --again")
 
 
 def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:
@@ -248,18 +172,16 @@ def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:
 class _ProgramTarget(LocalTarget):
     """This machine, with a program's streams passed on and its notes told."""
 
-    def __init__(
-        self, root: Path, controller: LocalController, stdout: int, reporter: Reporter
-    ) -> None:
+    def __init__(self, root: Path, controller: LocalController, passing: Passing) -> None:
         super().__init__(root, controller)
-        self._stdout, self._reporter = stdout, reporter
+        self._passing = passing
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """A measurer of programs with this machine's meters."""
-        from mansard.inference.programs.trial import Passing, program_kind
+        from mansard.inference.programs.trial import program_kind
         from mansard.measuring.measurer import LocalMeasurer
 
-        kind = program_kind(Passing(self._reporter.note, self._stdout))
+        kind = program_kind(self._passing)
         meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root, kind=kind, files=files)
 

@@ -38,7 +38,7 @@ class window:  # noqa: N801 - used as a function is
     __slots__ = ("__weakref__", "_board", "_energy", "_meter", "_pid", "end_ns", "name", "start_ns")
 
     def __init__(self, name: str, board: Path | None = None) -> None:
-        self.name, self._board = name, board
+        self.name, self._board = str(name), board  # what is no text may not end the program
         self.start_ns = self.end_ns = 0  # monotonic
         self._meter: _Background | None = None
         self._energy: tuple[EnergyWindow | None, str] | None = None

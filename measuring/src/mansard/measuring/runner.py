@@ -11,7 +11,7 @@ import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
 from mansard.core.files import find_status, make_folder, remove
-from mansard.core.jsonl import RowWriter, read_rows
+from mansard.core.jsonl import RowWriter, read_rows, write_rows
 from mansard.core.records import PowerMode
 from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, MeasurementKind, find_kind
@@ -55,6 +55,7 @@ def run_plan(
     """
     kind, run_id = find_kind(plan.kind), plan.run_id  # hashed once: a plan has hundreds of trials
     folder = make_folder(runs / run_id, runs)
+    _drop_no_results(folder / kind.rows_name, kind, runs)
     with RowWriter(folder / kind.rows_name, kind.row_type, runs) as rows:
         done = _finished_trials(folder, kind, plan, run_id)
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
@@ -96,7 +97,7 @@ def _finished_trials(
 ) -> set[str]:
     path = folder / kind.rows_name
     planned = {spec.trial_id for spec in plan.trials}
-    done = set()
+    done, without_result = set[str](), set[str]()
     for row in read_rows(path, kind.row_type, folder.parent).rows:
         if row.run_id != run_id or row.trial_id not in planned or row.trial_id in done:
             raise SchemaError(
@@ -105,4 +106,17 @@ def _finished_trials(
                 fix="the file was changed by hand; move the folder away and measure again",
             )
         done.add(row.trial_id)
-    return done
+        if not kind.is_result(row):
+            without_result.add(row.trial_id)
+    return done - without_result
+
+
+def _drop_no_results(path: Path, kind: MeasurementKind[Any, Any], runs: Path) -> None:
+    """Take out the rows that are no results: each of their trials gets another one."""
+    if find_status(path, runs) is None:
+        return
+    if all(map(kind.is_result, read_rows(path, kind.row_type, runs).rows)):
+        return
+    with RowWriter(path, kind.row_type, runs):  # nobody else writes it; a torn line is set aside
+        rows = read_rows(path, kind.row_type, runs).rows
+        write_rows(path, kind.row_type, filter(kind.is_result, rows), runs)

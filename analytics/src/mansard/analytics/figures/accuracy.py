@@ -105,10 +105,9 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
     ]
     shown = Shown(found.frame, dict.fromkeys(FOLLOWED, "all"))
     chart = accuracy_chart(found.frame, there, chosen)
-    notes = (*_accuracy_notes(found), *_calibration_notes(results))
     table = LiveTable("accuracy", "Predicted and measured: {network}", _COLUMNS, shown)
     follows = Following(shown, chosen, "", NONE)
-    return make_figure("accuracy", chart, table, CAPTION, notes, follows=follows)
+    return make_figure("accuracy", chart, table, CAPTION, _accuracy_notes(found), follows=follows)
 
 
 def accuracy_points(
@@ -235,21 +234,6 @@ def _accuracy_notes(found: Accuracy) -> tuple[str, ...]:
     watts = () if power is None else (f"They miss the power by {percent(power)} (median).",)
     why = "nothing is predicted for their mode and network"
     return (errors, *watts, *dropped_note(found.n_unmatched, "observations", why))
-
-
-def _calibration_notes(results: Results) -> tuple[str, ...]:
-    """What a calibration by these observations would do; the page is not calibrated by it."""
-    found = results.calibration
-    if found is None:
-        return ()
-    steps = [
-        ("as modelled", found.before),
-        ("calibrated", found.after),
-        ("calibrated by the other modes alone", found.unseen_modes),
-        ("calibrated by other networks alone", found.unseen_networks),
-    ]
-    parts = [f"{percent(misfit.median)} {what}" for what, misfit in steps if misfit is not None]
-    return (f"Median error of the times: {', '.join(parts)}.",)
 
 
 def _float(value: object) -> float | None:

@@ -123,7 +123,7 @@ def _classes(layers: pl.DataFrame) -> pl.LazyFrame:
 def halves(groups: pl.DataFrame) -> pl.DataFrame:
     """``groups`` (GROUP_SCHEMA) with the work and the traffic of each as rows of their own.
 
-    So the times of the two add, each by the factor of a class of its own (``half_class``), where
+    So the times of the two add, each by the factor of a class of its own, where
     of a whole group the longer one counts. What it starts is with the work, if it has any.
     """
     has_work = (pl.col("tensor_flop") + pl.col("cuda_flop") > 0).fill_null(value=True)
@@ -142,11 +142,6 @@ def halves(groups: pl.DataFrame) -> pl.DataFrame:
 
 
 WORK, TRAFFIC = "work", "traffic"
-
-
-def half_class(op_class: str, half: str) -> str:
-    """The class of the work or of the traffic of groups of a class."""
-    return f"{op_class} {half}"
 
 
 def _half_class(half: str) -> pl.Expr:

@@ -20,18 +20,19 @@ from mansard.analytics.data.names import (
     network_key,
     network_names,
 )
-from mansard.analytics.predict.class_calibration import TIMED_SCHEMA
+from mansard.analytics.predict.class_fit import TIMED_SCHEMA
 from mansard.analytics.predict.group_rows import predict_groups
 from mansard.analytics.predict.groups import halves, is_fused
 from mansard.analytics.predict.models import Models
 from mansard.analytics.scaling.observations import counted_measurements
 from mansard.core.records import LayerTime
 
-SETTING = ("network", "batch", "precision", "phase")
+_SETTING = ("network", "batch", "precision", "phase")
 # What disturbs a profiled call only lengthens it: of the calls the lower quartile counts.
 _QUANTILE = 0.25
 _OF_GROUP = ("op_class", "roof_s", "n_launches")
-_ROW_SCHEMA: FrameSchema = {
+# A group of a layer; ``group`` and ``score_id`` say which.
+LAYER_GROUP_SCHEMA: FrameSchema = {
     **{name: kind for name, kind in TIMED_SCHEMA.items() if name not in _OF_GROUP},
     "phase": pl.String,
     "engine": pl.String,
@@ -131,23 +132,32 @@ def timed_networks(
             for at, (seconds, own) in enumerate(joined.parts)
             for group in own
         ]
-    timed = pl.DataFrame(rows, schema=_ROW_SCHEMA)
+    other_share = {
+        device: sum(other for other, _ in each) / max(sum(total for _, total in each), 1e-300)
+        for device, each in times.items()
+    }
+    timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
+    return at_roofs(timed, groups, coefficients, modes, other_share)
+
+
+def at_roofs(
+    timed: pl.DataFrame,
+    groups: pl.DataFrame,
+    coefficients: pl.DataFrame,
+    modes: pl.DataFrame,
+    other_share: Mapping[str, float],
+) -> TimedNetworks:
+    """``timed`` (LAYER_GROUP_SCHEMA) with what work and traffic of each group take at the roofs."""
     where = modes.join(timed, on=["device", "mode"], how="semi")
     of_roofs = coefficients.filter(pl.col("quantity") != "launch")
     by_group = predict_groups(halves(groups), of_roofs, where).rename({"time_s": "roof_s"})
-    kept = ["device", "mode", "score_id", "group", "op_class", "roof_s", "n_launches"]
     place = ["device", "mode", "score_id"]
+    own = by_group.select(*place, "group", *_OF_GROUP)
+    sums = by_group.group_by(*place, "op_class").agg(pl.col("roof_s").sum())
     return TimedNetworks(
-        rows=timed.join(by_group.select(kept), on=[*place, "group"]).select(
-            *TIMED_SCHEMA, "phase", "engine"
-        ),
-        roofs=by_group.group_by(*place, "op_class")
-        .agg(pl.col("roof_s").sum())
-        .select(list(ROOF_SCHEMA)),
-        other_share={
-            device: sum(other for other, _ in each) / max(sum(total for _, total in each), 1e-300)
-            for device, each in times.items()
-        },
+        rows=timed.join(own, on=[*place, "group"]).select(*TIMED_SCHEMA, "phase", "engine"),
+        roofs=sums.select(list(ROOF_SCHEMA)),
+        other_share=other_share,
     )
 
 
@@ -167,13 +177,13 @@ def _profiled(
         mode = runs[row.run_id].mode_read_back.name
         same: dict[str, object] = {"device": device, "mode": mode, "engine": engine_name(row)}
         setting = (name, row.batch, row.precision, row.phase)
-        yield same | dict(zip(SETTING, setting, strict=True)), score_id, row.layers
+        yield same | dict(zip(_SETTING, setting, strict=True)), score_id, row.layers
 
 
 def _known(scores: pl.DataFrame) -> dict[tuple[object, ...], str]:
     """The first score of each setting."""
-    first = scores.unique(SETTING, keep="first", maintain_order=True)
-    return {tuple(key): score_id for *key, score_id in first.select(*SETTING, "score_id").rows()}
+    first = scores.unique(_SETTING, keep="first", maintain_order=True)
+    return {tuple(key): score_id for *key, score_id in first.select(*_SETTING, "score_id").rows()}
 
 
 def _groups_of(

@@ -9,7 +9,7 @@ operator's mathematics: Softmax is with the normalizations, because both read a 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
 OpClass = Literal[
     "conv",  # convolutions that are matrix products inside
@@ -26,7 +26,6 @@ OpClass = Literal[
     "control",  # branches, loops and whole networks in one node
     "other",  # rare or unknown: transforms, text, trees, random numbers
 ]
-OP_CLASSES: tuple[OpClass, ...] = get_args(OpClass)
 
 _MEMBERS: dict[OpClass, str] = {
     "conv": (

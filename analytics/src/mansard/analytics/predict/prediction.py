@@ -22,9 +22,10 @@ from mansard.analytics.predict.layer_groups import timed_networks
 from mansard.analytics.predict.models import Models, find_models
 from mansard.analytics.predict.timed_classes import predict_by_classes
 from mansard.analytics.predict.totals_calibration import (
-    TotalsCalibration,
+    Calibration,
     apply_totals,
     calibrate_totals,
+    place_name,
 )
 from mansard.analytics.scaling.board import scale
 from mansard.analytics.scaling.network_predict import predict_observed
@@ -67,7 +68,7 @@ class Prediction:
 
     ``modes``, ``coefficients``, ``groups`` and ``predictions``: frames of ``data.model_frames``;
     ``scores``: SCORE_SCHEMA of ``predict.groups``. ``calibration``: by what the predictions were
-    scaled; None where they were not.
+    scaled; empty where they were not.
     """
 
     models: Models
@@ -76,32 +77,15 @@ class Prediction:
     groups: pl.DataFrame
     scores: pl.DataFrame
     predictions: pl.DataFrame
-    calibration: TotalsCalibration | None
+    calibration: Calibration
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How far a calibrated prediction is off, before and after."""
-        if self.calibration is None:
-            return ()
-        before, after = self.calibration.before, self.calibration.after
-        unseen = self.calibration.unseen_networks
-        times = "1 measured time" if before.n_totals == 1 else f"{before.n_totals} measured times"
-        line = (
-            f"calibrated by {times}: median error "
-            f"{before.median:.1%} before, {after.median:.1%} after"
-        )
-        classes = [each.note(device) for (device, _), each in self.calibration.classes.items()]
-        if unseen is not None:
-            return (
-                f"{line}, {unseen.median:.1%} on networks it was not fitted to, "
-                f"{unseen.worst:.0%} at worst",
-                *classes,
-            )
-        return (
-            line,
-            *classes,
-            "one network was measured: how far others are off is taken from recorded networks of "
-            "other boards; measure two more",
+        """By what calibrated predictions were scaled, and how far off they are."""
+        return tuple(
+            line
+            for place, each in self.calibration.items()
+            for line in each.notes(place_name(*place))
         )
 
     def check_any(self) -> Prediction:
@@ -148,7 +132,7 @@ def predict(
             _comparable(models.run_coefficients, models.run_modes),
         )
         found = predict_scores(groups, scores, coefficients, modes, with_shares=True)
-        return Prediction(models, modes, coefficients, groups, scores, found.collect(), None)
+        return Prediction(models, modes, coefficients, groups, scores, found.collect(), {})
     known, coefficients = (models.of_devices(each) for each in (models.modes, models.coefficients))
     if modes is None:
         modes = known
@@ -157,14 +141,13 @@ def predict(
     if fill_gaps:
         coefficients = scale(known, coefficients, modes)
     coefficients = _comparable(coefficients, modes)
-    roofed = _predict_roofed(groups, scores, coefficients, modes)
-    calibration = None
+    roofed = predict_roofed(groups, scores, coefficients, modes)
+    calibration: Calibration = {}
     if calibrate:
         every = pl.concat([layers, layer_frame(list(measured_scores))])
         every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
         calibration = _calibrate(models, every, shown)
-        roofed = _by_classes(roofed, calibration, groups, scores, coefficients, modes)
-        roofed = apply_totals(roofed, calibration, coefficients)
+        roofed = apply_calibration(roofed, calibration, groups, scores, coefficients, modes)
     # Networks that no roof predicts, by their times.
     observed = _observations(models, networks)
     alone = observed.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
@@ -173,8 +156,8 @@ def predict(
     return Prediction(models, modes, coefficients, groups, scores, predictions, calibration)
 
 
-def calibration_of(models: Models) -> TotalsCalibration | None:
-    """By the measured networks that the dataset has scores of; None where there is none."""
+def calibration_of(models: Models) -> Calibration:
+    """By the measured networks that the dataset has scores of; empty where there is none."""
     layers = models.dataset.layers
     scores = score_frame(layers, network_names(models.dataset))
     return _calibration(models, layers, scores)[0]
@@ -182,33 +165,37 @@ def calibration_of(models: Models) -> TotalsCalibration | None:
 
 def _calibration(
     models: Models, layers: pl.DataFrame, scores: pl.DataFrame
-) -> tuple[TotalsCalibration | None, pl.DataFrame]:
+) -> tuple[Calibration, pl.DataFrame]:
     """By the measured networks of ``scores``, and what the roofs say of all of these."""
     groups, modes = group_frame(layers), models.of_devices(models.modes)
     coefficients = scale(modes, models.of_devices(models.coefficients), modes)
-    predictions = _predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
+    predictions = predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
     timed = timed_networks(models, layers, groups, scores, coefficients, modes)
     observations = models.of_devices(models.observations)
     return calibrate_totals(predictions, observations, models.modes, timed), predictions
 
 
-def _by_classes(
+def apply_calibration(
     roofed: pl.DataFrame,
-    calibration: TotalsCalibration,
+    calibration: Calibration,
     groups: pl.DataFrame,
     scores: pl.DataFrame,
     coefficients: pl.DataFrame,
     modes: pl.DataFrame,
 ) -> pl.DataFrame:
-    """``roofed`` with the rows of devices and phases whose layers were timed by their classes."""
-    if not calibration.classes:
-        return roofed
-    key = ["device", "mode", "score_id"]
-    found = predict_by_classes(groups, scores, coefficients, modes, calibration.classes)
-    places = roofed.select(*key, "n_launches").with_row_index("place")
-    known = found.join(places, on=key).select(*roofed.columns, "place")
-    rest = roofed.with_row_index("place").join(known, on="place", how="anti")
-    return pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
+    """``roofed``, which is ``predict_roofed`` of the rest, by the classes and lines of its devices.
+
+    Where layers were timed, classes of operators come first.
+    """
+    classes = {key: each.classes for key, each in calibration.items() if each.classes}
+    if classes:
+        key = ["device", "mode", "score_id"]
+        found = predict_by_classes(groups, scores, coefficients, modes, classes)
+        places = roofed.select(*key, "n_launches").with_row_index("place")
+        known = found.join(places, on=key).select(*roofed.columns, "place")
+        rest = roofed.with_row_index("place").join(known, on="place", how="anti")
+        roofed = pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
+    return apply_totals(roofed, calibration, coefficients)
 
 
 def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
@@ -225,7 +212,7 @@ def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame
     return coefficients.filter(~is_launch)
 
 
-def _predict_roofed(
+def predict_roofed(
     groups: pl.DataFrame, scores: pl.DataFrame, coefficients: pl.DataFrame, modes: pl.DataFrame
 ) -> pl.DataFrame:
     """PREDICTION_SCHEMA, SHARE_SCHEMA and n_launches, in those of ``modes`` that have a roof."""
@@ -235,16 +222,14 @@ def _predict_roofed(
     return found.join(starts, on="score_id", how="left", maintain_order="left")
 
 
-def _calibrate(
-    models: Models, layers: pl.DataFrame, names: dict[str, str] | None
-) -> TotalsCalibration:
+def _calibrate(models: Models, layers: pl.DataFrame, names: dict[str, str] | None) -> Calibration:
     """By all measured networks of ``layers``, which are called ``names``, and of the dataset."""
     own = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
     scores = pl.concat(
         [score_frame(layers, names), score_frame(own, network_names(models.dataset))]
     )
     found, predictions = _calibration(models, pl.concat([layers, own]), scores)
-    if found is None:
+    if not found:
         observations = models.of_devices(models.observations)
         raise calibration_gap(predictions, scores, observations, models.dataset.locations)
     return found

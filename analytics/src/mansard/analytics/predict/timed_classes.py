@@ -11,16 +11,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from mansard.analytics.predict.class_calibration import Calibration, ClassFactors
-from mansard.analytics.predict.class_calibration_fit import ClassFit, fit_classes
+from mansard.analytics.predict.class_fit import ClassFactors, ClassFit, fit_classes
 from mansard.analytics.predict.engine import SHARE_SCHEMA, predict_scores
-from mansard.analytics.predict.groups import TRAFFIC, WORK, half_class, halves
+from mansard.analytics.predict.groups import WORK, halves
 from mansard.analytics.predict.layer_groups import TimedNetworks
-from mansard.analytics.predict.op_classes import OP_CLASSES
-from mansard.core.errors import InputError
 
-# Traffic may be hidden behind work, or stay in a cache: only a time below nothing cannot be.
-_LEAST_FACTOR = 1e-3
 _PLACE = ("mode", "score_id")
 _SHOWN = 8  # factors in a note
 
@@ -34,30 +29,25 @@ class TimedClasses:
     engine: str
     other_share: float  # of the layers' time in no group
 
-    @property
-    def calibration(self) -> Calibration:
-        """What was fitted, with its errors."""
-        return self.fit.calibration
-
     def note(self, device: str) -> str:
         """What was timed, the factors of the classes with most groups, and the cost of a launch."""
-        n_rows, launch_us = self.calibration.n_groups, self.fit.all_networks.launch_s * 1e6
-        by_groups = sorted(self.calibration.factors, key=lambda each: -each.n_groups)
+        fit, launch_us = self.fit, self.fit.all_networks.launch_s * 1e6
+        by_groups = sorted(fit.records, key=lambda each: -each.n_groups)
         shown = [
             f"{each.op_class} × {each.value:.2g}" for each in by_groups if each.value is not None
         ]
         return (
-            f"{device}: {len(self.calibration.networks)} networks timed layer by layer by "
-            f"{self.engine} ({n_rows} works and traffics of groups); factors of the roof: "
-            f"{', '.join(shown[:_SHOWN])}; a launch takes {launch_us:.2g} µs;"
-            f" {self.other_share:.1%} of the layers' time is the engine's own"
+            f"{device}: {len(fit.networks)} networks timed layer by layer by {self.engine} "
+            f"({fit.n_groups} works and traffics of groups); factors of the roof: "
+            f"{', '.join(shown[:_SHOWN])}; a launch takes {launch_us:.2g} µs; "
+            f"{self.other_share:.1%} of the layers' time is the engine's own"
         )
 
-    def factors(self, without: str | None = None) -> ClassFactors | None:
-        """Of all networks, or of all but one; None where no layers of others were timed."""
-        if without is None or without not in self.calibration.networks:
+    def factors_without(self, network: str) -> ClassFactors | None:
+        """Of all other networks; None where no layers of others were timed."""
+        if network not in self.fit.networks:
             return self.fit.all_networks
-        return self.fit.without.get(without)
+        return self.fit.without.get(network)
 
     def rescaled(self, pairs: pl.DataFrame, factors: ClassFactors) -> pl.DataFrame:
         """``pairs`` (PAIR_SCHEMA and score_id) with work and traffic as the classes have them."""
@@ -91,19 +81,11 @@ def fit_timed_classes(
     timed: TimedNetworks, device: str, phase: str, engine: str
 ) -> TimedClasses | None:
     """Of what one engine took on one device; None where too few layers were timed."""
-    own = timed.rows.filter(device=device, phase=phase, engine=engine)
-    if own.is_empty():
+    fit = fit_classes(timed.rows.filter(device=device, phase=phase, engine=engine))
+    if fit is None:
         return None
-    try:
-        fit = fit_classes(own, runtime=engine, phase=phase, least_factor=_LEAST_FACTOR)
-    except InputError:
-        return None
-    return TimedClasses(
-        fit,
-        timed.roofs.filter(device=device),
-        engine,
-        timed.other_share.get(device, 0.0),
-    )
+    roofs = timed.roofs.filter(device=device)
+    return TimedClasses(fit, roofs, engine, timed.other_share.get(device, 0.0))
 
 
 def predict_by_classes(
@@ -125,11 +107,8 @@ def predict_by_classes(
         of_phase = scores.filter(pl.col("phase") == phase)
         for (precision,), some in of_phase.partition_by("precision", as_dict=True).items():
             factors = {
-                half_class(name, half): each.fit.all_networks.factor(
-                    half_class(name, half), str(precision)
-                )
-                for name in OP_CLASSES
-                for half in (WORK, TRAFFIC)
+                name: each.fit.all_networks.factor(name, str(precision))
+                for name in halved["op_class"].unique().to_list()
             }
             own = halved.join(some, on="score_id", how="semi")
             found = predict_scores(

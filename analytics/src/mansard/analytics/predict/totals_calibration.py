@@ -15,90 +15,141 @@ that is its interval. Where few were measured, errors on recorded networks count
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.model_frames import (
-    OBSERVATION_SCHEMA,
-    PREDICTION_KEY,
-)
+from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.energy.least_squares import student_quantile
-from mansard.analytics.predict.class_calibration import Misfit, misfit
 from mansard.analytics.predict.engine import NO_LAUNCH
 from mansard.analytics.predict.layer_groups import TimedNetworks
 from mansard.analytics.predict.timed_classes import TimedClasses, fit_timed_classes
 from mansard.analytics.predict.totals_fit import Array
 from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
 from mansard.analytics.scaling.repeats import pool_repeats
+from mansard.core.records import Record
 
 # What such calibrations were off on recorded networks (docs/calibration.md), and as how many
 # networks or modes that counts: the square of an error over what the line expects, and the square
 # of ln of a time in a mode where nothing was measured.
-_NETWORK_SCATTER, _NETWORK_COUNT = 1.0, 3
-_MODE_SCATTER, _MODE_COUNT = 0.30**2, 3
+_NETWORK_PRIOR, _MODE_PRIOR = (1.0, 3), (0.30**2, 3)
 _KEY = ("mode", *PREDICTION_KEY)
-_PARTS = ("compute_s", "memory_s", "launch_s", "n_launches")
+# What ``_times`` says of a row.
+_TIMES: FrameSchema = {
+    "row": pl.UInt32,
+    "time_s": pl.Float64,
+    "half": pl.Float64,
+    "measured_w": pl.Float64,
+    "measured_w_half": pl.Float64,
+    "measured_source": pl.String,
+}
+# Beside PAIR_SCHEMA: where the time is from, half the widths of its and the power's interval, of
+# which score it is, and what ran it.
+_OWN = ("measured_source", "measured_half", "measured_w_half")
+_FROM = ("score_id", "engine")
+_HAS_TIME = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Squares of what was left out, one for each network or mode; ``prior`` as ``count`` more."""
+class Misfit(Record, frozen=True, kw_only=True):
+    """|modelled / measured - 1| of whole networks: each batch, precision and mode of one counts."""
 
+    median: float
+    nine_of_ten: float
+    worst: float
+    n_times: int
+
+
+def _misfit(log: Array) -> Misfit:
+    """Of ln measured over modelled, at least one."""
+    errors = np.abs(np.expm1(-log))
+    return Misfit(
+        median=float(np.median(errors)),
+        nine_of_ten=float(np.quantile(errors, 0.9)),
+        worst=float(errors.max()),
+        n_times=len(errors),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Networks or modes, each by a calibration of the others.
+
+    ``logs``: ln measured over predicted, of each an array; ``squares``: the mean square of each, of
+    networks over what the line expects; ``prior``: one more such square, and as how many it counts.
+    """
+
+    logs: tuple[Array, ...]
     squares: tuple[float, ...]
-    prior: float
-    count: int
+    prior: tuple[float, int]
 
     @property
     def half(self) -> float:
-        """Half the width of the 95 % interval, by Student's t."""
-        n = len(self.squares)
-        scatter = (self.count * self.prior + sum(self.squares)) / (self.count + n)
-        return student_quantile(self.count + max(0, n - 1)) * float(np.sqrt(scatter))
+        """Half the width of the 95 % interval of ln T, by Student's t."""
+        (square, count), n = self.prior, len(self.squares)
+        scatter = (count * square + sum(self.squares)) / (count + n)
+        return student_quantile(count + max(0, n - 1)) * float(np.sqrt(scatter))
+
+    @property
+    def misfit(self) -> Misfit | None:
+        """None where nothing could be left out."""
+        return _misfit(np.concatenate(self.logs)) if self.logs else None
+
+    @property
+    def mean_error(self) -> float:
+        """The mean of |ln|, every network counting the same."""
+        return float(np.mean([np.abs(log).mean() for log in self.logs]))
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceCalibration:
-    """Of one device and phase. ``networks``: over what the line expects; ``modes``: of ln T.
+    """Of one device and phase, by the times of ``engine``; None of published times.
 
-    ``classes``: by which the parts of the lines are scaled, where layers were timed and networks
-    that were left out came out nearer than by the roofs. ``engine``: what ran the networks.
-    ``left_out``: ln of measured over predicted and what the line expects of that, for each network.
+    ``classes``: by which the parts of the lines are scaled; None where totals alone calibrate.
+    ``why`` says why. ``networks`` and ``modes``: each by the others. ``other_networks``: the same
+    by the way that was not taken, None where there was no choice.
     """
 
     lines: TotalsLines
-    networks: Spread
-    modes: Spread
-    classes: TimedClasses | None
     engine: str | None
-    left_out: tuple[tuple[Array, Array], ...]
+    classes: TimedClasses | None
+    why: str
+    networks: LeftOut
+    modes: LeftOut
+    before: Misfit  # the roofs
+    after: Misfit  # the lines, on the networks that they go through
+    other_networks: LeftOut | None
+
+    def notes(self, device: str) -> Iterator[str]:
+        """What ``device`` is calibrated by, and how far off it is; one line each."""
+        n_times = len(self.lines.pairs)
+        times = "1 measured time" if n_times == 1 else f"{n_times} measured times"
+        unseen = self.networks.misfit
+        line = (
+            f"{device}: calibrated by {times}: median error {self.before.median:.1%} before, "
+            f"{self.after.median:.1%} after"
+        )
+        if unseen is not None:
+            line += f", {unseen.median:.1%} on networks it was not fitted to"
+            line += f", {unseen.worst:.0%} at worst"
+        yield line
+        if self.classes is not None:
+            yield self.classes.note(device)
+        if unseen is None:
+            yield (
+                f"{device}: one network was measured: how far others are off is taken from "
+                "recorded networks of other boards; measure two more"
+            )
 
 
-@dataclass(frozen=True, eq=False)
-class TotalsCalibration:
-    """The lines of each device and phase, and how far they are off; None where nothing tells.
+Calibration = Mapping[tuple[str, str], DeviceCalibration]  # by device and phase
 
-    ``before``: the roofs. ``after``: the lines, on the networks that they go through.
-    ``unseen_modes``: each mode by the others. ``unseen_networks``: each network by the others.
-    """
 
-    devices: Mapping[tuple[str, str], DeviceCalibration]
-    before: Misfit
-    after: Misfit
-    unseen_modes: Misfit | None
-    unseen_networks: Misfit | None
-
-    @property
-    def n_networks(self) -> int:
-        """How many networks were measured, on the device with fewest of them."""
-        return min(each.lines.pairs["network"].n_unique() for each in self.devices.values())
-
-    @property
-    def classes(self) -> Mapping[tuple[str, str], TimedClasses]:
-        """Of the devices and phases that are calibrated by classes."""
-        return {key: each.classes for key, each in self.devices.items() if each.classes}
+def place_name(device: str, phase: str) -> str:
+    """Of what a calibration is, in words."""
+    return device if phase == "inference" else f"{device} ({phase})"
 
 
 def calibrate_totals(
@@ -106,42 +157,68 @@ def calibrate_totals(
     observations: pl.DataFrame,
     modes: pl.DataFrame | None = None,
     timed: TimedNetworks | None = None,
-) -> TotalsCalibration | None:
+) -> Calibration:
     """Lines of all devices and phases of which ``observations`` are among ``predictions``.
 
-    PREDICTION_SCHEMA, with SHARE_SCHEMA and ``n_launches`` where they are known, and
-    OBSERVATION_SCHEMA, matched by device, mode, network, batch, precision and phase; ``modes``:
-    MODE_SCHEMA. Published observations count only of networks that were not measured here, and of
-    several engines on a device the one that ran the most networks. ``timed``: what was timed layer
-    by layer. None where nothing matches.
+    PREDICTION_SCHEMA with SHARE_SCHEMA and ``n_launches``, and OBSERVATION_SCHEMA, matched by
+    device, mode, network, batch, precision and phase; ``modes``: MODE_SCHEMA. Published
+    observations count only of networks that were not measured here, and of several engines on a
+    device the one that ran the most networks. ``timed``: what was timed layer by layer.
     """
     pairs = _pairs(predictions, observations)
-    if pairs.is_empty():
-        return None
-    devices = {}
-    by_modes: list[Array] = []
-    for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items():
-        engine, rows = _of_one_engine(part)
-        cpu_hz = _cpu_clocks(rows, modes)
-        classes = None
-        if timed is not None and engine is not None:
-            classes = fit_timed_classes(timed, str(device), str(phase), engine)
-        found = _by_roofs(rows, cpu_hz, engine)
-        if classes is not None:
-            found = _nearer(found, _by_classes(rows, cpu_hz, classes))
-        devices[str(device), str(phase)] = found
-        by_modes += [_left_out(*left)[0] for left in found.lines.without_each("mode")]
-    off = pl.concat([each.lines.off for each in devices.values()])
-    before = pairs.join(off, on=_KEY, how="semi", nulls_equal=True)
-    return TotalsCalibration(
-        devices=devices,
-        before=misfit(before["latency_s"].to_numpy(), before["measured_s"].to_numpy()),
-        after=misfit(np.exp(-off["off"].to_numpy()), np.ones(len(off))),
-        unseen_modes=_misfit_of_logs(by_modes),
-        unseen_networks=_misfit_of_logs(
-            [log for each in devices.values() for log, _ in each.left_out]
-        ),
+    return {
+        (str(device), str(phase)): _calibrate_device(part, modes, timed)
+        for (device, phase), part in pairs.partition_by("device", "phase", as_dict=True).items()
+    }
+
+
+def _calibrate_device(
+    pairs: pl.DataFrame, modes: pl.DataFrame | None, timed: TimedNetworks | None
+) -> DeviceCalibration:
+    engine, rows = _of_one_engine(pairs)
+    cpu_hz = _cpu_clocks(rows, modes)
+    lines = TotalsLines(rows, cpu_hz)
+    networks = _networks_left_out(lines.without_each("network"))
+    taken, other, why = None, None, "no layers of these networks were timed"
+    classes = None
+    if timed is not None and engine is not None:
+        device, phase = rows.select("device", "phase").row(0)
+        classes = fit_timed_classes(timed, device, phase, engine)
+        if not timed.rows.filter(device=device, phase=phase, engine=engine).is_empty():
+            why = "too few layers of these networks were timed"
+    if classes is not None:
+        whole = classes.fit.all_networks
+        scaled = TotalsLines(classes.rescaled(rows, whole), cpu_hz, whole.launch_s)
+        by_classes = _networks_left_out(_without_each_network(scaled, rows, classes))
+        lost = _why_totals(networks, by_classes)
+        if lost is None:
+            n_timed = len(classes.fit.networks)
+            why = f"layers of {n_timed} network{'s' * (n_timed > 1)} were timed"
+            taken, lines, networks, other = classes, scaled, by_classes, networks
+        else:
+            why, other = lost, by_classes
+    left_modes = tuple(_off(*left)[0] for left in lines.without_each("mode"))
+    before = rows.select((pl.col("measured_s") / pl.col("latency_s")).log()).to_series()
+    return DeviceCalibration(
+        lines=lines,
+        engine=engine,
+        classes=taken,
+        why=why,
+        networks=networks,
+        modes=LeftOut(left_modes, tuple(float(np.mean(log**2)) for log in left_modes), _MODE_PRIOR),
+        before=_misfit(before.to_numpy()),
+        after=_misfit(lines.off["off"].to_numpy()),
+        other_networks=other if other is not None and other.logs else None,
     )
+
+
+def _why_totals(totals: LeftOut, classes: LeftOut) -> str | None:
+    """Why totals calibrate where layers were timed; None where the classes do."""
+    if len(classes.logs) < len(totals.logs):
+        return "layers were timed of too few networks to judge classes of operators by"
+    if totals.logs and totals.mean_error < classes.mean_error:
+        return "networks that were left out came out nearer than by classes of operators"
+    return None
 
 
 def _of_one_engine(pairs: pl.DataFrame) -> tuple[str | None, pl.DataFrame]:
@@ -154,70 +231,34 @@ def _of_one_engine(pairs: pl.DataFrame) -> tuple[str | None, pl.DataFrame]:
     return engine, pairs.filter((pl.col("engine") == engine).fill_null(value=True))
 
 
-def _by_roofs(
-    pairs: pl.DataFrame, cpu_hz: Mapping[str, float], engine: str | None
-) -> DeviceCalibration:
-    lines = TotalsLines(pairs, cpu_hz)
-    left_out = [_left_out(*left) for left in lines.without_each("network")]
-    return _device_calibration(lines, left_out, None, engine)
-
-
-def _by_classes(
-    pairs: pl.DataFrame, cpu_hz: Mapping[str, float], classes: TimedClasses
-) -> DeviceCalibration:
+def _without_each_network(
+    lines: TotalsLines, pairs: pl.DataFrame, classes: TimedClasses
+) -> Iterator[tuple[TotalsLines, pl.DataFrame]]:
     """A network that is left out is in the classes' factors as little as in the line."""
-    whole = classes.fit.all_networks
-    lines = TotalsLines(classes.rescaled(pairs, whole), cpu_hz, whole.launch_s)
-    left_out = []
     for name in pairs["network"].unique(maintain_order=True):
-        factors = classes.factors(name)
+        factors = classes.factors_without(name)
         is_left_out = pl.col("network") == name
-        if factors is None or pairs.filter(~is_left_out).is_empty():
-            continue
-        rows = classes.rescaled(pairs, factors)
-        rest = TotalsLines(rows.filter(~is_left_out), cpu_hz, factors.launch_s, lines)
-        left_out.append(_left_out(rest, rows.filter(is_left_out)))
-    return _device_calibration(lines, left_out, classes, classes.engine)
+        if factors is not None and not pairs.filter(~is_left_out).is_empty():
+            rows = classes.rescaled(pairs, factors)
+            rest = TotalsLines(rows.filter(~is_left_out), lines.cpu_hz, factors.launch_s, lines)
+            yield rest, rows.filter(is_left_out)
 
 
-def _device_calibration(
-    lines: TotalsLines,
-    left_out: Sequence[tuple[Array, Array]],
-    classes: TimedClasses | None,
-    engine: str | None,
-) -> DeviceCalibration:
-    left_modes = [_left_out(*left)[0] for left in lines.without_each("mode")]
-    return DeviceCalibration(
-        lines,
-        Spread(
-            tuple(float(np.mean((log / expected) ** 2)) for log, expected in left_out),
-            _NETWORK_SCATTER,
-            _NETWORK_COUNT,
-        ),
-        Spread(
-            tuple(float(np.mean(log**2)) for log in left_modes),
-            _MODE_SCATTER,
-            _MODE_COUNT,
-        ),
-        classes,
-        engine,
-        tuple(left_out),
-    )
+def _networks_left_out(left: Iterable[tuple[TotalsLines, pl.DataFrame]]) -> LeftOut:
+    found = [_off(*each) for each in left]
+    squares = tuple(float(np.mean((log / expected) ** 2)) for log, expected in found)
+    return LeftOut(tuple(log for log, _ in found), squares, _NETWORK_PRIOR)
 
 
-def _nearer(roofs: DeviceCalibration, classes: DeviceCalibration) -> DeviceCalibration:
-    """The one with the smaller mean error of networks that were left out; else the classes."""
-    if not classes.left_out or len(classes.left_out) < len(roofs.left_out):
-        return roofs if roofs.left_out else classes
-    by_roofs, by_classes = (
-        float(np.mean([np.abs(log).mean() for log, _ in each.left_out]))
-        for each in (roofs, classes)
-    )
-    return classes if by_classes <= by_roofs else roofs
+def _off(lines: TotalsLines, rows: pl.DataFrame) -> tuple[Array, Array]:
+    """ln measured over predicted of ``rows``, which ``lines`` do not know, and its deviation."""
+    seconds, expected = lines.on_line(rows)
+    off, _ = lines.own_off(rows)
+    return np.log(rows["measured_s"].to_numpy() / seconds) - off, expected
 
 
 def apply_totals(
-    predictions: pl.DataFrame, calibration: TotalsCalibration, coefficients: pl.DataFrame
+    predictions: pl.DataFrame, calibration: Calibration, coefficients: pl.DataFrame
 ) -> pl.DataFrame:
     """``predictions`` (as those of ``calibrate_totals``) with calibrated latency, energy and power.
 
@@ -230,11 +271,11 @@ def apply_totals(
     as they are.
     """
     rows = predictions.with_row_index("row")
-    timed = [rows.clear().select("row", *_no_times())]
+    timed = [pl.DataFrame(schema=_TIMES)]
     for (device, phase), part in (
-        rows.filter(_is_above_0("latency_s")).partition_by("device", "phase", as_dict=True).items()
+        rows.filter(_HAS_TIME).partition_by("device", "phase", as_dict=True).items()
     ):
-        own = calibration.devices.get((str(device), str(phase)))
+        own = calibration.get((str(device), str(phase)))
         if own is not None:
             timed.append(_times(own, part))
     constant = coefficients.filter(pl.col("quantity") == "constant_power")
@@ -260,7 +301,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
     is_published = pl.col("source") == "published"
     timed = (
         observations.select(list(OBSERVATION_SCHEMA))
-        .filter(_is_above_0("latency_s"))
+        .filter(_HAS_TIME)
         .filter(is_published == is_published.min().over(PREDICTION_KEY))
     )
     measured = (
@@ -277,21 +318,11 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         )
     )
     return (
-        with_parts(predictions)
-        .filter(_is_above_0("latency_s"))
+        predictions.filter(_HAS_TIME)
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
         .select(*PAIR_SCHEMA, *_OWN, *_FROM)
-    )
-
-
-def with_parts(predictions: pl.DataFrame) -> pl.DataFrame:
-    """With what each latency goes into; where that is not known, all of it into arithmetic."""
-    missing = [name for name in _PARTS if name not in predictions.columns]
-    whole = {"compute_s": pl.col("latency_s")} if "compute_s" in missing else {}
-    return predictions.with_columns(
-        whole.get(name, pl.lit(0.0)).cast(pl.Float64).alias(name) for name in missing
     )
 
 
@@ -304,41 +335,14 @@ def _cpu_clocks(pairs: pl.DataFrame, modes: pl.DataFrame | None) -> dict[str, fl
     return found if set(pairs["mode"]) <= found.keys() else {}
 
 
-def _left_out(lines: TotalsLines, rows: pl.DataFrame) -> tuple[Array, Array]:
-    """ln measured over predicted of ``rows``, which ``lines`` do not know, and its deviation."""
-    seconds, expected = lines.on_line(rows)
-    off, _ = lines.own_off(rows)
-    return np.log(rows["measured_s"].to_numpy() / seconds) - off, expected
-
-
-def _misfit_of_logs(logs: Sequence[Array]) -> Misfit | None:
-    """Of ln measured over predicted; None of nothing."""
-    if not logs:
-        return None
-    ratio = np.exp(-np.concatenate(logs))
-    return misfit(ratio, np.ones_like(ratio))
-
-
-# Beside PAIR_SCHEMA: where the time is from, and half the widths of its and the power's interval.
-_OWN = ("measured_source", "measured_half", "measured_w_half")
-_FROM = ("score_id", "engine")  # and of which score, and what ran it
-
-
-def _no_times() -> list[pl.Expr]:
-    kinds = dict.fromkeys(("time_s", "half", "measured_w", "measured_w_half"), pl.Float64)
-    empty = [pl.lit(None, kind).alias(name) for name, kind in kinds.items()]
-    return [*empty, pl.lit(None, pl.String).alias("measured_source")]
-
-
 def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
     """row, the calibrated time_s, half its interval's width in ln, and what was measured.
 
     ``half``: NaN where nothing tells; where the time was measured, that of its repeats.
     """
     lines = found.lines
-    parted = with_parts(rows)
-    seconds, expected = lines.on_line(parted)
-    off, is_same = lines.own_off(parted)
+    seconds, expected = lines.on_line(rows)
+    off, is_same = lines.own_off(rows)
     is_new = np.isin(rows["mode"].to_numpy(), lines.pairs["mode"].to_numpy(), invert=True)
     by_network = np.where(is_same, 0.0, found.networks.half * expected)
     by_mode = np.where(np.logical_or(is_same, is_new), found.modes.half, 0.0)
@@ -353,14 +357,10 @@ def _times(found: DeviceCalibration, rows: pl.DataFrame) -> pl.DataFrame:
             half=pl.Series(half, dtype=pl.Float64),
         )
         .join(own, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
-        .select(
-            "row",
-            time_s=pl.coalesce("measured_s", "time_s"),
-            half=pl.coalesce("measured_half", "half"),
-            measured_w="measured_w",
-            measured_w_half="measured_w_half",
-            measured_source="measured_source",
+        .with_columns(
+            time_s=pl.coalesce("measured_s", "time_s"), half=pl.coalesce("measured_half", "half")
         )
+        .select(list(_TIMES))
     )
 
 
@@ -439,7 +439,3 @@ def _without_launches(notes: pl.Expr) -> pl.Expr:
 def _joined(*texts: pl.Expr) -> pl.Expr:
     text = pl.concat_str(list(texts), separator="; ", ignore_nulls=True)
     return pl.when(text != "").then(text)
-
-
-def _is_above_0(name: str) -> pl.Expr:
-    return pl.col(name).is_finite() & (pl.col(name) > 0)

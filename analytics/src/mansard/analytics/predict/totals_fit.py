@@ -46,6 +46,12 @@ class TotalsFit:
     covariance: Array
     variance: float
 
+    def coefficient(self, part: str, n_deviations: float) -> float:
+        """Of one of PARTS, so many standard deviations from its most likely value."""
+        at = PARTS.index(part)
+        deviation = float(np.sqrt(self.covariance[at, at]))
+        return float(np.exp(self.log_coefficients[at] + n_deviations * deviation))
+
     def seconds(self, parts: Array) -> Array:
         """Of networks with these ``parts`` (networks × PARTS)."""
         return np.asarray(parts @ np.exp(self.log_coefficients), dtype=np.float64)

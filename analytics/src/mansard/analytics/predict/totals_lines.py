@@ -18,8 +18,9 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
 from mansard.analytics.predict.totals_fit import Array, TotalsFit, fit_totals
+from mansard.core.records import Record
 
-SETTING = ("network", "batch", "precision")
+_SETTING = ("network", "batch", "precision")
 _SAME_NETWORK = 0.5  # of what a network is off in other batches and precisions
 # A measured time beside its prediction.
 PAIR_SCHEMA: FrameSchema = {
@@ -32,6 +33,21 @@ PAIR_SCHEMA: FrameSchema = {
     "measured_s": pl.Float64,
     "measured_w": pl.Float64,
 }
+
+_Z_95 = 1.96  # half the width of a normal 95 % interval, in standard deviations
+
+
+class CallCost(Record, frozen=True, kw_only=True):
+    """What a call and each launch in it cost in a mode beside work and traffic, 95 %."""
+
+    mode: str
+    n_networks: int
+    call_s: float
+    call_low_s: float
+    call_high_s: float
+    launch_s: float | None
+    launch_low_s: float | None
+    launch_high_s: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +106,7 @@ class TotalsLines:
         """
         log_s = np.log(self.on_line(rows)[0])
         off, is_same = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
-        keys = rows.select("mode", *SETTING).iter_rows()
+        keys = rows.select("mode", *_SETTING).iter_rows()
         for at, (mode, network, *setting) in enumerate(keys):
             known = self._off_modes if mode in self.by_mode else self._off_pooled
             same = known.of_setting.get((network, *setting))
@@ -114,6 +130,34 @@ class TotalsLines:
     def _with_off(self, seconds: Array) -> pl.DataFrame:
         off = np.log(self.pairs["measured_s"].to_numpy() / seconds)
         return self.pairs.with_columns(off=pl.Series(off, dtype=pl.Float64))
+
+    def call_costs(self) -> Iterator[CallCost]:
+        """Of each measured mode, by its line."""
+        parts = self.pairs.partition_by("mode", as_dict=True, maintain_order=True)
+        for (name,), rows in parts.items():
+            mode = str(name)
+            fit, cpu_time = self.by_mode.get(mode, self.pooled), float(self._cpu_time([mode])[0])
+            call, call_low, call_high = (
+                cpu_time * fit.coefficient("constant", by) for by in (0.0, -_Z_95, _Z_95)
+            )
+            launch, launch_low, launch_high = (
+                cpu_time * fit.coefficient("launch", by) for by in (0.0, -_Z_95, _Z_95)
+            )
+            is_counted = bool((rows["n_launches"] > 0).any())
+            unknown = dict.fromkeys(
+                ("launch_s", "launch_low_s", "launch_high_s"), "no launches are counted"
+            )
+            yield CallCost(
+                mode=mode,
+                n_networks=rows["network"].n_unique(),
+                call_s=call,
+                call_low_s=call_low,
+                call_high_s=call_high,
+                launch_s=launch if is_counted else None,
+                launch_low_s=launch_low if is_counted else None,
+                launch_high_s=launch_high if is_counted else None,
+                unknown={} if is_counted else unknown,
+            )
 
     def without_each(self, name: str) -> Iterator[tuple[TotalsLines, pl.DataFrame]]:
         """Lines without the rows of each value of the column ``name``, and these rows."""
@@ -164,7 +208,7 @@ class TotalsLines:
 class _Off:
     """What measured networks are off a line, in ln.
 
-    ``of_setting``: by SETTING, ln of the times on the line in order, and what each is off;
+    ``of_setting``: by _SETTING, ln of the times on the line in order, and what each is off;
     ``of_network``: the mean, by network, and by network and mode.
     """
 
@@ -176,7 +220,7 @@ def _collect_off(pairs: pl.DataFrame) -> _Off:
     lined = pairs.with_columns(log_s=pl.col("measured_s").log() - pl.col("off")).sort("log_s")
     of_setting = {
         key: (part["log_s"].to_numpy(), part["off"].to_numpy())
-        for key, part in lined.partition_by(*SETTING, as_dict=True).items()
+        for key, part in lined.partition_by(*_SETTING, as_dict=True).items()
     }
     of_network: dict[tuple[object, ...], float] = {}
     for by in (["network"], ["network", "mode"]):

@@ -9,6 +9,7 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.predict.measured import NetworkTimes, ProgramTimes
+from mansard.analytics.report.calibration import CalibrationSummary, calibration_summaries
 from mansard.analytics.report.notices import notices
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.ceilings import Ceiling
@@ -88,6 +89,7 @@ class Summary(Record, frozen=True, kw_only=True):
     networks: tuple[NetworkSummary, ...]
     measured: tuple[NetworkTimes, ...]  # networks that were run, beside what is predicted
     programs: tuple[ProgramTimes, ...]  # programs that were run, and their windows
+    calibrations: tuple[CalibrationSummary, ...]  # what --calibrate makes of those networks
     findings: tuple[Finding, ...]  # what cannot be true of the measurements
     notes: tuple[str, ...]
 
@@ -103,6 +105,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
         measured=found.measured,
         programs=found.programs,
+        calibrations=calibration_summaries(found.calibration, found.of_runs.models.node_launches),
         findings=found.findings,
         notes=notices(found),
     )

@@ -28,6 +28,7 @@ from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.sweeps import chain_figure, latency_figure, staircase_figure
 from mansard.analytics.report import (
     advice,
+    calibration,
     cards,
     ceilings,
     energy,
@@ -102,6 +103,11 @@ def _context(every: Results) -> dict[str, Any]:
         "networks": networks.network_table(results),
         "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
+        "calibration": calibration.calibration_tables(
+            calibration.calibration_summaries(
+                results.calibration, results.of_runs.models.node_launches
+            )
+        ),
         "measured_sources": ran,
         "program_sources": ran_programs,
         "details": networks.network_details(results),

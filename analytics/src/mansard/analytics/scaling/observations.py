@@ -235,10 +235,17 @@ def _program_rows(program: ProgramRun) -> Iterator[dict[str, object]]:
     runs = [each for each in program.repetitions if not each.rejected_reason]
     name = display_name(program.workload)
     yield _program_row(program, name, [each.wall_s for each in runs], runs)
-    for title in dict.fromkeys(window.name for each in runs for window in each.windows):
-        windows = [window for each in runs for window in each.windows if window.name == title]
+    for title, windows in windows_by_name(runs).items():
         name = window_name(program.workload, title)
         yield _program_row(program, name, [window.window_s for window in windows], windows)
+
+
+def windows_by_name(runs: Iterable[ProgramRepetition]) -> dict[str, list[NamedWindow]]:
+    """The windows of all ``runs`` under their names, in the order these first appear."""
+    found: dict[str, list[NamedWindow]] = {}
+    for window in (window for each in runs for window in each.windows):
+        found.setdefault(window.name, []).append(window)
+    return found
 
 
 def _program_row(

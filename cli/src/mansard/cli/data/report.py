@@ -65,7 +65,8 @@ def print_shortened(tables: Sequence[Table]) -> None:
 
 
 def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
-    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs.
+    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs,
+    and what a calibration makes of the networks.
 
     ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
     """
@@ -81,7 +82,14 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
         if run_ids is None or not set(run_ids).isdisjoint(each.run_ids)
     ]
     programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
-    return [*tables, *measured_tables(measured), *program_tables(programs)]
+    tables += [*measured_tables(measured), *program_tables(programs)]
+    calibration = [
+        (each.caption, each.columns, each.rows)
+        for each in api.calibration_tables(summary.calibrations)
+    ]
+    if run_ids is None:
+        return [*tables, *calibration]
+    return [*tables, *calibration[:1]] if measured else tables  # the errors
 
 
 def _ceilings(summary: api.Summary, run_ids: Collection[str] | None) -> Table:

@@ -66,7 +66,12 @@ def _note_doubts(one: api.MeasuredNetwork, told: Collection[str]) -> None:
     disturbed = "; ".join(row.disturbances)
     if disturbed and disturbed not in told:
         note(f"{name}: disturbed: {disturbed}")
-    if row.stability == "unstable":
+    if not row.seconds_s:
+        note(
+            f"{name}: no time is known: other programs had the CPUs in every sample; "
+            "the same command measures it again, best on a quiet machine"
+        )
+    elif row.stability == "unstable":
         interval = row.stability_interval
         known = row.unknown.get("stability_interval") or f"±{interval:.1%}"
         note(f"{name}: the time is not known well: {known}")

@@ -67,7 +67,9 @@ def _note(
             f"dimension {dim.axis} of the array for {dim.tensor!r} is {size}, "
             f"but {dim.symbol!r} is {known}",
             where=str(path),
-            fix="give arrays of one size, or leave the dimension out",
+            fix="give arrays of one size, or leave the dimension out"
+            if batch is None
+            else f"say --batch {size}",
         )
 
 

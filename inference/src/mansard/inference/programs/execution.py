@@ -13,6 +13,8 @@ import os
 import re
 import select
 import selectors
+import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -24,13 +26,14 @@ import msgspec
 
 from mansard.core.errors import MeasurementError
 from mansard.inference.programs.metric import MetricReader
-from mansard.inference.programs.supervisor import STOP
+from mansard.inference.programs.supervisor import STOP, WATCHED
 from mansard.inference.programs.windows import VARIABLE
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _READ_BYTES = 1 << 16
 _REPORT_BYTES = 1 << 16
-_REST_S = 2.0  # for the rest of the output, where a process that we cannot end holds the pipe
+_LOOK_S = 2.0  # between two looks at whether all that can be ended has ended
+_MOST_RESTS = 64  # reads of what is in the pipes then: 1 MiB each at most, fcntl(2)
 NOT_FOUND, NOT_RUNNABLE = 127, 126  # exit codes, as shells have them
 BY_SIGNAL = 128  # and the signal's number: as shells have it
 
@@ -65,6 +68,15 @@ def find_input() -> int | None:
         return None
 
 
+def is_read_once() -> bool:
+    """Whether standard input is a pipe or a socket: what one run takes of it no other gets."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:  # closed
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
 def execute(
     command: Sequence[str],
     folder: str,
@@ -85,29 +97,37 @@ def execute(
         os.lseek(0, input_at, os.SEEK_SET)
     reading, writing = os.pipe()
     reader = None if pattern is None else MetricReader(pattern)
-    with open(reading, "rb") as report:  # noqa: PTH123
-        try:
-            supervisor = subprocess.Popen(
-                # -I -S: nothing of the user's Python is loaded, so that this process stays small.
-                [sys.executable, "-I", "-S", str(_SUPERVISOR), str(writing), *command],
-                cwd=folder,
-                env={**os.environ, VARIABLE: str(windows)},
-                pass_fds=(writing,),
-                stdout=stdout if reader is None else subprocess.PIPE,
-                stderr=None if reader is None else subprocess.PIPE,
-                bufsize=0,
-            )
-        finally:
-            os.close(writing)
-        with _passing(supervisor, stdout, reader):
-            _wait(supervisor)
-        said = report.read(_REPORT_BYTES).decode("utf-8", "replace").split()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)  # supervisor.py says why
+    try:
+        with open(reading, "rb") as report:  # noqa: PTH123
+            try:
+                supervisor = subprocess.Popen(
+                    # -I -S: nothing of the user's Python is loaded: this process stays small.
+                    [
+                        *(sys.executable, "-I", "-S", str(_SUPERVISOR), str(writing)),
+                        *(",".join(str(int(number)) for number in mask), *command),
+                    ],
+                    cwd=folder,
+                    env={**os.environ, VARIABLE: str(windows)},
+                    pass_fds=(writing,),
+                    stdout=stdout if reader is None else subprocess.PIPE,
+                    stderr=None if reader is None else subprocess.PIPE,
+                    bufsize=0,
+                )
+            finally:
+                os.close(writing)
+            with _passing(supervisor, stdout, reader):
+                _wait(supervisor, mask)
+            said = report.read(_REPORT_BYTES).decode("utf-8", "replace").split()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return _read_report(said, command[0], reader)
 
 
-def _wait(supervisor: subprocess.Popen[bytes]) -> None:
+def _wait(supervisor: subprocess.Popen[bytes], mask: set[int | signal.Signals]) -> None:
     """Wait until it has ended; an interrupt ends it, and is raised after that."""
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         supervisor.wait()
     except BaseException:
         supervisor.send_signal(STOP)
@@ -146,10 +166,13 @@ def _pass_on(
     with selectors.DefaultSelector() as selector:
         for pipe, target in pipes:
             selector.register(pipe, selectors.EVENT_READ, (pipe, target))
+        n_rests = 0
         while selector.get_map():
-            ready = selector.select(_REST_S)
-            if not ready and ending.is_set():
-                return  # another user's process, which we cannot end, has the pipe
+            is_rest = ending.is_set()
+            ready = selector.select(0 if is_rest else _LOOK_S)
+            n_rests += is_rest
+            if is_rest and (not ready or n_rests > _MOST_RESTS):
+                return  # a process that we cannot end has the pipe
             for key, _ in ready:
                 pipe, target = key.data
                 data = os.read(key.fd, _READ_BYTES)
@@ -178,10 +201,16 @@ def _read_report(said: Sequence[str], name: str, reader: MetricReader | None) ->
             f"cannot be run: {os.strerror(number).lower()}",
             NOT_FOUND if number == errno.ENOENT else NOT_RUNNABLE,
             where=name,
-            fix="check that it is there and that you may run it",
+            fix="start it with its interpreter, such as sh"
+            if number == errno.ENOEXEC
+            else "check that it is there and that you may run it",
         )
     if said[:1] != ["ran"] or len(said) < 9:
-        raise MeasurementError("what waits for the program was killed", where=name)
+        raise MeasurementError(
+            "what waits for the program was killed",
+            where=name,
+            fix="the program may still run: end it, and measure again",
+        )
     start_ns, end_ns, user_us, system_us, peak_kib, own_kib, status, n_left = map(int, said[1:9])
     code = os.waitstatus_to_exitcode(status)
     exit_code = code if code >= 0 else BY_SIGNAL - code

@@ -1,4 +1,4 @@
-"""``python supervisor.py REPORT COMMAND…``: starts a program, and waits for all that it starts.
+"""``python supervisor.py REPORT MASK COMMAND…``: starts a program, waits for all that it starts.
 
 It is a process of its own, small and without threads, between Mansard and the program: the memory
 of the process that starts a program is the least that the system reports of it, and every process
@@ -7,7 +7,8 @@ whose CPU time and end it sees. It imports nothing but the standard library.
 
 The program stays in our process group: it has the terminal, and a Ctrl-C reaches it as it does
 without us. A signal that is for us alone is handed on to it. It does not outlive the process that
-started us.
+started us, and blocks the signals of WATCHED before that: none may end us while Python starts.
+MASK: the numbers of the signals that were blocked before, and are for the program.
 
 One line goes to the descriptor REPORT: ``ran START END USER_US SYSTEM_US PEAK_KIB OWN_KIB STATUS
 N_LEFT NAME…`` with times of the monotonic clock in ns and STATUS as of wait(2); or ``failed ERRNO``
@@ -26,7 +27,7 @@ _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 STOP = signal.SIGUSR1  # from Mansard: end the program, then yourself
 PARENT_GONE = signal.SIGUSR2
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_WATCHED = {signal.SIGCHLD, STOP, PARENT_GONE, *_HANDED_ON}
+WATCHED = {signal.SIGCHLD, STOP, PARENT_GONE, *_HANDED_ON}
 _RESET = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
 GRACE_S = 2.5  # what the program left behind, and does not use the CPU for so long, is ended
 _PATIENCE_S = (10.0, 3.0)  # from an interrupt to SIGTERM, from there to SIGKILL
@@ -62,7 +63,10 @@ class Children:
 
 
 def processes_below(top: int) -> dict[int, tuple[str, int]]:
-    """Name and CPU ticks of every process that ``top`` or one below it has started."""
+    """Name and CPU ticks of every process that ``top`` or one below it has started.
+
+    The ticks include those of its children that have ended.
+    """
     parents: dict[int, tuple[int, str, int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdecimal():
@@ -72,9 +76,9 @@ def processes_below(top: int) -> dict[int, tuple[str, int]]:
             except OSError:
                 continue
             name, _, rest = text.partition("(")[2].rpartition(")")
-            words = rest.split()  # state, parent, …; the 12th and 13th are CPU ticks
+            words = rest.split()  # state, parent, …; the 12th to the 15th are CPU ticks
             if words[0] != "Z":
-                ticks = int(words[11]) + int(words[12])
+                ticks = sum(map(int, words[11:15]))
                 parents[int(entry)] = (int(words[1]), name, ticks)
     found: dict[int, tuple[str, int]] = {}
     is_new = True
@@ -85,6 +89,11 @@ def processes_below(top: int) -> dict[int, tuple[str, int]]:
                 found[process] = (name, ticks)
                 is_new = True
     return found
+
+
+def is_busy(before: dict[int, int], now: dict[int, int]) -> bool:
+    """Whether any of the processes of ``now`` has used a CPU since ``before``; in ticks."""
+    return any(ticks > before.get(process, 0) for process, ticks in now.items())
 
 
 def most_memory_kib() -> int:
@@ -111,7 +120,7 @@ class Supervision:
         self._terminal_s = -_SENT_TWICE_S  # when a Ctrl-C came from the terminal
         self._deadline_s: float | None = None  # once it is to end
         self._stages = [signal.SIGTERM, signal.SIGKILL]  # still to be sent when that is over
-        self._used_ticks = -1
+        self._ticks: dict[int, int] | None = None  # of each that is left, when last looked at
         self.left: list[str] = []  # names of what had to be ended
 
     def wait(self) -> None:
@@ -124,9 +133,9 @@ class Supervision:
             elif self._children.status is not None:
                 wait_s = GRACE_S
             else:
-                self._take(signal.sigwaitinfo(_WATCHED))
+                self._take(signal.sigwaitinfo(WATCHED))
                 continue
-            info = signal.sigtimedwait(_WATCHED, wait_s)
+            info = signal.sigtimedwait(WATCHED, wait_s)
             if info is not None:
                 self._take(info)
             elif not self._insist():
@@ -150,9 +159,11 @@ class Supervision:
         """A time is over in which nothing happened; whether it is worth waiting on."""
         if self._deadline_s is None:
             left = processes_below(os.getpid())
-            ticks = sum(one for _, one in left.values())
-            if ticks > self._used_ticks:
-                self._used_ticks = ticks
+            before, self._ticks = (
+                self._ticks,
+                {process: ticks for process, (_, ticks) in left.items()},
+            )
+            if before is None or any(n > before.get(one, 0) for one, n in self._ticks.items()):
                 return True
             self._end_rest(left)
             return False
@@ -169,23 +180,30 @@ class Supervision:
             signal_all(number)
             deadline_s = time.monotonic() + 1.0
             while self._children.reap() and time.monotonic() < deadline_s:
-                signal.sigtimedwait(_WATCHED, 0.05)
+                if number == signal.SIGKILL:
+                    signal_all(number)  # also what was started since
+                signal.sigtimedwait(WATCHED, 0.05)
         self._children.end_ns = end_ns
         self.left = [name for name, _ in left.values()]
 
 
 def main(arguments: list[str]) -> None:
     """Run the program and report."""
-    report, command = int(arguments[0]), arguments[1:]
+    report, mask, command = int(arguments[0]), arguments[1], arguments[2:]
     os.set_inheritable(report, False)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide who ends
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_SET_PDEATHSIG, int(PARENT_GONE), 0, 0, 0)
     start_ns = time.monotonic_ns()
     try:
         program = os.posix_spawnp(
-            command[0], command, os.environ, setsigmask=before, setsigdef=_RESET
+            command[0],
+            command,
+            os.environ,
+            setsigmask=[int(number) for number in mask.split(",") if number],
+            setsigdef=_RESET,
         )
     except OSError as error:
         os.write(report, f"failed {error.errno}".encode())

@@ -22,12 +22,7 @@ from mansard.core.records import (
 from mansard.device.conditions.disturbances import of_others
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler
-from mansard.inference.programs.execution import (
-    Execution,
-    ProgramFailed,
-    execute,
-    find_input,
-)
+from mansard.inference.programs.execution import Execution, ProgramFailed, execute
 from mansard.inference.programs.metric import compile_metric
 from mansard.inference.programs.plan import ProgramPlan, ProgramTrial
 from mansard.inference.programs.windows import WindowLine, read_windows
@@ -36,7 +31,7 @@ from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.sampling import relative_half_width
 
-MOST_WINDOWS = 10_000  # of one run; what comes later is counted alone
+MOST_WINDOWS = 10_000  # of one run; those after them are left out
 # The energy of a stretch between two monotonic times, or why there is none.
 EnergyOf: TypeAlias = Callable[[float, float], tuple[EnergyWindow | None, str]]
 _NO_METER = "no meter; the manifest says what is missing"
@@ -47,6 +42,7 @@ class Passing(msgspec.Struct, frozen=True):
 
     say: Callable[[str], object] = lambda _line: None
     stdout: int = 1  # the descriptor that the program's standard output goes to
+    input_at: int | None = None  # where each run reads standard input from: ``find_input``
 
 
 def program_kind(passing: Passing = Passing()) -> MeasurementKind[ProgramPlan, ProgramRun]:  # noqa: B008
@@ -57,10 +53,8 @@ def program_kind(passing: Passing = Passing()) -> MeasurementKind[ProgramPlan, P
 
 @contextmanager
 def _open(plan: ProgramPlan, passing: Passing) -> Iterator[Opened[ProgramRun]]:
-    input_at = find_input()
-
     def measure(spec: ProgramTrial, instruments: Instruments) -> ProgramRun:
-        return measure_program(spec, plan, instruments, passing, input_at)
+        return measure_program(spec, plan, instruments, passing)
 
     yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
 
@@ -70,7 +64,6 @@ def measure_program(
     plan: ProgramPlan,
     instruments: Instruments,
     passing: Passing = Passing(),  # noqa: B008
-    input_at: int | None = None,
 ) -> ProgramRun:
     """Run a program as often as the plan's protocol wants; raises ProgramFailed, MeasurementError.
 
@@ -86,6 +79,7 @@ def measure_program(
     ):
         lines = folder / "windows"
         while problem:
+            lines.parent.mkdir(exist_ok=True)  # a run before may have emptied /tmp
             lines.write_bytes(b"")
             sampler.read()
             ran = execute(
@@ -94,7 +88,7 @@ def measure_program(
                 lines,
                 pattern=pattern,
                 stdout=passing.stdout,
-                input_at=input_at,
+                input_at=passing.input_at,
             )
             sampler.read()
             _check_success(ran, spec, len(repetitions))
@@ -170,7 +164,11 @@ def _read_windows(
     lines: Path, ran: Execution, say: Callable[[str], object]
 ) -> Sequence[WindowLine]:
     """The windows of one run that lie within it."""
-    found, _ = read_windows(str(lines))
+    try:
+        found, _ = read_windows(str(lines))
+    except FileNotFoundError:
+        say("the program removed the file of its windows: none is known")
+        return ()
     within = [
         one for one in found if ran.start_s <= one.start_ns / 1e9 and one.end_ns / 1e9 <= ran.end_s
     ]
