@@ -261,7 +261,7 @@ def program_times(
 
     ``remark``: why it is in no model, where nothing in ``program`` says so.
     """
-    runs = [each for each in program.repetitions if not each.rejected_reason]
+    runs = program.repetitions
     where = {
         "run_id": program.run_id,
         "device": device,
