@@ -172,6 +172,21 @@ def test_the_body_of_a_loop_is_not_counted_twice(tmp_path: Path) -> None:
     assert layers["Loop"].runs == 1
 
 
+def test_bfloat16_is_fed_by_its_bits(tmp_path: Path) -> None:
+    # A CPU has few kernels for it: Cast is one.
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.FLOAT)]
+    write(tmp_path / "net.onnx", nodes, {}, inputs={"x": (2, 3)})
+    model = onnx.load(tmp_path / "net.onnx")
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
+    onnx.save(model, tmp_path / "net.onnx")
+    spec = InputSpec(name="x", type_name="bfloat16", shape=(2, 3), fill="uniform")
+    for copies in ("none", "both"):
+        made = trial("net.onnx", spec, precision="bf16", copies=copies)
+        network = find_engine("ort").load(made, tmp_path, make_inputs(made, tmp_path, 1), 1)
+        network.call()
+        network.close()
+
+
 def test_an_operator_that_it_lacks_is_named_in_one_line(tmp_path: Path) -> None:
     nodes = [helper.make_node("Frobnicate", ["x"], ["y"])]
     write(tmp_path / "net.onnx", nodes, {}, inputs={"x": (1, 8)})

@@ -10,6 +10,7 @@ import pytest
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import Measurement
+from mansard.inference.networks import NETWORKS
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
 from tests.inference.small_networks import perceptron, plan, trial
@@ -111,6 +112,16 @@ def test_what_cannot_run_is_a_row_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert broken.failure == "Load model from broken.onnx failed:Protobuf parsing failed."
     assert broken.seconds_s == ()
     assert whole.failure is None
+
+
+def test_a_network_that_crashes_the_process_is_a_row(tmp_path: Path) -> None:
+    planned = plan(trial("mlp.onnx", perceptron(tmp_path / "mlp.onnx")))
+    assert NETWORKS.crashed is not None
+    row = NETWORKS.crashed(planned, planned.trials[0], "it crashed (SIGSEGV)")
+    assert (row.run_id, row.trial_id) == (planned.run_id, planned.trials[0].trial_id)
+    assert (row.failure, row.seconds_s, row.layers) == ("it crashed (SIGSEGV)", (), None)
+    assert row.conditions.unknown["cpu_clock_hz"] == "it crashed (SIGSEGV)"
+    assert NETWORKS.is_result(row)  # it is not measured again
 
 
 def test_an_absent_provider_ends_the_run(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ class Nap(PlannedTrial, frozen=True, kw_only=True):
     nap_s: float
     rest_s: float = 0.0  # before the first
     announced_s: float = 0.0  # how long it says that it may rest; 0: it says nothing
+    signal: int = 0  # that ends the measuring process before it sleeps; 0: none
 
     @property
     def title(self) -> str:
@@ -45,6 +47,7 @@ class NapRow(Record, frozen=True, kw_only=True):
     nap_s: float
     seconds_s: tuple[float, ...]
     duration_s: float
+    failure: str = ""
 
 
 class Sleeper:
@@ -66,6 +69,8 @@ def _open(plan: NapPlan) -> Iterator[Opened[NapRow]]:
         if nap.announced_s:
             instruments.announce("a long rest", nap.announced_s)
         time.sleep(nap.rest_s)
+        if nap.signal:
+            os.kill(os.getpid(), nap.signal)
         with Observation(instruments, plan) as seen:
             samples = collect(Sleeper(nap.nap_s), plan.protocol, plan.protocol.stream_interval)
         return NapRow(
@@ -79,4 +84,15 @@ def _open(plan: NapPlan) -> Iterator[Opened[NapRow]]:
     yield Opened(measure, None, "a sleep needs no GPU")
 
 
-NAPS = MeasurementKind("naps", NapPlan, NapRow, _open, rows_name="naps.jsonl")
+def _crashed(plan: NapPlan, nap: Nap, how: str) -> NapRow:
+    return NapRow(
+        run_id=plan.run_id,
+        trial_id=nap.trial_id,
+        nap_s=nap.nap_s,
+        seconds_s=(),
+        duration_s=0.0,
+        failure=how,
+    )
+
+
+NAPS = MeasurementKind("naps", NapPlan, NapRow, _open, rows_name="naps.jsonl", crashed=_crashed)

@@ -105,11 +105,15 @@ class LocalTarget:
         """Nothing: this process reads them where they are."""
 
     def measurer(self, files: Path | None = None) -> Measurer:
-        """A measurer with this machine's meters."""
+        """A measurer with this machine's meters; what runs files may crash, so it is guarded."""
+        from mansard.measuring.guarded import GuardedMeasurer
         from mansard.measuring.measurer import LocalMeasurer
 
+        if files is not None:
+            return GuardedMeasurer(self._root, files)
+
         meters = find_meters(self._root, self.controller.identify())
-        return LocalMeasurer(meters=meters, root=self._root, files=files)
+        return LocalMeasurer(meters=meters, root=self._root)
 
 
 class ContainerTarget:

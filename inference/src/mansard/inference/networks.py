@@ -13,14 +13,14 @@ from statistics import median
 import msgspec
 
 from mansard.core.errors import MeasurementError, SchemaError
-from mansard.core.records import Launching, LayerTime, Measurement
+from mansard.core.records import Conditions, Launching, LayerTime, Measurement
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine, EngineProbe, LoadedNetwork
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial
-from mansard.measuring.instruments import Instruments, Observation
+from mansard.measuring.instruments import Instruments, Observation, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered
 from mansard.measuring.protocol import Protocol
@@ -271,12 +271,19 @@ def _row(
     plan: NetworkPlan,
     run_id: str,
     *,
-    seen: Observation,
+    seen: Observation | None,
     timed: _Timed | None,
     failure: str,
     engine_version: str,
 ) -> Measurement:
     samples = timed.samples if timed else None
+    if seen is not None:
+        conditions, disturbances = seen.conditions, seen.disturbances
+        started_utc, duration_s = seen.started_utc, seen.duration_s
+    else:  # the process that watched it is gone
+        names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
+        conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, failure))
+        disturbances, started_utc, duration_s = (), utc_now(), 0.0
     return Measurement(
         run_id=run_id,
         trial_id=spec.trial_id,
@@ -313,10 +320,10 @@ def _row(
         memory_bytes=timed.memory_bytes if timed else None,
         load_s=timed.load_s if timed else None,
         first_call_s=timed.first_call_s if timed else None,
-        conditions=seen.conditions,
-        disturbances=seen.disturbances,
-        started_utc=seen.started_utc,
-        duration_s=seen.duration_s,
+        conditions=conditions,
+        disturbances=disturbances,
+        started_utc=started_utc,
+        duration_s=duration_s,
         unknown=_reasons(spec, timed, failure),
     )
 
@@ -363,6 +370,12 @@ def _check(spec: NetworkTrial, probe: EngineProbe) -> None:
         raise MeasurementError(f"{spec.engine} cannot run on {spec.provider}: {reason}", fix=fix)
 
 
+def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str) -> Measurement:
+    """The row of a network that the measuring process did not survive."""
+    version = find_engine(spec.engine).probe().version or ""
+    return _row(spec, plan, plan.run_id, seen=None, timed=None, failure=how, engine_version=version)
+
+
 def _is_result(row: Measurement) -> bool:
     """Whether there is a time, or none because the network cannot be run."""
     return bool(row.seconds_s) or row.failure is not None
@@ -375,4 +388,5 @@ NETWORKS: MeasurementKind[NetworkPlan, Measurement] = MeasurementKind(
     _open,
     rows_name="measurements.jsonl",
     is_result=_is_result,
+    crashed=_crashed,
 )

@@ -27,7 +27,8 @@ from mansard.core.line_channel import (
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
-from mansard.measuring.events import Aborted, Event
+from mansard.measuring.events import Aborted, Event, Measurer
+from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.kind import Job, decode_job
 from mansard.measuring.measurer import LocalMeasurer
 
@@ -43,23 +44,33 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--files", type=Path, help="folder of the files that the job names")
     parser.add_argument(
+        "--unguarded", action="store_true", help="measure in this process, which may crash then"
+    )
+    parser.add_argument(
         "--heartbeat", type=float, metavar="S", help="end when stdin is silent for so long"
     )
     options = parser.parse_args(arguments)
     turn_signals_into_interrupts()
     try:
-        return measure_for_pipe(options.board, options.heartbeat, options.files)
+        return measure_for_pipe(
+            options.board, options.heartbeat, options.files, is_guarded=not options.unguarded
+        )
     except KeyboardInterrupt:
         sys.stderr.write("mansard.measuring: interrupted; finished trials are kept\n")
         return 130
 
 
 def measure_for_pipe(
-    root: Path, heartbeat_s: float | None = None, files: Path | None = None
+    root: Path,
+    heartbeat_s: float | None = None,
+    files: Path | None = None,
+    *,
+    is_guarded: bool = False,
 ) -> int:
     """Do the job on standard input; returns the exit code. Errors are the last event.
 
-    With ``heartbeat_s``, an input that is silent for so long counts as ended.
+    With ``heartbeat_s``, an input that is silent for so long counts as ended. What runs ``files``
+    may crash, so where ``is_guarded`` it runs in a process of its own.
     """
     events, lines = claim_stdout(), LineReader(_INPUT, heartbeat_s)
 
@@ -72,8 +83,12 @@ def measure_for_pipe(
         # A shell starts what runs in its background with Ctrl-C ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=_interrupt_at_end, args=(lines,), daemon=True).start()
-        meters = find_meters(root, job.plan.machine)
-        measurer = LocalMeasurer(meters=meters, root=root, files=files, tell=send)
+        measurer: Measurer
+        if is_guarded and files is not None:
+            measurer = GuardedMeasurer(root, files)
+        else:
+            meters = find_meters(root, job.plan.machine)
+            measurer = LocalMeasurer(meters=meters, root=root, files=files, tell=send)
         for event in measurer(job):
             send(event)
     except MansardError as error:

@@ -32,6 +32,7 @@ PROVIDERS = {
 # One distribution for each way to build it; all are imported as onnxruntime.
 _DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-qnn")
 _OPTIMISED, _WEIGHTS = "optimised.onnx", "weights"
+_BFLOAT16 = 16  # onnx.TensorProto.DataType
 _FATAL_ONLY = 4  # log_severity_level: errors are raised, and said by us
 # Parts of its messages.
 _BUFFER = re.compile(r"Failed to allocate memory for requested buffer of size (\d+)")
@@ -193,8 +194,11 @@ class _Bound:
         self._binding = binding = session.io_binding()
         # On a CPU the value is the array: where inputs are copied in, one of its own is needed.
         copies_in = trial.copies in {"in", "both"}
+        as_bits = {spec.name for spec in trial.input_specs if spec.type_name == "bfloat16"}
         self._values = {
-            name: OrtValue.ortvalue_from_numpy(array.copy() if copies_in else array, device, 0)
+            name: _of_bits(array, device)
+            if name in as_bits
+            else OrtValue.ortvalue_from_numpy(array.copy() if copies_in else array, device, 0)
             for name, array in inputs.items()
         }
         for name, value in self._values.items():
@@ -230,6 +234,15 @@ class _Bound:
     def _copy_run_and_copy(self) -> None:
         self._copy_and_run()
         self._binding.copy_outputs_to_cpu()
+
+
+def _of_bits(array: Any, device: str) -> Any:
+    """A value of bfloat16, whose bits ``array`` holds."""
+    from onnxruntime import OrtValue
+
+    value = OrtValue.ortvalue_from_shape_and_type(list(array.shape), _BFLOAT16, device, 0)
+    value.update_inplace(array)
+    return value
 
 
 def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None) -> Any:
