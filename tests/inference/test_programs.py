@@ -406,7 +406,8 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
     lengths_s = {window.name: window.window_s for window in once.windows}
     nested = {f"phase {i}": 1 - i / 10 for i in range(5)}
     assert lengths_s == pytest.approx(nested | {f"phase {i}": 0.4 for i in range(5, 10)})
-    energies = [one.energy for one in (once, *once.windows) if one.energy is not None]
+    found = (once.energy, *(window.energy for window in once.windows))
+    energies = [energy for energy in found if energy is not None]
     assert [one.window_s for one in energies] == pytest.approx([once.wall_s, *lengths_s.values()])
     for energy in windows_read(energies):
         assert energy.total_j == pytest.approx(
