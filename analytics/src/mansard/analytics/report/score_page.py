@@ -52,11 +52,6 @@ def write_score_page(scores: Sequence[ModelScore], path: Path, machine: Path | N
     write_page("score.html.j2", _context(scores, machine), path)
 
 
-def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> str:
-    """The page as text."""
-    return render("score.html.j2", _context(scores, machine))
-
-
 def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, Any]:
     sizes = differing_dimensions(scores)
     sections = [
