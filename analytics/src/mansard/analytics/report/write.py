@@ -82,6 +82,8 @@ def _context(every: Results) -> dict[str, Any]:
         "controls": controls(results, chosen),
         "choice": page.choice(chosen, starts(results)),
         "cards": cards.mode_cards(results, chosen.mode),
+        "has_kernels": bool(results.dataset.manifests),
+        "is_metered": any(run.total_rails is not None for run in results.dataset.all_manifests),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
         "overview": list(
             zip(advice.overview(results), advice.overview_sources(results), strict=True)
