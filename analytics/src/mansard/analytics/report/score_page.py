@@ -18,7 +18,7 @@ from mansard.analytics.figures.parameters import controls, first_choice, starts
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.score import busy_layers, layer_name, share_figure, spread_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
-from mansard.analytics.report.page import choice, render, write_page
+from mansard.analytics.report.page import choice, write_page
 from mansard.analytics.results import compute
 from mansard.core.records import LayerScore, ModelScore
 from mansard.estimator.summary import differing_dimensions
