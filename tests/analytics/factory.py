@@ -400,8 +400,6 @@ def repetition(
     power_w: float | None = None,
     windows: Sequence[NamedWindow] = (),
     metric: float | None = None,
-    rejected_reason: str = "",
-    exit_code: int = 0,
 ) -> ProgramRepetition:
     """One run of a program; ``power_w`` is drawn on one rail, VDD_IN."""
     energy = None
@@ -414,9 +412,7 @@ def repetition(
         user_s=wall_s,
         system_s=0.0,
         peak_memory_bytes=MIB,
-        exit_code=exit_code,
         windows=tuple(windows),
-        rejected_reason=rejected_reason,
         unknown={name: "not asked for" for name, value in values.items() if value is None},
         **values,
     )

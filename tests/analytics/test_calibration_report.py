@@ -20,6 +20,7 @@ from mansard.analytics.predict.totals_calibration import (
 )
 from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
 from mansard.analytics.report.calibration import calibration_summaries, calibration_tables
+from mansard.analytics.scaling.node_launches import NodeLaunch
 
 BOARD, ENGINE = "Board", "onnxruntime cpu 2 threads"
 BEFORE = Misfit(median=0.5, nine_of_ten=0.8, worst=0.9, n_times=3)
@@ -137,8 +138,8 @@ def test_a_phase_that_is_not_inference_is_named() -> None:
     assert place_name(BOARD, "training") == "Board (training)"
 
 
-def tables(found: DeviceCalibration) -> dict[str, Table]:
-    summaries = calibration_summaries({(BOARD, "inference"): found})
+def tables(found: DeviceCalibration, *launches: NodeLaunch) -> dict[str, Table]:
+    summaries = calibration_summaries({(BOARD, "inference"): found}, launches)
     return {table.caption: table for table in calibration_tables(summaries)}
 
 
@@ -212,6 +213,27 @@ def test_costs_of_launches_and_calls_are_those_of_the_line() -> None:
     assert cost.call_low_s * cost.call_high_s == pytest.approx(cost.call_s**2)
     (row,) = tables(found)[COSTS].rows
     assert (row[0], row[1], row[-1]) == ("Board", "fast", "3")
+    assert (row[4], row[7]) == ("unknown", "unknown")
+
+
+def test_what_a_node_takes_alone_stands_beside_the_fitted_launch() -> None:
+    def launch(mode: str, engine: str) -> NodeLaunch:
+        return NodeLaunch(
+            run_id="nets",
+            device=BOARD,
+            mode=mode,
+            engine=engine,
+            node_s=3e-6,
+            node_low_s=2e-6,
+            node_high_s=4e-6,
+            call_s=20e-6,
+            source="measured",
+        )
+
+    found = by_totals("a", "b", "c")
+    own = launch("fast", ENGINE)
+    (row,) = tables(found, launch("slow", ENGINE), launch("fast", "another"), own)[COSTS].rows
+    assert plain([[row[4], row[7]]]) == [["3.00 µs", "20.0 µs"]]
 
 
 def test_launches_that_are_not_counted_are_unknown() -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 import vl_convert
 
 from mansard.analytics.data.opening import open_runs
+from mansard.analytics.decide.records import Saving
 from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_chart, batch_points, measured_batches
 from mansard.analytics.figures.figure import Missing
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import Chosen, first_choice, mode_labels
 from mansard.analytics.predict.measured import NetworkTimes
+from mansard.analytics.report.advice import advice, advice_table, overview
 from mansard.analytics.report.networks import measured_tables, network_table, program_table
+from mansard.analytics.report.provenance import origin_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
@@ -205,6 +210,49 @@ def test_programs_are_no_observations_without_a_prediction(results: Results) -> 
     figure = accuracy_figure(results, first_choice(results))
     assert not isinstance(figure, Missing)
     assert not [note for note in figure.notes if "not drawn" in note]
+
+
+def test_advice_on_a_program_names_no_batch_and_the_command_for_more(tmp_path: Path) -> None:
+    write_two_modes(tmp_path)
+    write_programs(tmp_path, [program("slow", (2.0, 2.02, 1.98), power_w=10.0)], 1)
+    results = compute(open_runs([tmp_path]))
+    table = advice_table(results)
+    assert table.caption == "Recommended mode of each network or program"
+    assert {"Batch", "Precision"}.isdisjoint(table.columns)
+    (told,) = advice(results)
+    assert any("mansard recommend llm prints the command" in line for line in told.why)
+
+
+def test_the_least_of_the_measured_modes_is_not_called_the_least(results: Results) -> None:
+    assert "of the measured modes" not in " ".join(overview(results))
+    # Another mode is modelled to take less: the choice needs 1.2 times its energy and time.
+    more = Saving(
+        baseline="the highest mode",
+        mode="another",
+        other=None,
+        latency_ratio=1.2,
+        energy_ratio=1.2,
+        power_ratio=1.0,
+        unknown={"other": "made up"},
+    )
+    beaten = tuple(
+        msgspec.structs.replace(each, savings=(more,)) for each in results.recommendations
+    )
+    told = overview(dataclasses.replace(results, recommendations=beaten))
+    assert "of the measured modes" in " ".join(told)
+
+
+def test_without_a_kernel_the_page_says_nothing_of_trials(tmp_path: Path) -> None:
+    write_networks(tmp_path, [measured()])
+    results = compute(open_runs([tmp_path]))
+    text = Page(render(results)).text
+    assert "no kernel was measured" in text
+    assert "1 measurement of networks: 3 samples of loops of calls" in text
+    for untrue in ("nothing was measured here", "every trial met", "Peaks with their", "(no name)"):
+        assert untrue not in text
+    rows = {row[0]: row[1:] for row in origin_table(results).rows}
+    assert rows["Networks that were run"] == ["measured", "1 time", "runs beside this page"]
+    assert "counted from the graphs" not in rows["Networks"][2]
 
 
 def test_under_the_roof_it_stands_at_its_work_over_the_measured_time(results: Results) -> None:

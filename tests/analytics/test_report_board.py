@@ -231,5 +231,5 @@ def test_times_of_others_alone_are_modes_without_roofs(tmp_path: Path) -> None:
     page = Page(render(compute(ingest(tmp_path))))
     assert list(specs(page)) == ["pareto", "heat"]
     assert "Power modes of Their Board (published)" in page.text
-    assert "No roofs: nothing was measured here" in page.text
+    assert "No roofs: no kernel was measured here" in page.text
     assert {"vgg", "lstm"} <= {attrs.get("value") for _, attrs in page.tags}

@@ -115,7 +115,7 @@ def test_what_was_measured_stands_beside(
     runs = write_two_modes(tmp_path / "runs")
     write_networks(runs, [measurement("nets", (0.08,) * 9, model="alexnet", batch=4)])
     _, out, _ = answer(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4")
-    assert "2c, measured by onnxruntime cpu (modelled)" in out
+    assert "2c (modelled), beside what was measured by onnxruntime cpu" in out
     one, four = (line for line in out.splitlines() if line.startswith(("│     1", "│     4")))
     # 80 ms for four
     assert "80.0 ms │ 50.0" in " ".join(four.split())

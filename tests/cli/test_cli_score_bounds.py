@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.report.score_page import render_scores
+from mansard.analytics.report.score_page import write_score_page
 from mansard.cli.counting.score import score_rows
 from mansard.estimator import score
 from tests.cli.test_cli_score import mansard
@@ -90,9 +90,11 @@ def test_a_pattern_may_be_another_file_s(ssd: Path, unknown: Path) -> None:
     assert "none of the models knows 'Nothing*'" in done.stderr
 
 
-def test_the_page_says_at_least_and_at_most() -> None:
+def test_the_page_says_at_least_and_at_most(tmp_path: Path) -> None:
     part = score(custom(), batch=1, allow_unknown=True)
-    page = render_scores([part, score(detector(4), upper=True)])
+    path = tmp_path / "scores.html"
+    write_score_page([part, score(detector(4), upper=True)], path, None)
+    page = path.read_text(encoding="utf-8")
     assert "at least 1.555e-05" in page  # GMAC of the convolution
     assert "6 sizes that depend on data are upper bounds" in page
     assert "at most " in page

@@ -139,7 +139,7 @@ def test_what_is_not_known_says_why(tmp_path: Path) -> None:
     )
     (trial,) = read_rows(outcome.folder / "trials.jsonl", Trial).rows
     assert trial.energy is None
-    assert trial.unknown["energy"] == "no meter; the manifest says what is missing"
+    assert trial.unknown["energy"] == "no meter; 'mansard doctor' says what is missing"
     assert trial.unknown["stability_interval"] == "2 blocks are too few for an interval"
     manifest = read_document(outcome.folder / "manifest.json", Manifest)
     assert manifest.meters_missing == {"RAPL": "gone"}

@@ -74,4 +74,4 @@ def test_a_planned_trial_without_a_meter_says_so() -> None:
     samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock()), spec, plan, None)
     # 100 µs each, by sources/stalled.cu.
     assert samples.seconds_s == pytest.approx([100e-6] * len(samples.seconds_s), rel=0.01)
-    assert samples.energy.reason == "no meter; the manifest says what is missing"
+    assert samples.energy.reason == "no meter; 'mansard doctor' says what is missing"

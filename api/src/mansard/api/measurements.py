@@ -91,7 +91,8 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     if not all(each.is_bounded for each in plans):
         return f"{modes} to measure"
     longest = format_duration(time_cap_s(plans))
-    return f"{modes}, {n_missing} trials to measure: at most {longest}"
+    trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
+    return f"{modes}, {trials} to measure: at most {longest}"
 
 
 def measure_modes(

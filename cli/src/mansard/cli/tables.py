@@ -10,12 +10,13 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 
 from mansard.core.text import printable
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, columns, rows
+_LONGEST_WORD = 16  # columns that a word may hold while others are folded
 _WIDTH = 160  # columns of a table that is not for a terminal
 _LINES = ("┌─┬─┐", "│", "├─┼─┤", "└─┴─┘")
 _ASCII_LINES = ("+-+-+", "|", "+-+-+", "+-+-+")
@@ -25,6 +26,33 @@ def print_tables(tables: Iterable[Table]) -> None:
     """Tables on stdout, without the no-break spaces between numbers and units."""
     for title, columns, rows in tables:
         print_table(plain(title), columns, [tuple(map(plain, row)) for row in rows])
+
+
+def without_silent(table: Table, droppable: Sequence[str]) -> Table:
+    """The table without those columns of ``droppable`` that say nothing in any row."""
+    _, columns, rows = table
+    silent = [all(row[at] in {"", "–", "unknown"} for row in rows) for at in range(len(columns))]
+    names = [name for name, is_silent in zip(columns, silent, strict=True) if is_silent]
+    return _without(table, {*names} & {*droppable})
+
+
+def without_shared(table: Table, shared: Sequence[str]) -> Table:
+    """The table without those columns of ``shared`` that say the same in every row; its title does
+    instead: ``Networks; all fp32``."""
+    title, columns, rows = table
+    alike = {
+        name: rows[0][at]
+        for at, name in enumerate(columns)
+        if name in shared and len({row[at] for row in rows}) == 1
+    }
+    whole = _without(table, alike)
+    return (f"{title}; all {', '.join(alike.values())}" if alike else title, *whole[1:])
+
+
+def _without(table: Table, names: Collection[str]) -> Table:
+    title, columns, rows = table
+    kept = [at for at, name in enumerate(columns) if name not in names]
+    return title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 
 def plain(text: str) -> str:
@@ -61,27 +89,28 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
     """The widths of columns so that the table fits: the widest are cut to one width.
 
-    No word is broken as long as the table fits without that, and then numbers last.
+    Words, such as numbers, are broken only where the table does not fit without, the longest first.
     """
     columns = list(zip(*cells, strict=True))
     widths = [max(map(_width, column)) for column in columns]
-    words = [max(_width(word) for cell in column for word in cell.split(" ")) for column in columns]
+    words = [
+        min(_LONGEST_WORD, max(_width(word) for cell in column for word in cell.split(" ")))
+        for column in columns
+    ]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
     room -= 3 * len(widths) + 1  # a space on both sides of each column, and the lines between
-    unbroken = [
-        word if all(map(_is_number, column[1:])) else 2  # 2: a wide character
-        for word, column in zip(words, columns, strict=True)
-    ]
-    floors = (words, unbroken, [2] * len(widths))
-    least = next((floor for floor in floors if sum(floor) <= room), floors[-1])
+    least = _cut(words, [2] * len(words), room)  # 2: a wide character
+    return _cut(widths, least, room)
+
+
+def _cut(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """``widths``, the widest cut to one width so that all fit, but none below its ``least``."""
     most = max(widths)
-
-    def cut() -> list[int]:
-        return [min(width, max(most, low)) for width, low in zip(widths, least, strict=True)]
-
-    while most > 2 and sum(cut()) > room:
+    found = list(widths)
+    while most > 2 and sum(found) > room:
         most -= 1
-    return cut()
+        found = [min(width, max(most, low)) for width, low in zip(widths, least, strict=True)]
+    return found
 
 
 def _fold(text: str, width: int) -> list[str]:

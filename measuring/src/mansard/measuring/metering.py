@@ -24,7 +24,8 @@ class Metered:
     reason: str | None
 
 
-UNMETERED = Metered(None, "no meter; the manifest says what is missing")
+NO_METER = "no meter; 'mansard doctor' says what is missing"
+UNMETERED = Metered(None, NO_METER)
 
 
 @dataclass(frozen=True)

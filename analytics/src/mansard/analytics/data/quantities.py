@@ -137,6 +137,11 @@ def capacity(n_bytes: float) -> str:
     return f"{n_bytes:.0f}{NBSP}B"
 
 
+def counted(n: int, noun: str) -> str:
+    """``1 mode``, ``2 modes``, ``1,200 trials``."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def percent(share: float | None) -> str:
     """A share of one as a whole percentage."""
     return UNKNOWN if share is None else f"{100 * share:.0f}{NBSP}%"

@@ -88,8 +88,8 @@ def program_frame(programs: Sequence[ProgramRun]) -> pl.DataFrame:
     rows = [
         {name: getattr(row, name, None) for name in PROGRAM_SCHEMA}
         | {
-            "wall_s": [each.wall_s for each in row.repetitions if not each.rejected_reason],
-            "metric": [each.metric for each in row.repetitions if not each.rejected_reason],
+            "wall_s": [each.wall_s for each in row.repetitions],
+            "metric": [each.metric for each in row.repetitions],
             "row_json": to_json(row),
         }
         for row in programs

@@ -296,7 +296,11 @@ def why_chosen(
     n_all, n_kept = counts.n_all, counts.n_kept
     if not limits_of(wanted):
         n_compared = n_all - counts.n_unknown
-        lines = [f"of {n_compared} candidates {best}"]
+        lines = (
+            [f"of {n_compared} candidates {best}"]
+            if n_compared > 1
+            else ["it is the only candidate"]
+        )
     elif n_kept:
         keep = f"of {n_all} candidate{'s' * (n_all > 1)} keep{'s' * (n_kept == 1)}"
         lines = [

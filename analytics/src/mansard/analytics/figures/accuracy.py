@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.quantities import percent
+from mansard.analytics.data.quantities import counted, percent
 from mansard.analytics.figures.charting import (
     Chart,
     colour,
@@ -89,8 +89,8 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
     """Predicted beside measured, with the error in words."""
     # Networks that were measured and not scored are predicted from their own measurements:
     # such a prediction would be compared with itself.
-    counted = results.dataset.layers["score_id"].unique().to_list()
-    scored = results.predictions.filter(pl.col("score_id").is_in(counted))
+    is_scored = pl.col("score_id").is_in(results.dataset.layers["score_id"].unique().to_list())
+    scored = results.predictions.filter(is_scored)
     found = accuracy_points(results.observations, scored, mode_labels(results))
     if found.frame.is_empty():
         if not results.measured:
@@ -227,7 +227,7 @@ def _accuracy_notes(found: Accuracy) -> tuple[str, ...]:
         return ()
     how = "calibrated" if found.is_calibrated else "not calibrated"
     errors = (
-        f"{found.n_matched:,} observations; the predictions, {how}, miss their time by "
+        f"{counted(found.n_matched, 'observation')}; the predictions, {how}, miss their time by "
         f"{percent(found.median_error)} (median), {percent(found.worst_error)} at most."
     )
     power = found.median_power_error

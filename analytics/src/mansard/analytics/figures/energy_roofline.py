@@ -66,6 +66,7 @@ NO_COSTS = (
     "The energy of work in {precision}, of traffic or of time in {mode} is unknown, so there is no "
     "roof of energy and power."
 )
+NO_KERNELS = "No energy roofline: no kernel was measured, of which it takes the energy."
 NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, traffic and time."
 
 
@@ -119,6 +120,8 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
     """FLOP/J or W over intensity, or why there is neither."""
     priced, gaps = priced_roofs(results)
     if not priced:
+        if not results.roofs:
+            return Missing(NO_KERNELS)
         is_published = all(roof.source == "published" for roof in results.roofs)
         return Missing(gaps[0] if gaps else NO_PUBLISHED if is_published else NO_METER)
     across = window(results.roofs, points, HALF_PX)

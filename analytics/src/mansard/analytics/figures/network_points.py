@@ -137,6 +137,7 @@ def measured_points(results: Results) -> pl.DataFrame:
                 "intensity": row["intensity"],
                 "rate": in_giga(row["work_flop"] / found.time_s),
                 **_priced(row["work_flop"], found.energy_j, found.time_s),
+                "power": found.power_w,
                 "time": seconds(found.time_s, found.low_s, found.high_s),
                 "energy": joules(found.energy_j),
                 "bound": bound_text(row["bound"], row["bound_share"]),

@@ -65,11 +65,11 @@ MEASURED_CAPTION = (
     "same colour and shape are the best that the roofs allow them."
 )
 NO_ROOFS = (
-    "No roofs: nothing was measured here and no ceilings were imported. `mansard bench` measures "
+    "No roofs: no kernel was measured here and no ceilings were imported. `mansard bench` measures "
     "them, `mansard import` takes a table of GFLOP/s and GB/s."
 )
 NO_ROOF_HERE = (
-    "{mode} has no roofs: nothing was measured in it and no ceilings of it were imported. "
+    "{mode} has no roofs: no kernel was measured in it and no ceilings of it were imported. "
     "`mansard bench` measures them, `mansard import` takes a table of GFLOP/s and GB/s."
 )
 HEADING = "{mode}, batch {batch}"

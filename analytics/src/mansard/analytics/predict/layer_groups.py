@@ -27,7 +27,7 @@ from mansard.analytics.predict.models import Models
 from mansard.analytics.scaling.observations import counted_measurements
 from mansard.core.records import LayerTime
 
-SETTING = ("network", "batch", "precision", "phase")
+_SETTING = ("network", "batch", "precision", "phase")
 # What disturbs a profiled call only lengthens it: of the calls the lower quartile counts.
 _QUANTILE = 0.25
 _OF_GROUP = ("op_class", "roof_s", "n_launches")
@@ -177,13 +177,13 @@ def _profiled(
         mode = runs[row.run_id].mode_read_back.name
         same: dict[str, object] = {"device": device, "mode": mode, "engine": engine_name(row)}
         setting = (name, row.batch, row.precision, row.phase)
-        yield same | dict(zip(SETTING, setting, strict=True)), score_id, row.layers
+        yield same | dict(zip(_SETTING, setting, strict=True)), score_id, row.layers
 
 
 def _known(scores: pl.DataFrame) -> dict[tuple[object, ...], str]:
     """The first score of each setting."""
-    first = scores.unique(SETTING, keep="first", maintain_order=True)
-    return {tuple(key): score_id for *key, score_id in first.select(*SETTING, "score_id").rows()}
+    first = scores.unique(_SETTING, keep="first", maintain_order=True)
+    return {tuple(key): score_id for *key, score_id in first.select(*_SETTING, "score_id").rows()}
 
 
 def _groups_of(

@@ -26,6 +26,7 @@ from mansard.analytics.scaling.observations import (
     shown_measurements,
     shown_programs,
     why_unused,
+    windows_by_name,
 )
 from mansard.analytics.scaling.repeats import RUN_LATENCY, repetition_deviation, single_half
 from mansard.core.records import (
@@ -260,7 +261,7 @@ def program_times(
 
     ``remark``: why it is in no model, where nothing in ``program`` says so.
     """
-    runs = [each for each in program.repetitions if not each.rejected_reason]
+    runs = program.repetitions
     where = {
         "run_id": program.run_id,
         "device": device,
@@ -279,8 +280,7 @@ def program_times(
         "n_per_run": None,
     }
     rows = [_program_row(whole, [each.wall_s for each in runs], runs)]
-    for name in dict.fromkeys(window.name for each in runs for window in each.windows):
-        windows = [window for each in runs for window in each.windows if window.name == name]
+    for name, windows in windows_by_name(runs).items():
         named = where | {
             "workload": window_name(program.workload, name),
             "window": display_name(name),

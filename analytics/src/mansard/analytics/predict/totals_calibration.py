@@ -50,6 +50,7 @@ _TIMES: FrameSchema = {
 # which score it is, and what ran it.
 _OWN = ("measured_source", "measured_half", "measured_w_half")
 _FROM = ("score_id", "engine")
+_HAS_TIME = pl.col("latency_s").is_finite() & (pl.col("latency_s") > 0)
 
 
 class Misfit(Record, frozen=True, kw_only=True):
@@ -272,7 +273,7 @@ def apply_totals(
     rows = predictions.with_row_index("row")
     timed = [pl.DataFrame(schema=_TIMES)]
     for (device, phase), part in (
-        rows.filter(_is_above_0("latency_s")).partition_by("device", "phase", as_dict=True).items()
+        rows.filter(_HAS_TIME).partition_by("device", "phase", as_dict=True).items()
     ):
         own = calibration.get((str(device), str(phase)))
         if own is not None:
@@ -300,7 +301,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
     is_published = pl.col("source") == "published"
     timed = (
         observations.select(list(OBSERVATION_SCHEMA))
-        .filter(_is_above_0("latency_s"))
+        .filter(_HAS_TIME)
         .filter(is_published == is_published.min().over(PREDICTION_KEY))
     )
     measured = (
@@ -317,7 +318,7 @@ def _pairs(predictions: pl.DataFrame, observations: pl.DataFrame) -> pl.DataFram
         )
     )
     return (
-        predictions.filter(_is_above_0("latency_s"))
+        predictions.filter(_HAS_TIME)
         .join(measured, on=_KEY, nulls_equal=True)
         .unique(_KEY, keep="first", maintain_order=True)
         .sort(_KEY)
@@ -438,7 +439,3 @@ def _without_launches(notes: pl.Expr) -> pl.Expr:
 def _joined(*texts: pl.Expr) -> pl.Expr:
     text = pl.concat_str(list(texts), separator="; ", ignore_nulls=True)
     return pl.when(text != "").then(text)
-
-
-def _is_above_0(name: str) -> pl.Expr:
-    return pl.col(name).is_finite() & (pl.col(name) > 0)

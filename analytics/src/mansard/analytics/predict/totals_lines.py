@@ -20,7 +20,7 @@ from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEM
 from mansard.analytics.predict.totals_fit import Array, TotalsFit, fit_totals
 from mansard.core.records import Record
 
-SETTING = ("network", "batch", "precision")
+_SETTING = ("network", "batch", "precision")
 _SAME_NETWORK = 0.5  # of what a network is off in other batches and precisions
 # A measured time beside its prediction.
 PAIR_SCHEMA: FrameSchema = {
@@ -106,7 +106,7 @@ class TotalsLines:
         """
         log_s = np.log(self.on_line(rows)[0])
         off, is_same = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
-        keys = rows.select("mode", *SETTING).iter_rows()
+        keys = rows.select("mode", *_SETTING).iter_rows()
         for at, (mode, network, *setting) in enumerate(keys):
             known = self._off_modes if mode in self.by_mode else self._off_pooled
             same = known.of_setting.get((network, *setting))
@@ -208,7 +208,7 @@ class TotalsLines:
 class _Off:
     """What measured networks are off a line, in ln.
 
-    ``of_setting``: by SETTING, ln of the times on the line in order, and what each is off;
+    ``of_setting``: by _SETTING, ln of the times on the line in order, and what each is off;
     ``of_network``: the mean, by network, and by network and mode.
     """
 
@@ -220,7 +220,7 @@ def _collect_off(pairs: pl.DataFrame) -> _Off:
     lined = pairs.with_columns(log_s=pl.col("measured_s").log() - pl.col("off")).sort("log_s")
     of_setting = {
         key: (part["log_s"].to_numpy(), part["off"].to_numpy())
-        for key, part in lined.partition_by(*SETTING, as_dict=True).items()
+        for key, part in lined.partition_by(*_SETTING, as_dict=True).items()
     }
     of_network: dict[tuple[object, ...], float] = {}
     for by in (["network"], ["network", "mode"]):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from statistics import median
 from types import MappingProxyType
 
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, joules, percent, seconds, watts
 from mansard.analytics.decide.records import Candidate, Recommendation, Saving
-from mansard.analytics.figures.tables import Table
+from mansard.analytics.figures.tables import Table, condensed
 from mansard.analytics.results import Results
 
 MOST_TOLD = 8  # recommendations in full; the table has all of them
@@ -45,8 +47,8 @@ class Advice:
 
 def overview(results: Results) -> list[str]:
     """The recommendation in a sentence for each device; empty where there is none."""
-    by_device = _by_device(results)
-    return [_device_line(told, len(by_device) > 1) for told in by_device[:MOST_TOLD]]
+    by_device, programs = _by_device(results), _programs(results)
+    return [_device_line(told, len(by_device) > 1, programs) for told in by_device[:MOST_TOLD]]
 
 
 def overview_sources(results: Results) -> list[list[str]]:
@@ -73,7 +75,12 @@ def _choices(told: Sequence[Recommendation]) -> list[Candidate]:
     return [each.choice for each in told if each.choice is not None]
 
 
-def _device_line(told: Sequence[Recommendation], several: bool) -> str:
+def _programs(results: Results) -> set[str]:
+    """Programs that were run and their windows, by the names that predictions have for them."""
+    return {row.workload for row in results.programs}
+
+
+def _device_line(told: Sequence[Recommendation], several: bool, programs: Collection[str]) -> str:
     if len(told) == 1:
         return _line(told[0].sentence)
     same = _in_commonest_mode(told)
@@ -81,13 +88,32 @@ def _device_line(told: Sequence[Recommendation], several: bool) -> str:
     mode = choices[0].mode
     n_roofs = sum(choice.interval == "roof" for choice in choices)
     whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
-    by_roofs = f", {whose}by their roofs alone" if n_roofs else ""
-    who = f"{n_same} of {len(told)} networks" if n_same < len(told) else f"all {n_same} networks"
+    by_roofs = (
+        f", {whose}by {'its roof' if n_roofs == 1 else 'their roofs'} alone" if n_roofs else ""
+    )
+    kinds = {each.network in programs for each in told}
+    what = (
+        "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
+    )
+    who = f"{n_same} of {len(told)} {what}" if n_same < len(told) else f"all {n_same} {what}"
     wanted = sorted({_LEAST[each.minimise] for each in same})
     where = f"{display_name(told[0].device)}: " if several else ""
     least = " or ".join(wanted)
-    claim = f"{display_name(mode)} takes the least {least} for {who}{by_roofs}"
+    # Of what is modelled some may be less: the choice prefers what was measured.
+    among = " of the measured modes" if any(map(_is_undercut, same)) else ""
+    claim = f"{display_name(mode)} takes the least {least}{among} for {who}{by_roofs}"
     return f"{where}{claim}{_typical(same, mode)}."
+
+
+def _is_undercut(each: Recommendation) -> bool:
+    """Whether another mode is modelled to need less of what is to be small."""
+    for saving in each.savings:
+        energy, time, power = saving.energy_ratio, saving.latency_ratio, saving.power_ratio
+        factors = {"energy": [energy], "latency": [time], "power": [power], "edp": [energy, time]}
+        known = [ratio for ratio in factors[each.minimise] if ratio is not None]
+        if prod(known) > 1:  # of none it is 1
+            return True
+    return False
 
 
 def _typical(same: Sequence[Recommendation], mode: str) -> str:
@@ -111,13 +137,15 @@ def _typical(same: Sequence[Recommendation], mode: str) -> str:
 
 def advice(results: Results) -> list[Advice]:
     """The first recommendations in full."""
-    return [_advice(each) for each in results.recommendations[:MOST_TOLD]]
+    was_run = {row.network for row in results.measured} | _programs(results)
+    return [_advice(each, was_run) for each in results.recommendations[:MOST_TOLD]]
 
 
 def advice_table(results: Results) -> Table:
     """Every network's recommended mode with what it costs and saves."""
     several = len({each.device for each in results.recommendations}) > 1
-    rows = [_row(each, several) for each in results.recommendations[:MOST_ROWS]]
+    programs = _programs(results)
+    rows = [_row(each, several, programs) for each in results.recommendations[:MOST_ROWS]]
     n_left = len(results.recommendations) - len(rows)
     more = f", {MOST_ROWS} of {n_left + len(rows)}" if n_left else ""
     device = ("Device",) * several
@@ -126,14 +154,16 @@ def advice_table(results: Results) -> Table:
         *("Energy of one item", "Power", "Against", "Energy", "Time", "Power "),
     )
     numeric = frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)})
-    return Table(f"Recommended mode of each network{more}", columns, rows, numeric)
+    what = "network or program" if programs else "network"
+    table = Table(f"Recommended mode of each {what}{more}", columns, rows, numeric)
+    return condensed(table, (), kept=("Mode", "Latency of one batch", "Energy of one item"))
 
 
-def _advice(each: Recommendation) -> Advice:
+def _advice(each: Recommendation, was_run: Collection[str]) -> Advice:
     commands = each.commands
     return Advice(
         sentence=_line(each.sentence),
-        why=[_line(reason) for reason in (*each.why, *_beside(each))],
+        why=[_line(reason) for reason in (*each.why, *_beside(each, was_run))],
         neighbours=_neighbours(each),
         set_lines=commands.set_lines if commands is not None else (),
         undo_lines=commands.undo_lines if commands is not None else (),
@@ -141,12 +171,17 @@ def _advice(each: Recommendation) -> Advice:
     )
 
 
-def _beside(each: Recommendation) -> Iterator[str]:
-    """The best measured mode beside a modelled one, and the measurement that decides most."""
+def _beside(each: Recommendation, was_run: Collection[str]) -> Iterator[str]:
+    """The best measured mode beside a modelled one, and the measurement that decides most.
+
+    ``was_run``: what Mansard ran, so that it can be run again; the page has no commands for it.
+    """
     if each.measured is not None:
         yield f"best measured: {each.measured.why_lost}"
     if each.measure_next is not None:
-        yield f"next: {each.measure_next.what}: {each.measure_next.how}"
+        command = f"mansard recommend {shlex.quote(each.network)} prints the command"
+        how = command if each.network in was_run else each.measure_next.how
+        yield f"next: {each.measure_next.what}: {how}"
 
 
 def _neighbours(each: Recommendation) -> Table:
@@ -164,7 +199,7 @@ def _neighbours(each: Recommendation) -> Table:
     return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
 
 
-def _row(each: Recommendation, with_device: bool) -> list[str]:
+def _row(each: Recommendation, with_device: bool, programs: Collection[str]) -> list[str]:
     choice = each.choice
     head = [display_name(each.network), *([display_name(each.device)] if with_device else [])]
     if choice is None:
@@ -173,11 +208,14 @@ def _row(each: Recommendation, with_device: bool) -> list[str]:
     return [
         *head,
         display_name(choice.mode),
-        str(choice.batch),
-        display_name(choice.precision),
+        *(("–", "–") if each.network in programs else _setting(choice)),
         *_costs(choice),
         *_saving_cells(highest, choice.mode),
     ]
+
+
+def _setting(of: Candidate) -> tuple[str, str]:
+    return str(of.batch), display_name(of.precision)
 
 
 def _costs(of: Candidate) -> list[str]:

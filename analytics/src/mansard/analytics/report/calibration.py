@@ -19,6 +19,7 @@ from mansard.analytics.predict.totals_calibration import (
     place_name,
 )
 from mansard.analytics.predict.totals_lines import CallCost
+from mansard.analytics.scaling.node_launches import NodeLaunch
 from mansard.core.records import Record
 
 Kind = Literal["classes of operators", "totals"]
@@ -44,16 +45,21 @@ class CalibrationSummary(Record, frozen=True, kw_only=True):
     modes: Misfit | None
     factors: tuple[ClassFactor, ...]
     costs: tuple[CallCost, ...]
+    node_launches: tuple[NodeLaunch, ...]  # of the engine in these modes, timed alone
     engine_share: float | None  # of the layers' time, in none of the network's nodes
     n_left_out: int | None  # works and traffics of groups without a time
 
 
-def calibration_summaries(calibration: Calibration) -> tuple[CalibrationSummary, ...]:
-    """One for each device and phase."""
-    return tuple(_summary(place_name(*place), each) for place, each in sorted(calibration.items()))
+def calibration_summaries(
+    calibration: Calibration, launches: Sequence[NodeLaunch]
+) -> tuple[CalibrationSummary, ...]:
+    """One for each device and phase; ``launches``: what engines need to start a node."""
+    return tuple(_summary(*place, calibration[place], launches) for place in sorted(calibration))
 
 
-def _summary(device: str, found: DeviceCalibration) -> CalibrationSummary:
+def _summary(
+    device: str, phase: str, found: DeviceCalibration, launches: Sequence[NodeLaunch]
+) -> CalibrationSummary:
     classes, other = found.classes, found.other_networks
     values: dict[str, Any] = {
         "engine": found.engine,
@@ -72,15 +78,22 @@ def _summary(device: str, found: DeviceCalibration) -> CalibrationSummary:
         "engine_share": no_layers,
         "n_left_out": no_layers,
     }
+    costs = tuple(found.lines.call_costs())
+    modes = {cost.mode for cost in costs}
     return CalibrationSummary(
-        device=device,
+        device=place_name(device, phase),
         kind="totals" if classes is None else "classes of operators",
         why=found.why,
         n_networks=found.lines.pairs["network"].n_unique(),
         before=found.before,
         after=found.after,
         factors=() if classes is None else classes.fit.records,
-        costs=tuple(found.lines.call_costs()),
+        costs=costs,
+        node_launches=tuple(
+            each
+            for each in launches
+            if (each.device, each.engine) == (device, found.engine) and each.mode in modes
+        ),
         **values,
         unknown={name: reasons[name] for name, value in values.items() if value is None},
     )
@@ -99,7 +112,7 @@ def calibration_tables(found: Sequence[CalibrationSummary]) -> list[Table]:
         tabulate(
             "What a calibration adds to the roofs",
             _COSTS,
-            [(each.device, cost) for each in found for cost in each.costs],
+            [(each, cost) for each in found for cost in each.costs],
         ),
     ]
     return [shortened(table) for table in tables if table.rows]
@@ -165,18 +178,29 @@ _FACTORS = (
 )
 
 
-def _cost_ends(low_s: float | None, high_s: float | None) -> str:
+def _ends(low_s: float | None, high_s: float | None) -> str:
     if low_s is None or high_s is None:
         return UNKNOWN
     return f"{seconds(low_s)} to {seconds(high_s)}"
 
 
+Cost = tuple[CalibrationSummary, CallCost]
+
+
+def _alone(row: Cost, name: str) -> str:
+    summary, cost = row
+    found = [each for each in summary.node_launches if each.mode == cost.mode]
+    return seconds(getattr(found[0], name)) if found else UNKNOWN
+
+
 _COSTS = (
-    Column("Device", lambda row: display_name(row[0])),
+    Column("Device", lambda row: display_name(row[0].device)),
     Column("Mode", lambda row: display_name(row[1].mode)),
-    Column("A launch", lambda row: seconds(row[1].launch_s), is_numeric=True),
-    Column("95 % interval", lambda row: _cost_ends(row[1].launch_low_s, row[1].launch_high_s)),
-    Column("A call", lambda row: seconds(row[1].call_s), is_numeric=True),
-    Column("95 % interval", lambda row: _cost_ends(row[1].call_low_s, row[1].call_high_s)),
+    Column("A launch, fitted", lambda row: seconds(row[1].launch_s), is_numeric=True),
+    Column("95 % interval", lambda row: _ends(row[1].launch_low_s, row[1].launch_high_s)),
+    Column("timed alone", lambda row: _alone(row, "node_s"), is_numeric=True),
+    Column("A call, fitted", lambda row: seconds(row[1].call_s), is_numeric=True),
+    Column("95 % interval", lambda row: _ends(row[1].call_low_s, row[1].call_high_s)),
+    Column("timed alone", lambda row: _alone(row, "call_s"), is_numeric=True),
     Column("Networks", lambda row: str(row[1].n_networks), is_numeric=True),
 )

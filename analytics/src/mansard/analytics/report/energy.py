@@ -9,7 +9,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import UNDISTURBED, Dataset
 from mansard.analytics.data.names import display_name, display_text
-from mansard.analytics.data.quantities import UNKNOWN, digits, fixed, percent, quantity
+from mansard.analytics.data.quantities import UNKNOWN, counted, digits, fixed, percent, quantity
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.figures.tables import Table
@@ -88,7 +88,7 @@ def energy_facts(results: Results) -> list[str]:
 
 def _quality(found: EnergyFit) -> str:
     idle = "with the clocks on and no work" if found.n_stalled else "idle"
-    points = f"{found.n_points} points, {found.n_idle} of them {idle}"
+    points = f"{counted(found.n_points, 'point')}, {found.n_idle} of them {idle}"
     lacks = f"; {', '.join(found.missing)}" if found.missing else ""
     if not found.residuals:
         return f"{points}{lacks}."
@@ -162,7 +162,7 @@ def _idle_powers(results: Results) -> dict[tuple[str, str | None], float]:
 def meter_facts(results: Results) -> list[str]:
     """Which meters were read, how the total is formed, what is missing and what to do about it."""
     facts: dict[str, None] = {}
-    for manifest in results.dataset.manifests:
+    for manifest in results.dataset.all_manifests:
         if manifest.meters:
             facts[_total_fact(manifest.meters, manifest.total_rule, manifest.boundary)] = None
         for meter, what in manifest.meters_missing.items():

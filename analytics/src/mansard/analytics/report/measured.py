@@ -9,7 +9,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import device_id, machine_id
 from mansard.analytics.data.names import display_name, display_text, in_order
-from mansard.analytics.data.quantities import capacity, relative
+from mansard.analytics.data.quantities import capacity, counted, relative
 from mansard.analytics.figures.tables import Table, clock_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
@@ -111,9 +111,9 @@ def protocol_facts(results: Results) -> list[str]:
         roofs = "every roof of this page is published" if results.roofs else "there are no roofs"
         what = "No kernel was" if results.dataset.workload_manifests else "Nothing was"
         return [f"{what} measured here: {roofs}.", *_workload_facts(results)]
-    runs = "1 run" if n_runs == 1 else f"{n_runs} runs"
     return [
-        f"{len(trials):,} trials in {runs}; {n_accepted:,} samples accepted, "
+        f"{counted(len(trials), 'trial')} in {counted(n_runs, 'run')}; "
+        f"{counted(n_accepted, 'sample')} accepted, "
         f"{n_rejected:,} rejected{share}.",
         *_rejections(results),
         *_workload_facts(results),
@@ -121,17 +121,25 @@ def protocol_facts(results: Results) -> list[str]:
 
 
 def _workload_facts(results: Results) -> list[str]:
-    """How many networks were run, and what their timed calls are."""
-    rows = results.dataset.measurements
-    if not rows:
-        return []
-    n_samples = sum(len(row.seconds_s) for row in rows)
-    n_calls = sum(len(row.call_seconds_s) for row in rows)
-    fed = display_text(" or ".join(in_order([row.inputs for row in rows])))
-    return [
-        f"{len(rows):,} networks were run: {n_samples:,} samples of loops of calls, {n_calls:,} "
-        f"calls timed one by one; fed with {fed}."
-    ]
+    """How often networks and programs were run, and what of them was timed."""
+    rows, programs = results.dataset.measurements, results.dataset.programs
+    facts = []
+    if rows:
+        n_samples = sum(len(row.seconds_s) for row in rows)
+        n_calls = sum(len(row.call_seconds_s) for row in rows)
+        fed = display_text(" or ".join(in_order([row.inputs for row in rows])))
+        facts.append(
+            f"{counted(len(rows), 'measurement')} of networks: "
+            f"{counted(n_samples, 'sample')} of loops of calls, "
+            f"{counted(n_calls, 'call')} timed one by one; fed with {fed}."
+        )
+    if programs:
+        n_runs = sum(len(row.repetitions) for row in programs)
+        facts.append(
+            f"{counted(len(programs), 'measurement')} of programs: "
+            f"{counted(n_runs, 'run')}, each to its end."
+        )
+    return facts
 
 
 def traffic_facts(results: Results) -> list[str]:
@@ -151,7 +159,7 @@ def _rejections(results: Results) -> list[str]:
     counts = rejected.group_by(reason).len().collect()
     counts = counts.sort("len", "rejected_reason", descending=[True, False])
     return [
-        f"Rejected {row['len']:,} times for: {display_text(row['rejected_reason'])}."
+        f"Rejected {counted(row['len'], 'time')} for: {display_text(row['rejected_reason'])}."
         for row in counts.head(5).iter_rows(named=True)
     ]
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from mansard.analytics.data.names import device_labels, display_name, display_text, in_order
-from mansard.analytics.data.quantities import UNKNOWN, quantity, seconds
+from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, seconds
 from mansard.analytics.figures.parameters import mode_labels
 from mansard.analytics.figures.tables import Table, shortened
 from mansard.analytics.published.rooflines import MOST_ROOFS, hardware_limit, module_called
 from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.results import Results
+from mansard.analytics.scaling.observations import PROGRAM
 from mansard.core.records import Manifest, PublishedRate
 
 
@@ -34,8 +35,8 @@ def _roof_rows(results: Results) -> Iterator[list[str]]:
     for source in in_order([roof.source for roof in results.roofs]):
         own = {roof.run_id for roof in results.roofs if roof.source == source}
         n_trials = sum(rate.run_id in own for rate in results.rates)
-        rests = "figures of others" if source == "published" else f"{n_trials:,} trials"
-        yield ["Roofs", source, f"{len(own)} modes", rests]
+        rests = "figures of others" if source == "published" else counted(n_trials, "trial")
+        yield ["Roofs", source, counted(len(own), "mode"), rests]
 
 
 def _energy_row(results: Results) -> list[str]:
@@ -43,8 +44,8 @@ def _energy_row(results: Results) -> list[str]:
     if not n_points:
         return ["Energy of work, traffic and time", "unknown", "none", "no metered trial"]
     n_modes = len(results.energies)
-    rests = f"{n_points:,} metered points, by least squares"
-    return ["Energy of work, traffic and time", "modelled", f"{n_modes} modes", rests]
+    rests = f"{counted(n_points, 'metered point')}, by least squares"
+    return ["Energy of work, traffic and time", "modelled", counted(n_modes, "mode"), rests]
 
 
 def _mode_rows(results: Results) -> Iterator[list[str]]:
@@ -54,42 +55,52 @@ def _mode_rows(results: Results) -> Iterator[list[str]]:
     n_modes = modelled.select("device", "mode").n_unique()
     n_fitted = max((n for n in modelled["n_fitted"].to_list() if n is not None), default=None)
     rests = f"scaled from {n_fitted or UNKNOWN} measured modes by their clocks"
-    yield ["Roofs and costs of other modes", "modelled", f"{n_modes:,} modes", rests]
+    yield ["Roofs and costs of other modes", "modelled", counted(n_modes, "mode"), rests]
 
 
 def _prediction_row(results: Results) -> list[str]:
     found = results.predictions
+    if found.is_empty():
+        return ["Networks", "unknown", "none", "no network was scored or timed"]
+    is_scored = pl.col("score_id").is_in(results.dataset.layers["score_id"].unique().to_list())
+    n_scored = found.filter(is_scored).height
     n_outside = found.filter(pl.col("is_extrapolated").fill_null(False)).height
     n_calibrated = found.filter(pl.col("is_calibrated").fill_null(False)).height
     n_unknown = found["latency_s"].null_count()
-    parts = ["work and traffic counted from the graphs"]
+    parts = ["work and traffic counted from the graphs"] if n_scored else []
     parts += [f"{n_calibrated:,} fitted to measurements"] if n_calibrated else ["not calibrated"]
     parts += [f"{n_outside:,} outside the measured clocks"] if n_outside else []
     parts += [f"{n_unknown:,} unknown"] if n_unknown else []
-    return ["Networks", "modelled", f"{len(found):,} predictions", "; ".join(parts)]
+    return ["Networks", "modelled", counted(len(found), "prediction"), "; ".join(parts)]
 
 
 def _observation_rows(results: Results) -> Iterator[list[str]]:
-    grouped = results.observations.group_by("source").agg(
+    what = (
+        pl.when(pl.col("engine") == PROGRAM).then(pl.lit("Programs")).otherwise(pl.lit("Networks"))
+    )
+    grouped = results.observations.group_by(what.alias("what"), "source").agg(
         pl.len(), pl.col("citation").drop_nulls().unique().sort()
     )
-    for row in grouped.sort("source").iter_rows(named=True):
+    for row in grouped.sort("what", "source").iter_rows(named=True):
         rests = "; ".join(display_text(each) for each in row["citation"]) or "runs beside this page"
-        yield ["Networks that were run", row["source"], f"{row['len']:,} times", rests]
+        name = f"{row['what']} that were run"
+        yield [name, row["source"], counted(row["len"], "time"), rests]
 
 
 def _clock_row(results: Results) -> list[str]:
     known = [roof for roof in results.roofs if roof.clock_hz is not None]
     source = in_order([roof.source for roof in known])
+    if not results.roofs:
+        return ["GPU clocks", "unknown", "none", "no kernel was measured"]
     if not known:
         reasons = in_order([roof.unknown.get("clock_hz", "") for roof in results.roofs])
         return ["GPU clocks", "unknown", "none", display_text("; ".join(reasons))]
     rests = "counted by the kernels themselves, median over the trials"
-    return ["GPU clocks", " and ".join(source), f"{len(known)} modes", rests]
+    return ["GPU clocks", " and ".join(source), counted(len(known), "mode"), rests]
 
 
 def _boundary_row(results: Results) -> list[str]:
-    metered = [each for each in results.dataset.manifests if each.total_rails is not None]
+    metered = [each for each in results.dataset.all_manifests if each.total_rails is not None]
     if not metered:
         return ["Power", "unknown", "none", "no meter gives a total"]
     meters = in_order([name for each in metered for name in each.meters])
@@ -100,7 +111,7 @@ def _boundary_row(results: Results) -> list[str]:
         f"boundary: {display_text(' or '.join(boundaries))}"
     )
     made_up = any(each.machine.is_simulated for each in metered)
-    return ["Power", "simulated" if made_up else "measured", f"{len(metered)} modes", rests]
+    return ["Power", "simulated" if made_up else "measured", counted(len(metered), "run"), rests]
 
 
 def _short_commit(manifest: Manifest) -> str:

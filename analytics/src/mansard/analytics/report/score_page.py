@@ -18,7 +18,7 @@ from mansard.analytics.figures.parameters import controls, first_choice, starts
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.score import busy_layers, layer_name, share_figure, spread_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
-from mansard.analytics.report.page import choice, render, write_page
+from mansard.analytics.report.page import choice, write_page
 from mansard.analytics.results import compute
 from mansard.core.records import LayerScore, ModelScore
 from mansard.estimator.summary import differing_dimensions
@@ -50,11 +50,6 @@ def write_score_page(scores: Sequence[ModelScore], path: Path, machine: Path | N
     Raises StorageError, and what ``ingest`` raises for a folder that holds no runs.
     """
     write_page("score.html.j2", _context(scores, machine), path)
-
-
-def render_scores(scores: Sequence[ModelScore], machine: Path | None = None) -> str:
-    """The page as text."""
-    return render("score.html.j2", _context(scores, machine))
 
 
 def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, Any]:

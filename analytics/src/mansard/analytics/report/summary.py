@@ -105,7 +105,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
         measured=found.measured,
         programs=found.programs,
-        calibrations=calibration_summaries(found.calibration),
+        calibrations=calibration_summaries(found.calibration, found.of_runs.models.node_launches),
         findings=found.findings,
         notes=notices(found),
     )

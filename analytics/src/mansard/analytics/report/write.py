@@ -82,6 +82,8 @@ def _context(every: Results) -> dict[str, Any]:
         "controls": controls(results, chosen),
         "choice": page.choice(chosen, starts(results)),
         "cards": cards.mode_cards(results, chosen.mode),
+        "has_kernels": bool(results.dataset.manifests),
+        "is_metered": any(run.total_rails is not None for run in results.dataset.all_manifests),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
         "overview": list(
             zip(advice.overview(results), advice.overview_sources(results), strict=True)
@@ -102,7 +104,9 @@ def _context(every: Results) -> dict[str, Any]:
         "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
         "calibration": calibration.calibration_tables(
-            calibration.calibration_summaries(results.calibration)
+            calibration.calibration_summaries(
+                results.calibration, results.of_runs.models.node_launches
+            )
         ),
         "measured_sources": ran,
         "program_sources": ran_programs,

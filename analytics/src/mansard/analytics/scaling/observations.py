@@ -193,10 +193,7 @@ def why_unused(row: Measurement | ProgramRun) -> str:
         return "; ".join(row.disturbances) or ("" if row.seconds_s else _why_untimed(row))
     if row.disturbances:
         return "; ".join(row.disturbances)
-    rejected = [each.rejected_reason for each in row.repetitions]
-    if not all(rejected):
-        return ""
-    return rejected[0] if rejected else "it was never run to its end"
+    return "" if row.repetitions else "it was never run to its end"
 
 
 def _why_untimed(row: Measurement) -> str:
@@ -232,13 +229,20 @@ def _network_row(found: Measurement, name: str) -> dict[str, object]:
 
 def _program_rows(program: ProgramRun) -> Iterator[dict[str, object]]:
     """The whole program, then each of its windows by name, in the order they first appear."""
-    runs = [each for each in program.repetitions if not each.rejected_reason]
+    runs = program.repetitions
     name = display_name(program.workload)
     yield _program_row(program, name, [each.wall_s for each in runs], runs)
-    for title in dict.fromkeys(window.name for each in runs for window in each.windows):
-        windows = [window for each in runs for window in each.windows if window.name == title]
+    for title, windows in windows_by_name(runs).items():
         name = window_name(program.workload, title)
         yield _program_row(program, name, [window.window_s for window in windows], windows)
+
+
+def windows_by_name(runs: Iterable[ProgramRepetition]) -> dict[str, list[NamedWindow]]:
+    """The windows of all ``runs`` under their names, in the order these first appear."""
+    found: dict[str, list[NamedWindow]] = {}
+    for window in (window for each in runs for window in each.windows):
+        found.setdefault(window.name, []).append(window)
+    return found
 
 
 def _program_row(

@@ -11,7 +11,7 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import JsonOption, MixOption, RunsOption
-from mansard.cli.tables import Table, print_tables
+from mansard.cli.tables import Table, print_tables, without_shared, without_silent
 
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
 
@@ -182,7 +182,7 @@ def _networks(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
         rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
     title = "Networks (modelled: each fused layer at the roof)"
     notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
-    whole = _without_shared((title, columns, rows), ("precision",))
+    whole = without_shared((title, columns, rows), ("precision",))
     return ("; ".join([whole[0], *sorted(notes)]), *whole[1:])
 
 
@@ -225,11 +225,7 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
     ]
     droppable = ("predicted", "remark", "p99", "energy", "above idle", "memory")
     shared = ("mode", "precision", "engine")
-    return [
-        _without_shared(_without_unknown(title, columns, rows, droppable), shared)
-        for title, columns, rows in found
-        if rows
-    ]
+    return [without_shared(without_silent(table, droppable), shared) for table in found if table[2]]
 
 
 def _which(network: api.NetworkTimes) -> tuple[str, ...]:
@@ -267,7 +263,7 @@ def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
     )
     title = f"Programs that were run ({_sources(programs)}); ±: the next measurement's time, 95 %"
     emptied = ("energy", "power", "peak power", "memory", "metric", "in each run", "remark")
-    return [_without_unknown(title, columns, rows, emptied)]
+    return [without_silent((title, columns, rows), emptied)]
 
 
 def _of_whole(program: api.ProgramTimes, text: str) -> str:
@@ -283,33 +279,3 @@ def _predicted(network: api.NetworkTimes) -> str:
 
 def _sources(rows: Sequence[api.NetworkTimes] | Sequence[api.ProgramTimes]) -> str:
     return " and ".join(dict.fromkeys(row.source for row in rows))
-
-
-def _without_unknown(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], droppable: Sequence[str]
-) -> Table:
-    """The table without those columns of ``droppable`` that say nothing in any row."""
-    kept = [
-        at
-        for at, name in enumerate(columns)
-        if name not in droppable or any(row[at] not in {"", "–", "unknown"} for row in rows)
-    ]
-    return (title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
-
-
-def _without_shared(table: Table, shared: Sequence[str]) -> Table:
-    """The table without those columns of ``shared`` that say the same in every row: they are told
-    in its title."""
-    title, columns, rows = table
-    alike = [
-        at
-        for at, name in enumerate(columns)
-        if name in shared and len({row[at] for row in rows}) == 1
-    ]
-    told = f"; all {', '.join(rows[0][at] for at in alike)}" if alike else ""
-    kept = [at for at in range(len(columns)) if at not in alike]
-    return (
-        f"{title}{told}",
-        [columns[at] for at in kept],
-        [[row[at] for at in kept] for row in rows],
-    )

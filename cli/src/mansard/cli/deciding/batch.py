@@ -24,12 +24,13 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
-from mansard.cli.tables import print_tables
+from mansard.cli.tables import print_tables, without_silent
 
 _COLUMNS = (
     "batch", "time", "items/s", "power", "energy per item", "FLOP/byte", "bound by", "remark",
 )  # fmt: skip
 _MEASURED = ("measured time", "measured items/s", "measured energy per item")
+_DROPPABLE = ("power", "energy per item", "FLOP/byte", *_MEASURED, "remark")
 _Texts = list[str] | None
 
 
@@ -82,15 +83,17 @@ def batch(
         title = f"{first['network']} in {ran_in} on {first['device']}, {first['mode']}"
         rows_of_curve = [_cells(row, is_alone=len(curve) == 1) for row in curve]
         columns: tuple[str, ...] = _COLUMNS
+        beside = ""
         engines = dict.fromkeys(row["engine"] for row in curve if row["engine"] is not None)
         if engines:
-            title = f"{title}, measured by {' and '.join(engines)}"
+            beside = f", beside what was measured by {' and '.join(engines)}"
             columns = (*_COLUMNS[:-1], *_MEASURED, _COLUMNS[-1])
             rows_of_curve = [
                 (*cells[:-1], *_measured_cells(row), cells[-1])
                 for cells, row in zip(rows_of_curve, curve, strict=True)
             ]
-        print_tables([(f"{title} ({first['source']})", columns, rows_of_curve)])
+        table = (f"{title} ({first['source']}){beside}", columns, rows_of_curve)
+        print_tables([without_silent(table, _DROPPABLE)])
     for line in dict.fromkeys(row["notes"] for row in rows.to_dicts() if row["notes"]):
         note(f"note: {line}")
 

@@ -113,12 +113,10 @@ class ProgramRepetition(Record, frozen=True, kw_only=True):
     user_s: float  # CPU time of the program and its children
     system_s: float
     peak_memory_bytes: int | None  # of the largest process
-    exit_code: int  # 128 and the signal's number where a signal ended it
     energy: EnergyWindow | None
     peak_w: float | None  # the highest reading of the total
     metric: float | None  # the figure of merit, read from its output
     windows: tuple[NamedWindow, ...]
-    rejected_reason: str  # why it is kept but never averaged in; empty: it counts
 
 
 class ProgramRun(Record, frozen=True, kw_only=True):

@@ -28,13 +28,13 @@ from mansard.inference.programs.plan import ProgramPlan, ProgramTrial
 from mansard.inference.programs.windows import WindowLine, read_windows
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
+from mansard.measuring.metering import NO_METER
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.sampling import relative_half_width
 
-MOST_WINDOWS = 10_000  # of one run; what comes later is counted alone
+MOST_WINDOWS = 10_000  # of one run; those after them are left out
 # The energy of a stretch between two monotonic times, or why there is none.
 EnergyOf: TypeAlias = Callable[[float, float], tuple[EnergyWindow | None, str]]
-_NO_METER = "no meter; the manifest says what is missing"
 
 
 class Passing(msgspec.Struct, frozen=True):
@@ -204,12 +204,10 @@ def _repetition(
         user_s=ran.user_s,
         system_s=ran.system_s,
         peak_memory_bytes=ran.peak_memory_bytes,
-        exit_code=ran.exit_code,
         energy=energy,
         peak_w=peak_w,
         metric=ran.metric,
         windows=tuple(_named(line, energy_of) for line in windows),
-        rejected_reason="",
         unknown=unknown,
     )
 
@@ -231,7 +229,7 @@ def _energy(
 ) -> tuple[EnergyWindow | None, str]:
     """The energy of a stretch, or why there is none."""
     if not meters.found:
-        return None, _NO_METER
+        return None, NO_METER
     try:
         return sampler.window(start_s, end_s, n_changed_min=n_changed_min, repetitions=1), ""
     except MeasurementError as error:
@@ -243,7 +241,7 @@ def _peak(
 ) -> tuple[float | None, str]:
     """The highest power of the total at any reading of a stretch, or why it is not known."""
     if not meters.found:
-        return None, _NO_METER
+        return None, NO_METER
     if meters.total is None:
         return None, meters.why_no_total
     rails = meters.total.rails
