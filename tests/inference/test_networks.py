@@ -117,9 +117,10 @@ def test_what_cannot_run_is_a_row_and_the_rest_goes_on(tmp_path: Path) -> None:
 def test_a_network_that_crashes_the_process_is_a_row(tmp_path: Path) -> None:
     planned = plan(trial("mlp.onnx", perceptron(tmp_path / "mlp.onnx")))
     assert NETWORKS.crashed is not None
-    row = NETWORKS.crashed(planned, planned.trials[0], "it crashed (SIGSEGV)")
+    row = NETWORKS.crashed(planned, planned.trials[0], "it crashed (SIGSEGV)", 2.5)
     assert (row.run_id, row.trial_id) == (planned.run_id, planned.trials[0].trial_id)
     assert (row.failure, row.seconds_s, row.layers) == ("it crashed (SIGSEGV)", (), None)
+    assert row.duration_s == 2.5
     assert row.conditions.unknown["cpu_clock_hz"] == "it crashed (SIGSEGV)"
     assert NETWORKS.is_result(row)  # it is not measured again
 

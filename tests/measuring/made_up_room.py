@@ -84,13 +84,13 @@ def _open(plan: NapPlan) -> Iterator[Opened[NapRow]]:
     yield Opened(measure, None, "a sleep needs no GPU")
 
 
-def _crashed(plan: NapPlan, nap: Nap, how: str) -> NapRow:
+def _crashed(plan: NapPlan, nap: Nap, how: str, duration_s: float) -> NapRow:
     return NapRow(
         run_id=plan.run_id,
         trial_id=nap.trial_id,
         nap_s=nap.nap_s,
         seconds_s=(),
-        duration_s=0.0,
+        duration_s=duration_s,
         failure=how,
     )
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -90,6 +90,16 @@ class _Timed:
     profiled_s: tuple[float, ...] | None
     layers: tuple[LayerTime, ...] | None
     why_no_layers: str
+
+
+@dataclass(frozen=True)
+class _Unseen:
+    """What is known of a trial when the process that watched it is gone."""
+
+    conditions: Conditions
+    duration_s: float
+    disturbances: tuple[str, ...] = ()
+    started_utc: str = field(default_factory=utc_now)  # when it was found; nothing says the start
 
 
 def measure_network(
@@ -271,19 +281,12 @@ def _row(
     plan: NetworkPlan,
     run_id: str,
     *,
-    seen: Observation | None,
+    seen: Observation | _Unseen,
     timed: _Timed | None,
     failure: str,
     engine_version: str,
 ) -> Measurement:
     samples = timed.samples if timed else None
-    if seen is not None:
-        conditions, disturbances = seen.conditions, seen.disturbances
-        started_utc, duration_s = seen.started_utc, seen.duration_s
-    else:  # the process that watched it is gone
-        names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
-        conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, failure))
-        disturbances, started_utc, duration_s = (), utc_now(), 0.0
     return Measurement(
         run_id=run_id,
         trial_id=spec.trial_id,
@@ -320,10 +323,10 @@ def _row(
         memory_bytes=timed.memory_bytes if timed else None,
         load_s=timed.load_s if timed else None,
         first_call_s=timed.first_call_s if timed else None,
-        conditions=conditions,
-        disturbances=disturbances,
-        started_utc=started_utc,
-        duration_s=duration_s,
+        conditions=seen.conditions,
+        disturbances=seen.disturbances,
+        started_utc=seen.started_utc,
+        duration_s=seen.duration_s,
         unknown=_reasons(spec, timed, failure),
     )
 
@@ -370,10 +373,20 @@ def _check(spec: NetworkTrial, probe: EngineProbe) -> None:
         raise MeasurementError(f"{spec.engine} cannot run on {spec.provider}: {reason}", fix=fix)
 
 
-def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str) -> Measurement:
+def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float) -> Measurement:
     """The row of a network that the measuring process did not survive."""
     version = find_engine(spec.engine).probe().version or ""
-    return _row(spec, plan, plan.run_id, seen=None, timed=None, failure=how, engine_version=version)
+    names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
+    conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, how))
+    return _row(
+        spec,
+        plan,
+        plan.run_id,
+        seen=_Unseen(conditions, duration_s),
+        timed=None,
+        failure=how,
+        engine_version=version,
+    )
 
 
 def _is_result(row: Measurement) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -49,23 +50,24 @@ class GuardedMeasurer:
         kind, plan = find_kind(job.plan.kind), job.plan
         missing = [spec for spec in plan.trials if spec.trial_id in set(job.missing)]
         while True:
-            is_in_trial = False
+            start_s: float | None = None  # of the trial that runs
             try:
                 rest = tuple(spec.trial_id for spec in missing)
                 for event in self._events(Job(plan=plan, missing=rest, read_back=job.read_back)):
-                    is_in_trial = isinstance(event, Progress) or (
-                        is_in_trial and not isinstance(event, Row)
-                    )
-                    if isinstance(event, Row):
+                    if isinstance(event, Progress):
+                        start_s = time.monotonic()
+                    elif isinstance(event, Row):
+                        start_s = None
                         missing.pop(0)
                     yield event
             except _CrashError as error:
-                if not is_in_trial or not missing or kind.crashed is None:
+                if start_s is None or not missing or kind.crashed is None:
                     raise MeasurementError(
                         f"the measuring process {error}",
                         fix="what was measured is kept: the same command resumes",
                     ) from error
-                yield Row(kind.crashed(plan, missing.pop(0), f"the process that ran it {error}"))
+                how, duration_s = f"the process that ran it {error}", time.monotonic() - start_s
+                yield Row(kind.crashed(plan, missing.pop(0), how, duration_s))
             else:
                 return
 

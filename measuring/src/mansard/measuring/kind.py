@@ -48,9 +48,9 @@ class MeasurementKind(Generic[PlanT, RowT]):
     # Whether a row is a result. One that is none is kept until the same plan is run again: then
     # its trial is measured anew.
     is_result: Callable[[RowT], bool] = lambda _: True
-    # The row of a trial in which the measuring process crashed, by the plan, the trial and how it
-    # ended. None: such a crash ends the run.
-    crashed: Callable[[PlanT, Any, str], RowT] | None = None
+    # The row of a trial in which the measuring process crashed, by the plan, the trial, how it
+    # ended, and the seconds until then. None: such a crash ends the run.
+    crashed: Callable[[PlanT, Any, str, float], RowT] | None = None
 
 
 class Job(Record, frozen=True, kw_only=True):
