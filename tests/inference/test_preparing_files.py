@@ -54,6 +54,14 @@ def test_many_drawn_weights_lie_beside_the_file(
     np.testing.assert_array_equal(run(network, tmp_path / "b"), expected)
 
 
+@pytest.mark.parametrize(("rows", "batch"), [("8", 8), ("N", 1)])
+def test_a_file_is_run_at_its_own_batch(rows: str, batch: int, tmp_path: Path) -> None:
+    signature = f"(float[{rows},4] x) => (float[{rows},4] y)"
+    path = stored_at(tmp_path / "m.onnx", signature, "y = Relu (x)")
+    assert prepare(path, seed=SEED).batch == batch
+    assert prepare(path, seed=SEED, batch=3).batch == 3
+
+
 def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
     path = _model(tmp_path / "m.onnx")
     network = prepare(path, seed=SEED)

@@ -38,7 +38,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     engine: str = "ort"
     provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest that there is
-    batches: tuple[int, ...] = (1,)
+    batches: tuple[int, ...] = ()  # none: that of each file, 1 where it leaves it open
     precisions: tuple[str, ...] = ()  # none: that of each file
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
     inputs: Path | None = None  # .npz of what the networks are fed; None: random numbers
@@ -214,7 +214,7 @@ class Preparation:
                 (source, batch, precision)
                 for model in models
                 for source in onnx_files(model) or (model,)
-                for batch in self.settings.batches
+                for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
             with reporter.progress("Preparing networks") as progress:

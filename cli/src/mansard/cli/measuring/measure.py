@@ -83,7 +83,8 @@ def measure(
         typer.Option(help="Of the engine; by default the fastest that is there."),
     ] = None,
     batch: Annotated[
-        list[str] | None, typer.Option(help="Batch sizes: 1,8,32. Repeatable; 1 by default.")
+        list[str] | None,
+        typer.Option(help="Batch sizes: 1,8,32. Repeatable; by default that of the file, else 1."),
     ] = None,
     precision: Annotated[
         list[str] | None,
@@ -185,7 +186,7 @@ def measure(
     settings = api.NetworkSettings(
         engine=engine,
         provider=provider,
-        batches=parse_sizes("--batch", batch or ["1"]),
+        batches=parse_sizes("--batch", batch) if batch else (),
         precisions=parse_precisions(precision),
         dims=parse_dimensions(dim or []),
         inputs=inputs,

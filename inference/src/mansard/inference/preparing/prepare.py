@@ -20,6 +20,8 @@ from mansard.inference.plan import InputSpec, NetworkTrial
 if TYPE_CHECKING:
     import onnx
 
+    from mansard.estimator import Given
+    from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
     from mansard.inference.inputs import Array
     from mansard.inference.preparing.labelling import Labelled
@@ -110,7 +112,8 @@ def prepare(
     """What the network ``source`` is as an engine loads it; ``write`` writes its files.
 
     ``source``: an ONNX file, or the name of a network of the zoo, which has its usual dimensions
-    where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``. ``seed``: of the
+    where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``; where the batch is
+    open and nothing gives it, it is 1. ``seed``: of the
     weights where the file has none. ``inputs``: an .npz of arrays for some or all inputs;
     dimensions that are open follow from these. ``precision``: None is the file's own; a network of
     fp32 is converted to fp16. It keeps its model hash and the indexes of its layers, and its score
@@ -132,7 +135,6 @@ def prepare(
     if isinstance(source, str):
         usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}
         given = usual | given
-        batch = 1 if batch is None and "batch" not in given else batch
         loaded = load(zoo.read(source), source)
     else:
         loaded = load(source)
@@ -141,6 +143,7 @@ def prepare(
         stated = Given(batch, given)
         if inputs is not None:
             arrays, stated = given_by_arrays(loaded.model, stated, inputs)
+        stated = _with_batch(loaded.model, stated)
         own = [each.name for each in loaded.model.inputs if each.name not in arrays]
         check_guessable(own, loaded.model)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
@@ -264,6 +267,22 @@ def _labelled(source: Path | str) -> Labelled:
         return label_nodes(model)
     except (DecodeError, ValueError, RuntimeError) as error:
         raise ModelError(f"the onnx package cannot read it ({error})") from error
+
+
+def _with_batch(model: Model, given: Given) -> Given:
+    """``given``; with a batch of 1 where the model leaves it open and nothing gives it."""
+    from mansard.estimator import Given
+    from mansard.estimator.shape_inference.dimensions import find_dimensions
+
+    found = find_dimensions(model, given)
+    is_open = any(
+        dim.fixed is None and not {dim.symbol, dim.indexed_name} & given.dims.keys()
+        for dim in found
+        if dim.symbol in found.batch_symbols
+    )
+    if given.batch is not None or not is_open:
+        return given
+    return Given(1, given.dims, values=given.values, shapes=given.shapes)
 
 
 def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
