@@ -12,7 +12,7 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.report.write import write_report
-from tests.analytics.factory import HOSTILE, write_two_modes
+from tests.analytics.factory import HOSTILE, measurement, write_networks, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.browser import pages
 from tests.browser.pages import CHROMIUM, FLAGS, MARKS, choose, chosen, count, drawing
@@ -91,6 +91,31 @@ def test_the_mode_selector_changes_every_chart(chromium: Any, report: Path) -> N
     choose(chromium, "mode", "2c")
     for chart in CHARTS:  # the same marks, if in another order
         assert sorted(drawing(chromium, chart).split("<")) == sorted(two[chart].split("<")), chart
+    assert chromium.get_log("browser") == []
+
+
+def test_measured_networks_are_solid_and_modelled_ones_hollow(
+    chromium: Any, tmp_path: Path
+) -> None:
+    runs = write_two_modes(tmp_path)
+    net = score("net", [layer(0, 1_280_000_000, 10**6)])
+    write_scores(runs, [net])
+    times_s = [0.0125 * factor for factor in (0.99, 1.0, 1.01)]
+    write_networks(runs, [measurement("nets", times_s, model_hash=net.model_hash)])
+    page = write_report(ingest(runs), runs / "report.html")
+    pages.load(chromium, page, len((*CHARTS, "accuracy")))
+    choose(chromium, "mode", "2c")
+    fills = chromium.execute_script(
+        """
+        const marks = document.querySelectorAll("[data-spec='roofline'] svg .mark-symbol path");
+        return Array.from(marks, (mark) => [mark.getAttribute("aria-label") || "",
+                                            mark.getAttribute("fill")]);
+        """
+    )
+    (solid,) = [fill for label, fill in fills if "measured time: 12.50" in label]
+    (hollow,) = [fill for label, fill in fills if "modelled time: at best" in label]
+    assert solid.startswith("#")
+    assert hollow in {"none", "transparent", None}
     assert chromium.get_log("browser") == []
 
 

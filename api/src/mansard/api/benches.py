@@ -13,14 +13,12 @@ from mansard.api.data import Report, report
 from mansard.api.measurements import ModePlan, plan_modes
 from mansard.api.networks import NetworkSettings, Preparation, plan_networks
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import keep_scores, score_networks
+from mansard.api.scores import keep_scores, replace_scores, score_networks
 from mansard.api.sweeps import DryRun, SweepRequest, chosen_hosts, sweep
 from mansard.api.sweeps import dry_run as dry_run_sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.files import make_folder
-from mansard.core.jsonl import write_rows
-from mansard.core.records import ModelScore, PowerMode
+from mansard.core.records import PowerMode
 
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity
@@ -146,5 +144,4 @@ def plan_kernels(
 def _score(request: BenchRequest, reporter: Reporter) -> None:
     """Score the networks: what is wrong with them is found before minutes of measuring."""
     scores = score_networks(request.models, request.batches, request.dims, reporter)
-    make_folder(request.runs)
-    write_rows(request.runs / "scores.jsonl", ModelScore, scores, request.runs)
+    replace_scores(request.runs, scores)

@@ -16,7 +16,7 @@ import msgspec
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, MansardError, ModelError, StorageError, UsageError
 from mansard.core.files import find_status, make_folder
-from mansard.core.records import ModelScore
+from mansard.core.records import Measurement, ModelScore
 
 if TYPE_CHECKING:
     from mansard.estimator import Given, Loaded, Settings
@@ -332,6 +332,26 @@ def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
     if added:
         make_folder(runs)
         write_rows(path, ModelScore, [*there, *added], runs)
+
+
+def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
+    """Write ``scores`` in the place of those in a folder of runs, and keep those of networks that
+    were run there: what was measured of them stands beside what is predicted."""
+    from mansard.analytics.data.dataset import score_id
+    from mansard.core.jsonl import read_rows, write_rows
+
+    path = runs / "scores.jsonl"
+    there: Sequence[ModelScore] = ()
+    measured: set[str] = set()
+    with contextlib.suppress(MansardError):  # of another version: as if they were not there
+        if find_status(path, runs) is not None:
+            there = read_rows(path, ModelScore, runs).rows
+        for rows in runs.glob("*/measurements.jsonl"):
+            measured |= {row.model_hash for row in read_rows(rows, Measurement, runs).rows}
+    new = {score_id(score) for score in scores}
+    kept = [s for s in there if s.model_hash in measured and score_id(s) not in new]
+    make_folder(runs)
+    write_rows(path, ModelScore, [*scores, *kept], runs)
 
 
 def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:

@@ -84,7 +84,7 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
     programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
     tables += [*measured_tables(measured), *program_tables(programs)]
     calibration = [
-        (each.caption, each.columns, each.rows)
+        without_shared((each.caption, each.columns, each.rows), ("Device", "Engine"))
         for each in api.calibration_tables(summary.calibrations)
     ]
     if run_ids is None:

@@ -36,11 +36,13 @@ def _note_doubts(one: api.MeasuredProgram) -> None:
         note(f"{mode}: disturbed: {why}")
     n_throttled = one.run.conditions.n_throttle_events
     if n_throttled:
-        note(f"{mode}: throttled while it ran: {n_throttled} times")
+        times = "once" if n_throttled == 1 else f"{n_throttled} times"
+        note(f"{mode}: throttled while it ran: {times}")
     lacking = [row for row in one.times if row.energy_j is None]
     if lacking:
         what = "" if lacking[0] is whole else f" of {lacking[0].workload}"
-        others = f" and {len(lacking) - 1} others" if what and len(lacking) > 1 else ""
+        n_more = len(lacking) - 1 if what else 0
+        others = f" and {n_more} other{'s' * (n_more > 1)}" if n_more else ""
         note(f"{mode}: no energy{what}{others}: {lacking[0].unknown['energy_j']}")
     if one.run.stability == "unstable":
         interval = f"±{plain(api.relative(one.run.stability_interval))}"
