@@ -24,10 +24,10 @@ from typing import Any
 
 import onnxruntime
 
+from mansard.inference.calls import CallSource, undisturbed, warm_up
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
-from mansard.inference.networks import CallSource, undisturbed, warm_up
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import SEED
 from mansard.inference.preparing import prepare, write

@@ -6,13 +6,15 @@ import ast
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-# The helper itself; what fills an image while it is built, where nothing of ours is installed; and
-# what runs a program of the user's, which may take as long and print as much as it likes.
+# The helper itself; what fills an image while it is built, where nothing of ours is installed;
+# what runs a program of the user's, which may take as long and print as much as it likes; and what
+# runs our own measuring process, which ends when its input does.
 STARTERS = {
     "core/src/mansard/core/programs.py",
     "inference/src/mansard/inference/programs/execution.py",
     "inference/src/mansard/inference/programs/supervisor.py",
     "containers/src/mansard/containers/recipes/install.py",
+    "measuring/src/mansard/measuring/guarded.py",
 }
 STARTING = {
     "subprocess": {"run", "Popen", "call", "check_call", "check_output", "getoutput"},

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.inference.cpu_waits import CpuWaits
-from mansard.inference.networks import (
+from mansard.inference.calls import (
     CallSource,
     paced_protocol,
     single_calls,
     undisturbed,
     warm_up,
 )
+from mansard.inference.cpu_waits import CpuWaits
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import Clock, RawSample, rejection
 from mansard.measuring.sampling import collect

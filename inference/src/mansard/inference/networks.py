@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
-
-import msgspec
 
 from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
+from mansard.inference.calls import (
+    CallSource,
+    paced_protocol,
+    seconds_of,
+    single_calls,
+    undisturbed,
+    warm_up,
+)
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine, EngineProbe, LoadedNetwork
@@ -24,18 +29,12 @@ from mansard.measuring.instruments import Instruments, Observation, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered
 from mansard.measuring.protocol import Protocol
-from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
 from mansard.measuring.sampling import Samples, collect
 
 _LOADING_S = 3600.0  # at most, with the first call: TensorRT then builds its kernels
 # Of a network whose call takes so long that no part of the protocol has its time: warming up,
 # the samples, single calls, energy windows and the profile then have one call each, or some.
 _N_SLOW_CALLS = 60
-_WARM_CHUNK_S = 0.05
-_WARM_CHANGE = 0.02  # warm once the medians of two chunks in a row agree to this
-_WARM_SHARE = 0.25  # of the protocol's time, at most
-_SINGLE_SHARE = 0.5  # likewise of the calls that are timed one by one
-_SINGLE_FACTOR = 5  # so many of them as samples are asked for, times this
 _PROFILE_SHARE = 0.25
 _PROFILE_DIVISOR = 4
 _OF_A_RUN = (
@@ -48,31 +47,6 @@ _OF_A_RUN = (
     "load_s",
     "first_call_s",
 )
-
-
-class CallSource:
-    """Samples of calls in a row, with what our threads waited for a CPU in each."""
-
-    def __init__(self, call: Callable[[], None], waits: CpuWaits) -> None:
-        self._call, self._waits = call, waits
-
-    def take(
-        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
-    ) -> list[RawSample]:
-        """Samples of ``repetitions`` calls each."""
-        call, waits = self._call, self._waits
-        waits.find_threads()
-        raw = []
-        for _ in range(n_samples):
-            if should_stop():
-                break
-            waited_s, start_s = waits.seconds(), time.monotonic()
-            for _ in range(repetitions):
-                call()
-            end_s = time.monotonic()
-            waited_s = waits.seconds() - waited_s
-            raw.append(RawSample(end_s - start_s, start_s, waited_s=waited_s))
-        return raw
 
 
 @dataclass(frozen=True)
@@ -153,7 +127,7 @@ def _time(
         network = engine.load(spec, folder, inputs, n_threads)
         stack.callback(network.close)
         load_s = time.monotonic() - start_s
-        first_call_s = _seconds_of(network.call)
+        first_call_s = seconds_of(network.call)
         instruments.announce(spec.title, _N_SLOW_CALLS * first_call_s)
         call_s = warm_up(network.call, protocol)
         waits = stack.enter_context(CpuWaits())
@@ -181,54 +155,6 @@ def _time(
     )
 
 
-def warm_up(call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK) -> float:
-    """Call until two stretches in a row take the same time; returns the seconds of one call."""
-    end_s = clock.now_s() + _WARM_SHARE * protocol.time_cap_s
-    before_s: float | None = None
-    while True:
-        chunk_end_s = clock.now_s() + _WARM_CHUNK_S
-        seconds = [_seconds_of(call, clock)]
-        while clock.now_s() < chunk_end_s:
-            seconds.append(_seconds_of(call, clock))
-        now_s = median(seconds)
-        if before_s is not None and abs(now_s - before_s) <= _WARM_CHANGE * before_s:
-            return now_s
-        if clock.now_s() >= end_s:
-            return now_s
-        before_s = now_s
-
-
-def paced_protocol(protocol: Protocol, sample_s: float) -> Protocol:
-    """The protocol for samples that last ``sample_s``: fewer in a block where they are long.
-
-    The blocks together are to take half of the time at most; the other half is for samples that
-    do not count. A block has one sample at least, so a network whose call takes seconds
-    may not get all its blocks, and is unstable then.
-    """
-    per_block = -(-protocol.n_accepted_min // protocol.n_blocks_min)
-    fitting = int(0.5 * protocol.time_cap_s / (protocol.n_blocks_min * sample_s))
-    n_accepted = max(1, min(per_block, fitting)) * protocol.n_blocks_min
-    return msgspec.structs.replace(protocol, n_accepted_min=n_accepted)
-
-
-def single_calls(
-    call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK
-) -> tuple[float, ...]:
-    """Seconds of calls that are timed one by one; all of them, with whatever disturbed them."""
-    end_s = clock.now_s() + _SINGLE_SHARE * protocol.time_cap_s
-    seconds = [_seconds_of(call, clock)]
-    n_most = _SINGLE_FACTOR * protocol.n_accepted_min
-    while len(seconds) < n_most and clock.now_s() < end_s:
-        seconds.append(_seconds_of(call, clock))
-    return tuple(seconds)
-
-
-def _seconds_of(call: Callable[[], None], clock: Clock = SYSTEM_CLOCK) -> float:
-    start_s = clock.now_s()
-    call()
-    return clock.now_s() - start_s
-
-
 def _layers(
     spec: NetworkTrial,
     network: LoadedNetwork,
@@ -252,17 +178,6 @@ def _layers(
         return None, None, reason
     profiled_s = (sample.duration_s for sample, is_kept in zip(raw, kept, strict=True) if is_kept)
     return tuple(profiled_s), layers, ""
-
-
-def undisturbed(raw: Sequence[RawSample], cpu_share_min: float) -> list[bool]:
-    """Which calls count, the first never: it finds nothing in the caches.
-
-    Where all others were disturbed, the one that waited for a CPU for the smallest share of
-    its time does, so that something is known of the layers.
-    """
-    shares = [(sample.waited_s or 0.0) / sample.duration_s for sample in raw]
-    most = max(min(shares[1:]), 1 - cpu_share_min)
-    return [False, *(share <= most for share in shares[1:])]
 
 
 @contextmanager

@@ -115,8 +115,8 @@ def check_space(networks: Iterable[Files], folder: Path) -> None:
         free_bytes = shutil.disk_usage(folder).free
     if n_bytes + _SPARE_BYTES > free_bytes:
         raise StorageError(
-            f"the files of the networks need about {n_bytes / 1e9:.1f} GB, "
-            f"and {free_bytes / 1e9:.1f} GB are free",
+            f"the files of the networks need about {n_bytes / 1e6:,.0f} MB, and "
+            f"{_SPARE_BYTES / 1e6:.0f} MB stay free; {free_bytes / 1e6:,.0f} MB are free now",
             where=str(folder),
             fix="free some space, name another folder in TMPDIR, or measure fewer networks at once",
         )

@@ -1,0 +1,104 @@
+"""Calls of a loaded network: to warm up, in samples of many, singly; and which of them count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import msgspec
+
+from mansard.inference.cpu_waits import CpuWaits
+from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+
+_WARM_CHUNK_S = 0.05
+_WARM_CHANGE = 0.02  # warm once the medians of two chunks in a row agree to this
+_WARM_SHARE = 0.25  # of the protocol's time, at most
+_SINGLE_SHARE = 0.5  # likewise of the calls that are timed one by one
+_SINGLE_FACTOR = 5  # so many of them as samples are asked for, times this
+
+
+class CallSource:
+    """Samples of calls in a row, with what our threads waited for a CPU in each."""
+
+    def __init__(self, call: Callable[[], None], waits: CpuWaits) -> None:
+        self._call, self._waits = call, waits
+
+    def take(
+        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
+    ) -> list[RawSample]:
+        """Samples of ``repetitions`` calls each."""
+        call, waits = self._call, self._waits
+        waits.find_threads()
+        raw = []
+        for _ in range(n_samples):
+            if should_stop():
+                break
+            waited_s, start_s = waits.seconds(), time.monotonic()
+            for _ in range(repetitions):
+                call()
+            end_s = time.monotonic()
+            waited_s = waits.seconds() - waited_s
+            raw.append(RawSample(end_s - start_s, start_s, waited_s=waited_s))
+        return raw
+
+
+def warm_up(call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK) -> float:
+    """Call until two stretches in a row take the same time; returns the seconds of one call."""
+    end_s = clock.now_s() + _WARM_SHARE * protocol.time_cap_s
+    before_s: float | None = None
+    while True:
+        chunk_end_s = clock.now_s() + _WARM_CHUNK_S
+        seconds = [seconds_of(call, clock)]
+        while clock.now_s() < chunk_end_s:
+            seconds.append(seconds_of(call, clock))
+        now_s = median(seconds)
+        if before_s is not None and abs(now_s - before_s) <= _WARM_CHANGE * before_s:
+            return now_s
+        if clock.now_s() >= end_s:
+            return now_s
+        before_s = now_s
+
+
+def paced_protocol(protocol: Protocol, sample_s: float) -> Protocol:
+    """The protocol for samples that last ``sample_s``: fewer in a block where they are long.
+
+    The blocks together are to take half of the time at most; the other half is for samples that
+    do not count. A block has one sample at least, so a network whose call takes seconds
+    may not get all its blocks, and is unstable then.
+    """
+    per_block = -(-protocol.n_accepted_min // protocol.n_blocks_min)
+    fitting = int(0.5 * protocol.time_cap_s / (protocol.n_blocks_min * sample_s))
+    n_accepted = max(1, min(per_block, fitting)) * protocol.n_blocks_min
+    return msgspec.structs.replace(protocol, n_accepted_min=n_accepted)
+
+
+def single_calls(
+    call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK
+) -> tuple[float, ...]:
+    """Seconds of calls that are timed one by one; all of them, with whatever disturbed them."""
+    end_s = clock.now_s() + _SINGLE_SHARE * protocol.time_cap_s
+    seconds = [seconds_of(call, clock)]
+    n_most = _SINGLE_FACTOR * protocol.n_accepted_min
+    while len(seconds) < n_most and clock.now_s() < end_s:
+        seconds.append(seconds_of(call, clock))
+    return tuple(seconds)
+
+
+def seconds_of(call: Callable[[], None], clock: Clock = SYSTEM_CLOCK) -> float:
+    """How long one call takes."""
+    start_s = clock.now_s()
+    call()
+    return clock.now_s() - start_s
+
+
+def undisturbed(raw: Sequence[RawSample], cpu_share_min: float) -> list[bool]:
+    """Which calls count, the first never: it finds nothing in the caches.
+
+    Where all others were disturbed, the one that waited for a CPU for the smallest share of
+    its time does, so that something is known of the layers.
+    """
+    shares = [(sample.waited_s or 0.0) / sample.duration_s for sample in raw]
+    most = max(min(shares[1:]), 1 - cpu_share_min)
+    return [False, *(share <= most for share in shares[1:])]
