@@ -23,7 +23,9 @@ spots = st.tuples(
 )
 
 
-def place(points: list[tuple[float, float]]) -> list[dict[str, object]]:
+def place(
+    points: list[tuple[float, float]], others: pl.DataFrame | None = None
+) -> list[dict[str, object]]:
     rows = [
         {
             "mode": "2c",
@@ -36,7 +38,16 @@ def place(points: list[tuple[float, float]]) -> list[dict[str, object]]:
         }
         for at, (x, y) in enumerate(points)
     ]
-    return place_labels(pl.DataFrame(rows), EMPTY_NAMES, EMPTY_LINES, SEEN).to_dicts()
+    return place_labels(pl.DataFrame(rows), EMPTY_NAMES, EMPTY_LINES, SEEN, others).to_dicts()
+
+
+def test_a_name_covers_no_mark_that_has_none() -> None:
+    (alone,) = place([(10.0, 500.0)])
+    left, low, right, high = box(alone)
+    middle = {"x": 0.1 * 10 ** ((left + right) / 2 / WIDTH_PX * 4), "y": float(str(alone["y"]))}
+    others = pl.DataFrame([{"mode": "2c", "batch": "1", **middle}])
+    (moved,) = place([(10.0, 500.0)], others)
+    assert box(moved) != (left, low, right, high)
 
 
 def box(row: dict[str, object]) -> tuple[float, float, float, float]:

@@ -127,11 +127,13 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
     across = window(results.roofs, points, HALF_PX)
     networks, measured = (under_roofs(each, kind) for each in (points.networks, points.measured))
     lines = arches(priced, across.x_low, across.x_high)
-    seen = arch_window(lines, networks, kind, across)
+    drawn = pl.concat([networks, measured.select(networks.columns)])
+    seen = arch_window(lines, drawn, kind, across)
     labels = arch_labels(priced, kind, seen)
     names = pl.DataFrame(schema=POINT_LABEL_SCHEMA)
     if kind == "efficiency":
-        names = place_labels(spots(networks, kind), labels, segments(lines, kind), seen)
+        own, ran = spots(networks, kind), spots(measured, kind)
+        names = place_labels(own, labels, segments(lines, kind), seen, ran)
     balances = balance_points(priced).filter(pl.col("x").is_between(seen.x_low, seen.x_high))
     words = _WORDS[kind]
     x, y = axes(seen, kind, words.title)

@@ -87,22 +87,32 @@ class _Box:
 
 
 def place_labels(
-    points: pl.DataFrame, names: pl.DataFrame, lines: pl.DataFrame, seen: Window
+    points: pl.DataFrame,
+    names: pl.DataFrame,
+    lines: pl.DataFrame,
+    seen: Window,
+    others: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Names for the points of each mode and batch, where there is room.
 
     ``points`` has mode, batch, network, precision, text, x and y in chart units; ``names`` and
-    ``lines`` are those of the roofs. Returns columns of POINT_LABEL_SCHEMA.
+    ``lines`` are those of the roofs; ``others``, as ``points``, are marks without a name that none
+    may cover. Returns columns of POINT_LABEL_SCHEMA.
     """
     rows: list[Row] = []
     groups = points.sort(
         "mode", "batch", "x", "text", descending=[False, False, True, False]
     ).group_by("mode", "batch", maintain_order=True)
-    for (mode, _), inside in groups:
+    for (mode, batch), inside in groups:
         here = pl.col("mode") == mode
+        there = (
+            []
+            if others is None
+            else others.filter(here & (pl.col("batch") == batch)).rows(named=True)
+        )
         layout = _Layout(
             [_name_box(row, seen) for row in names.filter(here).iter_rows(named=True)],
-            list(_line_boxes(lines.filter(here), seen)),
+            [*_line_boxes(lines.filter(here), seen), *map(_mark_box, _spots(there, seen))],
             seen,
         )
         rows += layout.place_all(list(inside.iter_rows(named=True)))
@@ -116,10 +126,8 @@ class _Layout:
         self.names, self.marks, self.seen = names, marks, seen
 
     def place_all(self, points: Sequence[Row]) -> Iterator[Row]:
-        spots = [_to_pixels(_number(row["x"]), _number(row["y"]), self.seen) for row in points]
-        self.marks += [
-            _Box(x - POINT_PX, y - POINT_PX, x + POINT_PX, y + POINT_PX) for x, y in spots
-        ]
+        spots = _spots(points, self.seen)
+        self.marks += map(_mark_box, spots)
         for row, spot in zip(points, spots, strict=True):
             text = str(row["text"])
             short = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
@@ -165,6 +173,15 @@ class _Layout:
                     self.marks += [leader] if hangs else []
                     return align, (x, y), hangs
         return None
+
+
+def _spots(points: Sequence[Row], seen: Window) -> list[Spot]:
+    return [_to_pixels(_number(row["x"]), _number(row["y"]), seen) for row in points]
+
+
+def _mark_box(spot: Spot) -> _Box:
+    x, y = spot
+    return _Box(x - POINT_PX, y - POINT_PX, x + POINT_PX, y + POINT_PX)
 
 
 def _is_inside(box: _Box, seen: Window) -> bool:

@@ -90,7 +90,7 @@ def roofline_figure(
     roof_names = roof_labels(results.roofs, seen)
     lines = roof_lines(results.roofs, seen)
     named = spots(points.networks, "rate")
-    labels = place_labels(named, roof_names, lines, seen)
+    labels = place_labels(named, roof_names, lines, seen, spots(points.measured, "rate"))
     has_key = len(labels) < len(named) and len(points.names) <= MOST_KEYS
     x, y = axes(seen, "y", "GFLOP/s")
     marks = [
