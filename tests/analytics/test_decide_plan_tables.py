@@ -81,6 +81,8 @@ def test_of_several_devices_one_has_to_be_named() -> None:
         observed(both, RAN, NOTHING, device="o")  # board and other
     with pytest.raises(UsageError, match="no measured device is called 'third'; use board, other"):
         observed(both, RAN, NOTHING, device="third")
+    # A program of the whole board, say: the network tells which device is meant.
+    assert observed(both, RAN, NOTHING, network="net").device == "board"
 
 
 def test_a_network_is_found_whatever_its_capitals_or_named() -> None:

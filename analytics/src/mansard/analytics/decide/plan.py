@@ -103,12 +103,13 @@ def observed(
 ) -> Observed:
     """What is known of one device, and of ``network`` or all.
 
-    ``device``: its name or a part of it; None where there is but one. ``modes``: those that were
+    ``device``: its name or a part of it; None where there is but one, or but one on which the
+    ``network`` was run. ``modes``: those that were
     measured or published. ``predictions``: PREDICTION_SCHEMA rows from the roofs of these modes.
     A network that was not run on the device has them for observations, with a note: what its
     modes allow says where another mode may be better. Raises UsageError that names what there is.
     """
-    chosen = _choose_device(modes, observations, device)
+    chosen = _choose_device(modes, observations, device, network)
     ours = pl.col("device") == chosen
     runs = observations.filter(ours)
     allowed = predictions.filter(
@@ -129,7 +130,9 @@ def observed(
     )
 
 
-def _choose_device(modes: pl.DataFrame, observations: pl.DataFrame, device: str | None) -> str:
+def _choose_device(
+    modes: pl.DataFrame, observations: pl.DataFrame, device: str | None, network: str | None
+) -> str:
     devices = pl.concat([modes.get_column("device"), observations.get_column("device")])
     names: list[str] = devices.unique(maintain_order=True).to_list()
     if not names:
@@ -138,6 +141,10 @@ def _choose_device(modes: pl.DataFrame, observations: pl.DataFrame, device: str 
     found = [name for name in names if name == device] or [
         name for name in names if asked in name.casefold()
     ]
+    if len(found) > 1 and network is not None:
+        ran = observations.filter(pl.col("network").str.to_lowercase() == network.lower())
+        on = ran.get_column("device").unique().to_list()
+        found = [name for name in found if name in on] or found
     if len(found) == 1:
         return found[0]
     if not found:
@@ -239,7 +246,8 @@ def plan_next(
     notes += blind
     n_taken, n_picked = int(is_taken.sum()), min(n, free.size)
     if n > free.size:
-        notes.append(f"{free.size} of {modes.height} modes are left to measure")
+        are = "is" if free.size == 1 else "are"
+        notes.append(f"{free.size} of {modes.height} modes {are} left to measure")
     elif n_taken + n < DESIGN_SIZE:
         notes.append(
             f"fewer than {DESIGN_SIZE} measured modes predict the others badly: "
