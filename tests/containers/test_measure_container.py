@@ -125,7 +125,8 @@ def test_two_networks_in_four_modes_killed_and_resumed(
     assert volumes_of(docker_client) == containers_of(docker_client) == []
     rows = finished(runs)
     check_rows(rows, n_modes=4)
-    assert all(row in rows for row in kept)
+    # Where other programs took the CPUs, a row has no time, and its network is measured again.
+    assert all(row in rows for row in kept if row.seconds_s)
     manifests = [read_document(path, Manifest) for path in runs.glob("*/manifest.json")]
     assert {manifest.kind for manifest in manifests} == {"networks"}
     assert len({manifest.image_digest for manifest in manifests}) == 1
@@ -138,8 +139,9 @@ def test_two_networks_in_four_modes_killed_and_resumed(
 
     process = start([*command, *NETWORKS])
     _, said = process.communicate(timeout=PATIENCE_S)
-    assert said.count("already measured, nothing to do") == 4
-    assert "Sending files" not in said
+    again = {row.run_id for row in rows if not row.seconds_s}
+    assert said.count("already measured, nothing to do") == 4 - len(again)
+    assert ("Sending files" in said) == bool(again)
 
 
 @pytest.mark.skipif(why_no_sshd() is not None, reason=str(why_no_sshd()))
