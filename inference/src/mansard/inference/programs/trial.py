@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import MeasurementError, StorageError
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import (
     EnergyWindow,
@@ -77,9 +77,10 @@ def measure_program(
         Observation(instruments, plan) as seen,
         Sampler(instruments.meters) as sampler,
     ):
-        lines = folder / "windows"
         while problem:
-            lines.parent.mkdir(exist_ok=True)  # a run before may have emptied /tmp
+            folder.mkdir(exist_ok=True)  # a run before may have emptied /tmp
+            # A name of its own: a run before may have put anything in the place of its file.
+            lines = folder / f"windows-{len(repetitions)}"
             lines.write_bytes(b"")
             sampler.read()
             ran = execute(
@@ -165,9 +166,9 @@ def _read_windows(
 ) -> Sequence[WindowLine]:
     """The windows of one run that lie within it."""
     try:
-        found, _ = read_windows(str(lines))
-    except FileNotFoundError:
-        say("the program removed the file of its windows: none is known")
+        found = read_windows(lines)
+    except (OSError, StorageError):
+        say("the program took the file of its windows away: none is known")
         return ()
     within = [
         one for one in found if ran.start_s <= one.start_ns / 1e9 and one.end_ns / 1e9 <= ran.end_s

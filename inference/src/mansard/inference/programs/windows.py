@@ -8,7 +8,10 @@ can; ``mansard.api.window`` does. Standard library alone: every program that use
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VARIABLE = "MANSARD_WINDOWS"
 MOST_BYTES = 64 << 20  # of the file; what comes later is not read
@@ -30,17 +33,18 @@ def encode_window(name: str, start_ns: int, end_ns: int) -> bytes:
     return f"{start_ns} {end_ns} {text}\n".encode("utf-8", "replace")
 
 
-def read_windows(path: str, offset: int = 0) -> tuple[list[WindowLine], int]:
-    """The windows in a file from ``offset`` on, and where they end; junk is passed over.
+def read_windows(path: Path) -> list[WindowLine]:
+    """The windows in a file, in the order of their starts; junk is passed over.
 
-    In the order of their starts. A line that has no end yet is left for the next time.
+    Raises OSError, and StorageError where the program left something else in its place.
     """
-    with open(path, "rb") as file:  # noqa: PTH123
-        file.seek(offset)
+    from mansard.core.files import open_file
+
+    with open_file(path) as file:
         data = file.read(MOST_BYTES)
-    whole = data[: data.rfind(b"\n") + 1]
-    found = [line for text in whole.split(b"\n") if (line := _decode(text)) is not None]
-    return sorted(found, key=lambda line: (line.start_ns, -line.end_ns)), offset + len(whole)
+    # What follows the last end of a line is half a line.
+    found = [line for text in data.split(b"\n")[:-1] if (line := _decode(text)) is not None]
+    return sorted(found, key=lambda line: (line.start_ns, -line.end_ns))
 
 
 def _decode(line: bytes) -> WindowLine | None:
