@@ -67,5 +67,5 @@ def test_the_terminal_says_what_its_times_are_without(results: Results) -> None:
         "Networks (modelled: each fused layer at the roof)",
         "launch costs are left out: they are not known of every mode and device here",
     ]
-    assert columns[-2:] == ("modelled time", "bound by")
+    assert tuple(columns[-2:]) == ("modelled time", "bound by")
     assert len(rows) == 4

@@ -34,7 +34,6 @@ OF_THE_USER = {
     ("importing.py", "read_whole"),  # a file of a tool
     ("pagoda_page.py", "write_page"),
     ("score_page.py", "write_page"),
-    ("benches.py", "make_folder"),  # RUNS itself
     ("demos.py", "make_folder"),  # the demo's folder itself
     ("scores.py", "make_folder"),
     ("data.py", "read_document"),  # a single run, named to compare

@@ -82,7 +82,8 @@ def test_killed_container_two_signals_and_a_full_disk(
 
     # Nothing more can be written: a limit on the length of files does what a full disk does.
     limit = max(path.stat().st_size for path in runs.rglob("*.jsonl")) + 4096
-    process = begin(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    limits = (resource.RLIMIT_FSIZE, (limit, limit))
+    process = begin("--no-networks", preexec_fn=lambda: resource.setrlimit(*limits))
     line = last_line(process)
     assert process.returncode == 1
     assert line.startswith(f"mansard: {runs}")

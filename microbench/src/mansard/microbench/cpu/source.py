@@ -175,15 +175,14 @@ class CpuSource:
         Disturbances only lengthen a sample, so the shortest of each decides.
         """
         variants = self._kernel.variants(self._case)
-        if len(variants) > 1:
-            functions = [self._kernel.build(variant) for variant in variants]
-            shortest_s = [inf] * len(variants)
-            for _ in range(_RACE_ROUNDS):
-                for k, function in enumerate(functions):
-                    raw = self.take(_RACE_SAMPLES, repetitions, should_stop, function)
-                    shortest_s[k] = min([shortest_s[k], *(sample.duration_s for sample in raw)])
-            best = shortest_s.index(min(shortest_s))
-            self._case, self._function = variants[best], functions[best]
+        functions = [self._kernel.build(variant) for variant in variants]
+        shortest_s = [inf] * len(variants)
+        for _ in range(_RACE_ROUNDS if len(variants) > 1 else 0):
+            for k, function in enumerate(functions):
+                raw = self.take(_RACE_SAMPLES, repetitions, should_stop, function)
+                shortest_s[k] = min([shortest_s[k], *(sample.duration_s for sample in raw)])
+        best = shortest_s.index(min(shortest_s))
+        self._case, self._function = variants[best], functions[best]
         return self._case
 
     def take(
