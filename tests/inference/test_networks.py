@@ -30,7 +30,7 @@ def test_a_network_is_a_row_of_its_run(tmp_path: Path) -> None:
         trial("mlp.onnx", spec), trial("mlp.onnx", spec, copies="both", with_layers=False)
     )
     outcome = run_plan(planned, tmp_path / "runs", measurer=LocalMeasurer(files=tmp_path))
-    assert (outcome.n_measured, missing_trials(planned, tmp_path / "runs")) == (2, ())
+    assert outcome.n_measured == 2
     first, second = rows(outcome.folder)
     assert first.failure is None
     assert (first.engine, first.provider, first.processor, first.threads) == (
