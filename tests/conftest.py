@@ -38,7 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # Files that share what takes long and is made once in each worker: the image of the containers,
 # and the tests of the onnx package.
 _TOGETHER = {
-    "image": "containers/test_(bench_(container|fleet)|breaker_(ends|fleet)|images_built|measure_container)",
+    "image": "containers/test_(bench_(container|fleet)|breaker_(ends|fleet)|images_built"
+    "|measure_container)",
     "nodes": "estimator/test_(node_(models|values)|operator_versions|reader_same|unknown_shapes)",
 }
 
