@@ -22,6 +22,26 @@ BoardOption = Annotated[
         readable=False,
     ),
 ]
+PickOption = Annotated[
+    int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
+]
+KeptRunsOption = Annotated[Path, typer.Option(help="Folder that keeps the runs.", readable=False)]
+DimensionOption = Annotated[
+    list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
+]
+ImageOption = Annotated[
+    str | None, typer.Option(help="Image to measure in, by its name in the table.")
+]
+OfflineOption = Annotated[
+    bool,
+    typer.Option(
+        "--offline", help="Download nothing: the image is there, or all it is built from."
+    ),
+]
+ContainerEngineOption = Annotated[
+    str | None, typer.Option(help="Address of the container engine, unix:///….")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")]
 
 
 def _tell_of_unused(name: str, option: str) -> Callable[[Path | None], Path | None]:

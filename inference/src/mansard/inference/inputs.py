@@ -85,7 +85,7 @@ def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, Arr
     try:
         with storage_errors(path), open_file(path) as stream:
             if not is_zipfile(stream):
-                raise _not_npz(path, "it is no archive of arrays")
+                raise _not_npz(path, "it is not a .npz archive")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
                 _check_size(archive.zip.infolist(), path)

@@ -86,7 +86,7 @@ def measure_network(
 ) -> Measurement:
     """Measure one trial of run ``run_id``; what the engine cannot run is a row with ``failure``.
 
-    Raises MeasurementError where there is no folder of files, or not this file in it.
+    Raises MeasurementError where no folder of files was given, or where it lacks the file.
     """
     folder = instruments.files
     if folder is None:

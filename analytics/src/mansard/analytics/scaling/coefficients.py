@@ -37,7 +37,7 @@ def newest_runs(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
 def run_notes(manifests: Sequence[Manifest], labels: Mapping[str, str]) -> tuple[str, ...]:
     """One line for each mode of a device that several runs measured: which of them counts.
 
-    ``labels``: of the device of each run, by run id.
+    ``labels``: the name of the device of each run, by run id.
     """
     counted = newest_runs(manifests)
     n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
@@ -60,9 +60,9 @@ def measured_modes(
 ) -> pl.DataFrame:
     """MODE_SCHEMA: one row for each mode of each device that was measured.
 
-    ``labels``: of the device of each run, by run id. The GPU's clock is no setting of a CPU's
-    device and null there; SMs are those that were on while the kernels ran. Runs without a roof
-    are left out.
+    ``labels``: the name of the device of each run, by run id. The GPU's clock is null for a CPU,
+    whose modes do not set it; SMs are those that were on while the kernels ran. Runs without a
+    roof are left out.
     """
     by_run = {roof.run_id: roof for roof in roofs}
     rows = []

@@ -9,7 +9,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json
-from mansard.cli.options import BoardOption, ImagesOption, JsonOption
+from mansard.cli.options import BoardOption, ContainerEngineOption, ImagesOption, JsonOption
 from mansard.cli.tables import print_table
 
 _KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
@@ -20,7 +20,6 @@ image_app = typer.Typer(help="The container images that measurements run in.", n
 _Name = Annotated[
     str | None, typer.Argument(help="An image of the table; by default the one that fits.")
 ]
-_Engine = Annotated[str | None, typer.Option(help="Address of the container engine, unix:///….")]
 
 
 @image_app.command("fit")
@@ -45,7 +44,7 @@ def fit_image(
 def list_images(
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: _Engine = None,
+    engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the images that are built here, and all of the table with what they are for."""
@@ -65,7 +64,7 @@ def build_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: _Engine = None,
+    engine: ContainerEngineOption = None,
     wheels: Annotated[
         Path | None,
         typer.Option(help="Folder of wheels to install from; no index.", readable=False),
@@ -103,7 +102,7 @@ def save_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: _Engine = None,
+    engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Save the image of this version as a file, with its digest beside it."""
@@ -119,7 +118,7 @@ def save_image(
 def load_image(
     path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
     images: ImagesOption = None,
-    engine: _Engine = None,
+    engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load a saved image after checking its digest and its content."""

@@ -13,9 +13,16 @@ from mansard.cli.console import TerminalReporter, print_json
 from mansard.cli.data.report import print_report
 from mansard.cli.options import (
     BoardOption,
+    ContainerEngineOption,
+    DimensionOption,
     HostsFileOption,
+    ImageOption,
     ImagesOption,
     JsonOption,
+    KeptRunsOption,
+    OfflineOption,
+    PickOption,
+    YesOption,
     parse_dimensions,
 )
 from mansard.cli.tables import print_table
@@ -33,21 +40,15 @@ def bench(
             "machine. By default the machine as it is."
         ),
     ] = None,
-    pick: Annotated[
-        int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
-    ] = None,
+    pick: PickOption = None,
     profile: Annotated[
         Literal["brief", "quick", "full"], typer.Option(help="How many points and repetitions.")
     ] = "quick",
-    runs: Annotated[Path, typer.Option(help="Folder that keeps the runs.", readable=False)] = Path(
-        "runs"
-    ),
+    runs: KeptRunsOption = Path("runs"),
     batch: Annotated[
         list[int] | None, typer.Option(min=1, help="Batch sizes to score. Repeatable.")
     ] = None,
-    dim: Annotated[
-        list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
-    ] = None,
+    dim: DimensionOption = None,
     no_networks: Annotated[
         bool, typer.Option("--no-networks", help="Measure kernels alone.")
     ] = False,
@@ -70,20 +71,11 @@ def bench(
         ),
     ] = None,
     hosts_file: HostsFileOption = None,
-    image: Annotated[
-        str | None, typer.Option(help="Image to measure in, by its name in the table.")
-    ] = None,
+    image: ImageOption = None,
     images: ImagesOption = None,
-    offline: Annotated[
-        bool,
-        typer.Option(
-            "--offline", help="Download nothing: the image is there, or all it is built from."
-        ),
-    ] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="Address of the container engine, unix:///….")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")] = False,
+    offline: OfflineOption = False,
+    engine: ContainerEngineOption = None,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine, score and run networks, and write one self-contained report.

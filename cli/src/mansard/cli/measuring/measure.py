@@ -16,9 +16,16 @@ from mansard.cli.measuring.networks import print_networks
 from mansard.cli.measuring.programs import print_programs
 from mansard.cli.options import (
     BoardOption,
+    ContainerEngineOption,
+    DimensionOption,
     HostsFileOption,
+    ImageOption,
     ImagesOption,
     JsonOption,
+    KeptRunsOption,
+    OfflineOption,
+    PickOption,
+    YesOption,
     parse_dimensions,
     parse_precisions,
     parse_sizes,
@@ -68,15 +75,11 @@ def measure(
             "machine as it is."
         ),
     ] = None,
-    pick: Annotated[
-        int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
-    ] = None,
+    pick: PickOption = None,
     profile: Annotated[
         Literal["brief", "quick", "full"], typer.Option(help="How well the time is to be known.")
     ] = "quick",
-    runs: Annotated[Path, typer.Option(help="Folder that keeps the runs.", readable=False)] = Path(
-        "runs"
-    ),
+    runs: KeptRunsOption = Path("runs"),
     engine: Annotated[str, typer.Option(help="What runs the networks: ort.")] = "ort",
     provider: Annotated[
         Literal["cpu", "cuda", "tensorrt"] | None,
@@ -90,9 +93,7 @@ def measure(
         list[str] | None,
         typer.Option(help="fp32, fp16, int8. Repeatable; that of each file by default."),
     ] = None,
-    dim: Annotated[
-        list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
-    ] = None,
+    dim: DimensionOption = None,
     inputs: Annotated[
         Path | None,
         typer.Option(help="Arrays to feed, .npz; random numbers by default.", readable=False),
@@ -123,15 +124,11 @@ def measure(
         ),
     ] = None,
     hosts_file: HostsFileOption = None,
-    image: Annotated[
-        str | None, typer.Option(help="Image to measure in, by its name in the table.")
-    ] = None,
+    image: ImageOption = None,
     images: ImagesOption = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
-    container_engine: Annotated[
-        str | None, typer.Option(help="Address of the container engine, unix:///….")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")] = False,
+    offline: OfflineOption = False,
+    container_engine: ContainerEngineOption = None,
+    yes: YesOption = False,
     name: Annotated[
         str | None, typer.Option(help="What the program is called; by default its command.")
     ] = None,

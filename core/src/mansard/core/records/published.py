@@ -74,8 +74,8 @@ class PublishedRun(Record, frozen=True, kw_only=True, omit_defaults=True):
     figures: dict[str, float] = msgspec.field(default_factory=dict)  # version 1 had none
 
 
-# "layer": it is its parts. "region": it is all that lies between the first and the last part, or
-# its parts are not said. "engine": the engine added it; it is no node of the network.
+# "layer": the nodes in ``parts``, and no others. "region": all nodes between the first and the last
+# part, or nodes that the file does not name. "engine": added by the engine, as a reformat copy is.
 LayerKind = Literal["layer", "region", "engine"]
 
 

@@ -40,7 +40,7 @@ def read_profile(
 
     ``kept``: of each call in the profile, whether its times are wanted. ``traced``: the engine's
     nodes in the order in which it runs them; where it does not say, layers are traced by their
-    names alone. Raises SchemaError where the text is none of ONNX Runtime's profiles.
+    names alone. Raises SchemaError where the text is not a profile of ONNX Runtime.
     """
     try:
         events = msgspec.json.decode(text, type=list[_Event])
