@@ -39,6 +39,7 @@ from mansard.core.files import (
 )
 from mansard.core.hashing import file_hash, stream_hash
 from mansard.core.records import ModelScore
+from mansard.core.text import is_utf8
 
 _SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://", "adl://", "azure://")
 # What Polars says where no object has such a name: 2.1, and 1.30.
@@ -120,7 +121,7 @@ class Store:
         if not self.is_remote:
             sizes = {self.location(name): self._expanded(name) for name in names}
             check_expansion(sizes, is_whole=is_whole)
-        if not _is_utf8(self.root):  # Polars takes no such path, but a file that is open
+        if not is_utf8(self.root):  # Polars takes no such path, but a file that is open
             files = [_read_open(self.location(name), name) for name in names]
             return pl.concat(files).lazy().select(list(schema))
         # Not by glob: a folder may be called "[old]"; nor by key=value: so may its parents.
@@ -276,14 +277,6 @@ def _polars_errors(where: str, fix: str) -> Iterator[None]:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         what = f"cannot be read or written: {lines[0]}"
         raise StorageError(what, where=where, fix=fix) from error
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _read_open(path: str, name: str) -> pl.DataFrame:

@@ -37,6 +37,30 @@ def hash_source(text: str) -> str:
     return source_id(file_hash("\0".join((text, *OPTIONS)).encode())[:16])
 
 
+def kernel_without_data(
+    name: str, family: str, counting: str, *, source: str, entry: str, is_graph: bool = False
+) -> Kernel:
+    """A kernel of one warp without arrays, work and traffic: ``entry`` of the file ``source``."""
+    text = read_source(source)
+    return Kernel(
+        name=name,
+        family=family,
+        backend="cupy",
+        n_arrays=0,
+        precisions={"fp32": 50},  # computes nothing; a record needs a name
+        launch=lambda _case, _shape: Launch(grid=1, block=32, n_elements=0),
+        work_flop=lambda _case, _launch: 0,
+        traffic_bytes=lambda _case, _launch: 0,
+        counting=f"no access: {counting}",
+        pattern=lambda _case, _launch: (),
+        reference=lambda _case, _launch, _arrays, _repetitions: (),
+        entry=lambda _case: entry,
+        source=text,
+        source_hash=hash_source(text),
+        is_graph=is_graph,
+    )
+
+
 VECTOR_BYTES = 16
 GPU_BLOCK = 256
 _GPU_BLOCKS_PER_SM = (4, 2, 1)

@@ -9,33 +9,13 @@ it raises no peak and no bandwidth.
 
 from __future__ import annotations
 
-from mansard.microbench.cuda.building import hash_source, read_source
-from mansard.microbench.kernel import Kernel, Launch
+from functools import partial
 
-_SOURCE = read_source("launch.cu")
+from mansard.microbench.cuda.building import kernel_without_data
 
+_empty = partial(kernel_without_data, family="launch", source="launch.cu", entry="launch")
 
-def _kernel(name: str, counting: str, *, is_graph: bool) -> Kernel:
-    return Kernel(
-        name=name,
-        family="launch",
-        backend="cupy",
-        n_arrays=0,
-        precisions={"fp32": 50},  # computes nothing; a record needs a name
-        launch=lambda _case, _shape: Launch(grid=1, block=32, n_elements=0),
-        work_flop=lambda _case, _launch: 0,
-        traffic_bytes=lambda _case, _launch: 0,
-        counting=f"no access: an empty kernel, {counting}",
-        pattern=lambda _case, _launch: (),
-        reference=lambda _case, _launch, _arrays, _repetitions: (),
-        entry=lambda _case: "launch",
-        source=_SOURCE,
-        source_hash=hash_source(_SOURCE),
-        is_graph=is_graph,
-    )
-
-
-LAUNCH = _kernel("launch", "launched one by one", is_graph=False)
-GRAPH = _kernel("graph", "one node of a CUDA graph", is_graph=True)
+LAUNCH = _empty("launch", counting="an empty kernel, launched one by one")
+GRAPH = _empty("graph", counting="an empty kernel, one node of a CUDA graph", is_graph=True)
 
 KERNELS = (LAUNCH, GRAPH)

@@ -7,28 +7,12 @@ nothing. Idle without any kernel draws less where clocks or whole parts are swit
 
 from __future__ import annotations
 
-from mansard.microbench.cuda.building import hash_source, read_source
-from mansard.microbench.kernel import Kernel, Launch
+from mansard.microbench.cuda.building import kernel_without_data
 
 REPETITION_S = 100e-6  # as sources/stalled.cu has it
 
-_SOURCE = read_source("stalled.cu")
-
-STALLED = Kernel(
-    name="stalled",
-    family="stalled",
-    backend="cupy",
-    n_arrays=0,
-    precisions={"fp32": 50},  # computes nothing; a record needs a name
-    launch=lambda _case, _shape: Launch(grid=1, block=32, n_elements=0),
-    work_flop=lambda _case, _launch: 0,
-    traffic_bytes=lambda _case, _launch: 0,
-    counting="no access: one warp sleeps",
-    pattern=lambda _case, _launch: (),
-    reference=lambda _case, _launch, _arrays, _repetitions: (),
-    entry=lambda _case: "stalled",
-    source=_SOURCE,
-    source_hash=hash_source(_SOURCE),
+STALLED = kernel_without_data(
+    "stalled", "stalled", "one warp sleeps", source="stalled.cu", entry="stalled"
 )
 
 KERNELS = (STALLED,)
