@@ -155,7 +155,8 @@ def plan_networks(
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
     """The provider that is asked for, or the fastest: TensorRT, CUDA, the CPU.
 
-    Raises MeasurementError where the engine is not there, UsageError for one that it lacks.
+    Raises MeasurementError where the engine is not there, UsageError for a provider that it
+    lacks, or that needs a GPU where there is none.
     """
     if probe.providers is None:
         raise MeasurementError(
@@ -167,6 +168,11 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
             raise UsageError(
                 f"{probe.engine} has no provider {wanted!r} here",
                 fix=f"it has {', '.join(probe.providers)}",
+            )
+        if wanted != "cpu" and not has_gpu:
+            raise UsageError(
+                f"provider {wanted!r} needs a GPU, and the CPU is to be measured",
+                fix="name the provider cpu, or measure the GPU",
             )
         return wanted
     order = ("tensorrt", "cuda", "cpu") if has_gpu else ("cpu",)

@@ -20,7 +20,7 @@ _SINGLE_FACTOR = 5  # so many of them as samples are asked for, times this
 
 
 class CallSource:
-    """Samples of calls in a row, with what our threads waited for a CPU in each."""
+    """Samples of calls in a row, with the time that threads waited for a CPU in each."""
 
     def __init__(self, call: Callable[[], None], waits: CpuWaits) -> None:
         self._call, self._waits = call, waits
@@ -68,9 +68,8 @@ def paced_protocol(protocol: Protocol, sample_s: float) -> Protocol:
     do not count. A block has one sample at least, so a network whose call takes seconds
     may not get all its blocks, and is unstable then.
     """
-    per_block = -(-protocol.n_accepted_min // protocol.n_blocks_min)
     fitting = int(0.5 * protocol.time_cap_s / (protocol.n_blocks_min * sample_s))
-    n_accepted = max(1, min(per_block, fitting)) * protocol.n_blocks_min
+    n_accepted = max(1, min(protocol.n_per_block, fitting)) * protocol.n_blocks_min
     return msgspec.structs.replace(protocol, n_accepted_min=n_accepted)
 
 

@@ -48,7 +48,7 @@ class CpuWaits:
         self._is_counted = any(self._read(file)[0] for file in self._files.values())
 
     def seconds(self) -> float:
-        """Seconds of all threads together, from some beginning."""
+        """Seconds that all threads together have waited for a CPU, since a fixed time."""
         if not self._is_counted:
             return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw * _SLICE_S
         return sum(self._read(file)[1] for file in self._files.values()) * 1e-9

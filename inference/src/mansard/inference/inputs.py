@@ -102,7 +102,7 @@ def _read(archive: Any, name: str, path: Path) -> Array:
         reason = "it holds Python objects" if "pickle" in str(error) else f"{error}"
         raise _not_npz(path, f"array {name!r} cannot be read: {reason}") from error
     if not isinstance(array, np.ndarray):
-        raise _not_npz(path, f"{name!r} is no array")
+        raise _not_npz(path, f"{name!r} is not an array")
     return array
 
 

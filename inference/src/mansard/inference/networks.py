@@ -82,7 +82,6 @@ def measure_network(
     run_id: str,
     instruments: Instruments,
     engine: Engine,
-    probe: EngineProbe,
 ) -> Measurement:
     """Measure one trial of run ``run_id``; what the engine cannot run is a row with ``failure``.
 
@@ -102,15 +101,7 @@ def measure_network(
             failure = str(error)
         except MemoryError:
             failure = "too little memory"
-    return _row(
-        spec,
-        plan,
-        run_id,
-        seen=seen,
-        timed=timed,
-        failure=failure,
-        engine_version=probe.version or "",
-    )
+    return _row(spec, plan, run_id, engine, seen=seen, timed=timed, failure=failure)
 
 
 def _time(
@@ -195,11 +186,11 @@ def _row(
     spec: NetworkTrial,
     plan: NetworkPlan,
     run_id: str,
+    engine: Engine,
     *,
     seen: Observation | _Unseen,
     timed: _Timed | None,
     failure: str,
-    engine_version: str,
 ) -> Measurement:
     samples = timed.samples if timed else None
     return Measurement(
@@ -210,7 +201,7 @@ def _row(
         model_hash=spec.model_hash,
         phase=spec.phase,
         engine=spec.engine,
-        engine_version=engine_version,
+        engine_version=plan.versions[engine.package],
         processor="cpu" if spec.provider == "cpu" else "gpu",
         provider=spec.provider,
         options=timed.options if timed else {},
@@ -273,8 +264,7 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
     run_id = plan.run_id
 
     def measure(spec: NetworkTrial, instruments: Instruments) -> Measurement:
-        engine, probe = find_engine(spec.engine), probes[spec.engine]
-        return measure_network(spec, plan, run_id, instruments, engine, probe)
+        return measure_network(spec, plan, run_id, instruments, find_engine(spec.engine))
 
     yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
 
@@ -290,18 +280,10 @@ def _check(spec: NetworkTrial, probe: EngineProbe) -> None:
 
 def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float) -> Measurement:
     """The row of a network that the measuring process did not survive."""
-    version = find_engine(spec.engine).probe().version or ""
     names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
     conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, how))
-    return _row(
-        spec,
-        plan,
-        plan.run_id,
-        seen=_Unseen(conditions, duration_s),
-        timed=None,
-        failure=how,
-        engine_version=version,
-    )
+    seen, engine = _Unseen(conditions, duration_s), find_engine(spec.engine)
+    return _row(spec, plan, plan.run_id, engine, seen=seen, timed=None, failure=how)
 
 
 def _is_result(row: Measurement) -> bool:

@@ -31,7 +31,7 @@ _CRASHES = frozenset(
 
 
 class _CrashError(Exception):
-    """The child was ended by a signal that it did not ask for."""
+    """A signal ended the child."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class GuardedMeasurer:
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; closing the iterator ends the child. Raises MeasurementError."""
         kind, plan = find_kind(job.plan.kind), job.plan
-        missing = [spec for spec in plan.trials if spec.trial_id in set(job.missing)]
+        wanted = set(job.missing)
+        missing = [spec for spec in plan.trials if spec.trial_id in wanted]
         while True:
             start_s: float | None = None  # of the trial that runs
             try:

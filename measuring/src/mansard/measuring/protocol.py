@@ -34,6 +34,11 @@ class Protocol(Record, frozen=True, kw_only=True):
     settle_cap_s: float
     idle_s: float  # of each idle window: before the first trial, half way, after the last
 
+    @property
+    def n_per_block(self) -> int:
+        """Samples of a block."""
+        return -(-self.n_accepted_min // self.n_blocks_min)
+
 
 # The minima, the CPU share and the intervals are the protocol for shared machines that was
 # found to bring medians from up to 34 % down to 3 to 9 % of the truth. A sample of 2 ms is

@@ -55,7 +55,7 @@ def run_plan(
     """
     kind, run_id = find_kind(plan.kind), plan.run_id  # hashed once: a plan has hundreds of trials
     folder = make_folder(runs / run_id, runs)
-    _drop_no_results(folder / kind.rows_name, kind, runs)
+    torn_path = _drop_no_results(folder / kind.rows_name, kind, runs)
     with RowWriter(folder / kind.rows_name, kind.row_type, runs) as rows:
         done = _finished_trials(folder, kind, plan, run_id)
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
@@ -79,7 +79,7 @@ def run_plan(
             folder=folder,
             n_measured=len(missing),
             n_resumed=len(done),
-            torn_path=rows.torn_path,
+            torn_path=torn_path or rows.torn_path,
         )
 
 
@@ -111,12 +111,17 @@ def _finished_trials(
     return done - without_result
 
 
-def _drop_no_results(path: Path, kind: MeasurementKind[Any, Any], runs: Path) -> None:
-    """Take out the rows that are no results: each of their trials gets another one."""
+def _drop_no_results(path: Path, kind: MeasurementKind[Any, Any], runs: Path) -> Path | None:
+    """Take out the rows that are no results: each of their trials is measured again.
+
+    Returns where a half-written row went.
+    """
     if find_status(path, runs) is None:
-        return
+        return None
     if all(map(kind.is_result, read_rows(path, kind.row_type, runs).rows)):
-        return
-    with RowWriter(path, kind.row_type, runs):  # nobody else writes it; a torn line is set aside
+        return None
+    # The writer keeps other processes out, and sets a half-written row aside.
+    with RowWriter(path, kind.row_type, runs) as writer:
         rows = read_rows(path, kind.row_type, runs).rows
         write_rows(path, kind.row_type, filter(kind.is_result, rows), runs)
+    return writer.torn_path

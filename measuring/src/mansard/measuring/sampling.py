@@ -107,7 +107,7 @@ def collect(
     if repetitions is None:
         repetitions = calibrate(source, protocol.sample_s, should_stop)
         _warm_up(source, repetitions, should_stop, clock)
-    per_block = -(-protocol.n_accepted_min // protocol.n_blocks_min)
+    per_block = protocol.n_per_block
     collected = _Collected()
     problem: str | None = "not begun"
     interval = None

@@ -90,7 +90,7 @@ class Conditions(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         absent = {
             name: _NOT_RECORDED
-            for name in (*_SINCE_4, *_SINCE_5)
+            for name in _ADDED
             if getattr(self, name) is None and name not in self.unknown
         }
         if absent:
@@ -98,8 +98,14 @@ class Conditions(Record, frozen=True, kw_only=True):
         super().__post_init__()
 
 
-_SINCE_4 = ("settings_changed", "engines", "swapped_bytes", "fan_speed_rpm", "fan_drive_share")
-_SINCE_5 = ("memory_use",)
+_ADDED = (  # since version 3
+    "settings_changed",
+    "engines",
+    "swapped_bytes",
+    "fan_speed_rpm",
+    "fan_drive_share",
+    "memory_use",
+)
 _NOT_RECORDED = "the version of Mansard that measured did not record it"
 
 

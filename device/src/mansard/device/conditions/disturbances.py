@@ -46,7 +46,7 @@ def disturbances(
 
 
 def of_others(conditions: Conditions, mode: PowerMode) -> tuple[str, ...]:
-    """The same of a whole program: what others did to the machine beside it.
+    """The disturbances of a whole program: what other programs did to the machine meanwhile.
 
     Its own heat, throttling, swapping and engines belong to what is measured.
     """

@@ -91,7 +91,7 @@ class Sampler:
         return tuple(samples[first : bisect_right(samples, end_s, key=_time_s)])
 
     def forget(self, before_s: float) -> None:
-        """Drop what no stretch from ``before_s`` on needs."""
+        """Drop the samples that no window from ``before_s`` on needs."""
         with self._reading:
             n_rails = sum(len(meter.rails) for meter in self._meters.found)
             first = bisect_left(self._samples, before_s, key=_time_s)
@@ -156,7 +156,7 @@ class Sampler:
         start_s, tick, period_s = self._clock(), 0, self.period_s
         while True:
             now_s = self._clock()
-            if self.period_s != period_s:  # a schedule of its own begins
+            if self.period_s != period_s:  # the schedule begins anew
                 start_s, tick, period_s = now_s, 0, self.period_s
             tick = next_tick(now_s - start_s, self.period_s, tick)
             due_s = start_s + tick * self.period_s

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = npt.NDArray[Any]
 Weights: TypeAlias = dict[str, Array]
 
-_FLOATING = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16 of onnx.TensorProto
+FLOATING = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16 of onnx.TensorProto
 _POOL_SIZE = 1_048_573  # a prime, so that no two rows of a matrix come out alike
 
 
@@ -36,10 +36,30 @@ def with_random_weights(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
     ``draw`` says how they are drawn.
     """
     result = _copy(model)
-    for name, values in draw(take_out_weights(result.graph), seed):
-        # Filled in place: a list of finished tensors would hold every weight twice.
-        _tensor(result.graph, name, values)
+    fill(result.graph, take_out_weights(result.graph), seed)
     return result
+
+
+def fill(graph: onnx.GraphProto, missing: Mapping[str, Missing], seed: int) -> None:
+    """Write random numbers into the tensors of ``graph`` for the weights ``missing``."""
+    for tensor, data in drawn_tensors(graph, missing, seed):
+        tensor.raw_data = data
+
+
+def drawn_tensors(
+    graph: onnx.GraphProto, missing: Mapping[str, Missing], seed: int
+) -> Iterator[tuple[onnx.TensorProto, bytes]]:
+    """The tensors of ``graph`` for the weights ``missing``, each with its bytes.
+
+    Tensors that ``graph`` lacks are added.
+    """
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    for name, values in draw(missing, seed):
+        tensor = stored.get(name)
+        if tensor is None:
+            data_type = missing[name].data_type
+            tensor = graph.initializer.add(name=name, data_type=data_type, dims=values.shape)
+        yield tensor, values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def separate_weights(model: onnx.ModelProto, seed: int) -> tuple[onnx.ModelProto, Weights]:
@@ -83,15 +103,6 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def _tensor(graph: onnx.GraphProto, name: str, values: Array) -> None:
-    from onnx import helper
-
-    tensor = graph.initializer.add(
-        name=name, data_type=helper.np_dtype_to_tensor_dtype(values.dtype), dims=values.shape
-    )
-    tensor.raw_data = values.tobytes()
-
-
 def take_out_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
     """Remove the weights' nodes and the shapes that only they read; return what they were."""
     from onnx import numpy_helper
@@ -100,7 +111,7 @@ def take_out_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
     stored = {tensor.name: tensor for tensor in graph.initializer if not tensor.data_location}
     weights, others = {}, []
     for node in graph.node:
-        if is_weight(node, stored):
+        if _is_weight(node, stored):
             shape = tuple(int(length) for length in numpy_helper.to_array(stored[node.input[0]]))
             fill = node.attribute[0].t if node.attribute else None
             value = 0.0 if fill is None else float(numpy_helper.to_array(fill).reshape(-1)[0])
@@ -116,11 +127,11 @@ def take_out_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
     return weights
 
 
-def is_weight(node: onnx.NodeProto, stored: Collection[str]) -> bool:
+def _is_weight(node: onnx.NodeProto, stored: Collection[str]) -> bool:
     """Whether ``node`` stands for a weight: a floating constant of a shape that is stored."""
     if node.op_type != "ConstantOfShape" or node.domain or node.input[0] not in stored:
         return False
-    return not node.attribute or node.attribute[0].t.data_type in _FLOATING
+    return not node.attribute or node.attribute[0].t.data_type in FLOATING
 
 
 def _read(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:

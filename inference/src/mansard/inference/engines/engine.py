@@ -40,7 +40,8 @@ class LoadedNetwork(Protocol):
     def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
         """The layers in those calls since profiling was started that are ``kept``.
 
-        Of no layer is there the reason. The network cannot be called any more afterwards.
+        Without layers, the second value says why. The network cannot be called any more
+        afterwards.
         """
 
     def close(self) -> None:
@@ -51,6 +52,7 @@ class Engine(Protocol):
     """A runtime of networks."""
 
     name: str
+    package: str  # whose version in a plan's ``versions`` is the engine's
 
     def probe(self) -> EngineProbe:
         """What there is of it in this process."""

@@ -55,6 +55,7 @@ class OnnxRuntime:
     """The engine "ort"."""
 
     name = "ort"
+    package = "onnxruntime"
 
     def probe(self) -> EngineProbe:
         """Which providers can run a network here: those in the build that a session accepts."""

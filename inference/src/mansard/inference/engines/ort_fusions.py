@@ -169,7 +169,7 @@ class _Network:
 
 
 def _give_to_pieces(optimised: Sequence[GraphNode], parts: list[tuple[int, ...]]) -> None:
-    """A node that nothing was given to works for the one that reads it: both are pieces."""
+    """Give each node without parts those of its first reader: both are pieces of one layer."""
     reader = _first_readers(optimised)
     served = list(parts)
     for position in reversed(range(len(optimised))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from mansard.core.errors import UsageError
@@ -13,12 +14,14 @@ from mansard.estimator.shape_inference.dimensions import InputDimension, find_di
 from mansard.estimator.tensors import Tensor
 from mansard.inference.inputs import Array, numpy_name, read_arrays
 from mansard.inference.plan import InputSpec
-from mansard.inference.preparing.guessing import uses_of
+from mansard.inference.preparing.guessing import Readers, uses_of
 
 _SHOWN = 8  # names in a message
 
 
-def given_by_arrays(model: Model, given: Given, path: Path) -> tuple[dict[str, Array], Given]:
+def given_by_arrays(
+    model: Model, readers: Readers, given: Given, path: Path
+) -> tuple[dict[str, Array], Given]:
     """The arrays of ``path`` by input, and ``given`` with the dimensions that follow from them.
 
     Raises UsageError for names, types and sizes that do not fit the network or ``given``, and as
@@ -38,9 +41,9 @@ def given_by_arrays(model: Model, given: Given, path: Path) -> tuple[dict[str, A
     values = {
         name: _value(array)
         for name, array in arrays.items()
-        if array.dtype.kind in "iub" and uses_of(name, model, {}).shaping is not None
+        if array.dtype.kind in "iub" and uses_of(name, readers, {}).shaping is not None
     }
-    given = Given(given.batch, given.dims, values=values, shapes=shapes)
+    given = msgspec.structs.replace(given, values=values, shapes=shapes)
     dims = dict(given.dims)
     dimensions = find_dimensions(model, given)
     for name, array in arrays.items():
@@ -55,7 +58,7 @@ def given_by_arrays(model: Model, given: Given, path: Path) -> tuple[dict[str, A
                 is_batch = dim.symbol in dimensions.batch_symbols
                 stated = given.batch if is_batch and dim.symbol not in dims else None
                 _note(dim, size, dims, stated, path)
-    return arrays, Given(given.batch, dims, values=values, shapes=shapes)
+    return arrays, msgspec.structs.replace(given, dims=dims)
 
 
 def _note(
@@ -92,7 +95,7 @@ def _check_type(source: ModelInput, array: Array, path: Path) -> None:
 
 
 def spec_of_array(
-    tensor: Tensor, array: Array, model: Model, tensors: Mapping[str, Tensor], path: Path
+    tensor: Tensor, array: Array, readers: Readers, tensors: Mapping[str, Tensor], path: Path
 ) -> InputSpec:
     """The spec of an input that is read from the file; raises UsageError where it does not fit."""
     name = tensor.name
@@ -103,7 +106,7 @@ def spec_of_array(
             fix="give an array of this shape, or another --batch or --dim",
         )
     if array.dtype.kind in "iu" and array.size:
-        limit = uses_of(name, model, tensors).limit
+        limit = uses_of(name, readers, tensors).limit
         low, high = int(array.min()), int(array.max())
         if limit is not None and not (-limit <= low and high < limit):
             raise UsageError(

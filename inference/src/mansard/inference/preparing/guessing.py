@@ -7,8 +7,8 @@ guessed: other shapes than those of the score would be measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 from mansard.core.errors import UsageError
 from mansard.estimator.element_types import ElementType
@@ -58,6 +58,10 @@ _NO_ARRAY = "networks are measured whose inputs are numbers; cut this part off"
 _Use = tuple[Literal["index", "length", "shape", "number"], int]
 
 
+# The nodes that read each tensor, and as which of their inputs.
+Readers: TypeAlias = Mapping[str, Sequence[tuple[ModelNode, int]]]
+
+
 class Uses(NamedTuple):
     """What becomes of an input's numbers."""
 
@@ -66,7 +70,7 @@ class Uses(NamedTuple):
     shaping: str | None  # the node that takes a shape from them
 
 
-def guess(tensor: Tensor, model: Model, tensors: Mapping[str, Tensor]) -> InputSpec:
+def guess(tensor: Tensor, readers: Readers, tensors: Mapping[str, Tensor]) -> InputSpec:
     """What to feed the input ``tensor``; ``tensors`` are all of the network, by name.
 
     Raises UsageError, which names the input, where nothing that can be made would do.
@@ -80,7 +84,7 @@ def guess(tensor: Tensor, model: Model, tensors: Mapping[str, Tensor]) -> InputS
         return _spec(tensor, "uniform", 0, 1)
     if dtype.name not in _INTEGERS and dtype.name not in _BYTES and dtype.name != "bool":
         raise UsageError(f"input {name!r} is {dtype.name}", fix=_NO_ARRAY)
-    uses = uses_of(name, model, tensors)
+    uses = uses_of(name, readers, tensors)
     if dtype.name == "bool":
         return _spec(tensor, "ones", 0, 1)
     if uses.limit is not None:
@@ -94,10 +98,10 @@ def guess(tensor: Tensor, model: Model, tensors: Mapping[str, Tensor]) -> InputS
     return _spec(tensor, "ones", 0, 1)
 
 
-def check_guessable(names: Iterable[str], model: Model) -> None:
+def check_guessable(names: Iterable[str], readers: Readers) -> None:
     """Raise UsageError for an input that shapes follow from: shapes are asked for before data."""
     for name in names:
-        shaping = uses_of(name, model, {}).shaping
+        shaping = uses_of(name, readers, {}).shaping
         if shaping is not None:
             raise _cannot(name, f"sets a shape ({shaping}), so it cannot be guessed")
 
@@ -123,12 +127,17 @@ def _cannot(name: str, why: str) -> UsageError:
     return UsageError(f"input {name!r} {why}", fix="give its data with --inputs x.npz")
 
 
-def uses_of(name: str, model: Model, tensors: Mapping[str, Tensor]) -> Uses:
-    """What becomes of the numbers of the input ``name``; tables are found in ``tensors``."""
+def find_readers(model: Model) -> Readers:
+    """The readers of every tensor of ``model``, those inside graphs of its nodes too."""
     readers: dict[str, list[tuple[ModelNode, int]]] = {}
     for node in all_nodes(model.nodes):
         for position, source in enumerate(node.inputs):
             readers.setdefault(source, []).append((node, position))
+    return readers
+
+
+def uses_of(name: str, readers: Readers, tensors: Mapping[str, Tensor]) -> Uses:
+    """What becomes of the numbers of the input ``name``; tables are found in ``tensors``."""
     limits: list[int] = []
     lengths: list[int] = []
     shaping: str | None = None

@@ -11,7 +11,7 @@ import msgspec
 
 from mansard.core.errors import InputError, ModelError
 from mansard.core.files import make_folder, open_file, storage_errors
-from mansard.core.hashing import file_hash, stream_hash
+from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import Copies, ModelScore, Waiting
 from mansard.core.text import printable
@@ -113,11 +113,11 @@ def prepare(
 
     ``source``: an ONNX file, or the name of a network of the zoo, which has its usual dimensions
     where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``; where the batch is
-    open and nothing gives it, it is 1. ``seed``: of the
-    weights where the file has none. ``inputs``: an .npz of arrays for some or all inputs;
-    dimensions that are open follow from these. ``precision``: None is the file's own; a network of
-    fp32 is converted to fp16. It keeps its model hash and the indexes of its layers, and its score
-    is that of the file at this precision.
+    open and nothing gives it, it is 1. ``seed``: of the weights where the file has none.
+    ``inputs``: an .npz of arrays for some or all inputs; dimensions that are open follow from
+    these. ``precision``: None is the file's own; a network of fp32 is converted to fp16. It keeps
+    its model hash and the indexes of its layers, and its score is that of the file at this
+    precision.
 
     The same input gives the same files, called by the hash of what they are made of. Raises
     ModelError, UsageError, InputError or StorageError.
@@ -128,7 +128,7 @@ def prepare(
     from mansard.estimator.shape_inference.inference import infer_shapes
     from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array
     from mansard.inference.preparing.conversion import check_convertible
-    from mansard.inference.preparing.guessing import check_guessable, guess
+    from mansard.inference.preparing.guessing import check_guessable, find_readers, guess
     from mansard.inference.preparing.labelling import check_numbers
 
     given = dict(dims or {})
@@ -139,13 +139,14 @@ def prepare(
     else:
         loaded = load(source)
     arrays: dict[str, Array] = {}
+    readers = find_readers(loaded.model)
     with naming_model(loaded.where):
         stated = Given(batch, given)
         if inputs is not None:
-            arrays, stated = given_by_arrays(loaded.model, stated, inputs)
+            arrays, stated = given_by_arrays(loaded.model, readers, stated, inputs)
         stated = _with_batch(loaded.model, stated)
         own = [each.name for each in loaded.model.inputs if each.name not in arrays]
-        check_guessable(own, loaded.model)
+        check_guessable(own, readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
     is_converted = precision is not None and precision != score.precision
     if precision is not None and is_converted:
@@ -157,12 +158,12 @@ def prepare(
         binding = bind(loaded.model, stated)
         tensors = infer_shapes(loaded.model, binding, loaded.prepared).tensors
         specs = tuple(
-            spec_of_array(tensor, arrays[tensor.name], loaded.model, tensors, inputs)
+            spec_of_array(tensor, arrays[tensor.name], readers, tensors, inputs)
             if inputs is not None and tensor.name in arrays
-            else guess(tensor, loaded.model, tensors)
+            else guess(tensor, readers, tensors)
             for tensor in binding.tensors.values()
         )
-        labelled = _labelled(source)
+        labelled, digest = _read(source)
         check_numbers(labelled, loaded.model)
         recipe = Recipe(
             source=source,
@@ -172,7 +173,8 @@ def prepare(
             inputs=inputs,
             is_converted=is_converted,
         )
-        files, inputs_file = _drafted(recipe, labelled.model).files, _inputs_file(recipe)
+        files = _drafted(recipe, labelled.model, digest).files
+        inputs_file = _inputs_file(recipe)
     return PreparedNetwork(
         model=loaded.name,
         model_hash=loaded.model_hash,
@@ -205,7 +207,8 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     recipe = network.recipe
     with naming_model(str(recipe.source)):
         make_folder(folder)
-        found = _drafted(recipe, _labelled(recipe.source).model)
+        labelled, digest = _read(recipe.source)
+        found = _drafted(recipe, labelled.model, digest)
         if (found.files, _inputs_file(recipe)) != (network.files, network.inputs_file):
             raise InputError(
                 "it was changed since it was looked at",
@@ -219,7 +222,7 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     return tuple(filter(None, names))
 
 
-def _drafted(recipe: Recipe, model: onnx.ModelProto) -> Draft:
+def _drafted(recipe: Recipe, model: onnx.ModelProto, digest: str) -> Draft:
     from mansard.inference.preparing.writing import draft
 
     source = recipe.source
@@ -229,20 +232,10 @@ def _drafted(recipe: Recipe, model: onnx.ModelProto) -> Draft:
         stem=recipe.stem,
         seed=recipe.seed,
         source=None if isinstance(source, str) else source,
-        source_hash=_hash_of(source),
+        source_hash=digest,
         made_for=recipe.shapes,
         is_converted=recipe.is_converted,
     )
-
-
-def _hash_of(source: Path | str) -> str:
-    """Hash of the content of an ONNX file, or of one of the zoo."""
-    from mansard.estimator import zoo
-
-    if isinstance(source, str):
-        return file_hash(zoo.read(source))
-    with storage_errors(source), open_file(source) as stream:
-        return stream_hash(stream)
 
 
 def _inputs_file(recipe: Recipe) -> str:
@@ -251,27 +244,27 @@ def _inputs_file(recipe: Recipe) -> str:
     return "" if recipe.inputs is None else name_by_content(recipe.inputs, recipe.stem, "npz")
 
 
-def _labelled(source: Path | str) -> Labelled:
-    """The model with its weights, but for those in other files; nodes labelled."""
+def _read(source: Path | str) -> tuple[Labelled, str]:
+    """The model, nodes labelled, with its weights but for those in other files; its file's hash."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     from mansard.estimator import zoo
     from mansard.inference.preparing.labelling import label_nodes
 
+    if isinstance(source, str):
+        content = zoo.read(source)
+    else:
+        with storage_errors(source), open_file(source) as stream:
+            content = stream.read()
     try:
-        if isinstance(source, str):
-            model = onnx.load_from_string(zoo.read(source))
-        else:
-            model = onnx.load(str(source), load_external_data=False)
-        return label_nodes(model)
+        return label_nodes(onnx.load_from_string(content)), file_hash(content)
     except (DecodeError, ValueError, RuntimeError) as error:
         raise ModelError(f"the onnx package cannot read it ({error})") from error
 
 
 def _with_batch(model: Model, given: Given) -> Given:
     """``given``; with a batch of 1 where the model leaves it open and nothing gives it."""
-    from mansard.estimator import Given
     from mansard.estimator.shape_inference.dimensions import find_dimensions
 
     found = find_dimensions(model, given)
@@ -282,7 +275,7 @@ def _with_batch(model: Model, given: Given) -> Given:
     )
     if given.batch is not None or not is_open:
         return given
-    return Given(1, given.dims, values=given.values, shapes=given.shapes)
+    return msgspec.structs.replace(given, batch=1)
 
 
 def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -15,10 +15,9 @@ from mansard.core.errors import ModelError
 from mansard.core.files import open_file, storage_errors
 from mansard.core.hashing import ID_CHARACTERS, stream_hash
 from mansard.core.leftovers import temporary_folder
-from mansard.estimator.zoo.weights import Missing
+from mansard.estimator.zoo.weights import FLOATING, Missing
 from mansard.inference.preparing.labelling import bodies
 
-_FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 
@@ -145,7 +144,7 @@ def without_numbers(graph: GraphProto) -> dict[str, Missing]:
             continue
         if any(getattr(tensor, field) for field in _DATA_FIELDS) or tensor.string_data:
             continue
-        if tensor.data_type not in _FLOATS:
+        if tensor.data_type not in FLOATING:
             raise ModelError(
                 "has no numbers in the file, and indices or quantised weights cannot be drawn",
                 where=f"tensor {tensor.name!r}",

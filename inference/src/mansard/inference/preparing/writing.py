@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -23,7 +23,7 @@ from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.leftovers import temporary_folder
-from mansard.estimator.zoo.weights import Missing, draw, take_out_weights
+from mansard.estimator.zoo.weights import Missing, drawn_tensors, fill, take_out_weights
 from mansard.inference.preparing.conversion import convert
 from mansard.inference.preparing.sources import (
     files_of_weights,
@@ -135,13 +135,13 @@ def write(found: Draft, folder: Path) -> None:
     if (folder / files.file).exists():
         return
     if found.is_converted:
-        _fill(model, missing, found.seed)
+        fill(model.graph, missing, found.seed)
         model, missing = convert(model), {}
     if files.weights:
         stored = list(model.graph.initializer) if found.is_converted else []
         _write_beside(model, stored, missing, found.seed, folder / files.weights)
     else:
-        _fill(model, missing, found.seed)
+        fill(model.graph, missing, found.seed)
     try:
         content = model.SerializeToString(deterministic=True)
     except (EncodeError, ValueError) as error:
@@ -150,11 +150,6 @@ def write(found: Draft, folder: Path) -> None:
             fix="save it with its weights in a file beside it (onnx.save with external data)",
         ) from error
     write_atomic(folder / files.file, content)
-
-
-def _fill(model: ModelProto, missing: Mapping[str, Missing], seed: int) -> None:
-    for tensor, values in _tensors(model, missing, seed):
-        tensor.raw_data = values
 
 
 def _missing(model: ModelProto) -> dict[str, Missing]:
@@ -181,19 +176,6 @@ def _size_bytes(missing: Missing) -> int:
     return math.prod(missing.shape) * width
 
 
-def _tensors(
-    model: ModelProto, missing: Mapping[str, Missing], seed: int
-) -> Iterator[tuple[TensorProto, bytes]]:
-    """The tensors of weights that were missing, each with its bytes."""
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    for name, values in draw(missing, seed):
-        tensor = stored.get(name)
-        if tensor is None:
-            data_type = missing[name].data_type
-            tensor = model.graph.initializer.add(name=name, data_type=data_type, dims=values.shape)
-        yield tensor, values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
 def _write_beside(
     model: ModelProto,
     stored: Iterable[TensorProto],
@@ -214,7 +196,7 @@ def _write_beside(
                 if tensor.HasField("raw_data") and len(tensor.raw_data) >= _LEAST_BYTES:
                     placed.append((tensor, writer.put(tensor.raw_data), len(tensor.raw_data)))
                     tensor.ClearField("raw_data")
-            for tensor, values in _tensors(model, missing, seed):
+            for tensor, values in drawn_tensors(model.graph, missing, seed):
                 if len(values) < _LEAST_BYTES:
                     tensor.raw_data = values
                 else:

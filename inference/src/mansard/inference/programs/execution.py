@@ -60,6 +60,18 @@ class ProgramFailed(MeasurementError):  # noqa: N818 - it says what happened
         self.exit_code = exit_code
 
 
+def cannot_run(name: str, number: int) -> ProgramFailed:
+    """The error of a program that cannot be started; ``number``: as of errno(3)."""
+    return ProgramFailed(
+        f"cannot be run: {os.strerror(number).lower()}",
+        NOT_FOUND if number == errno.ENOENT else NOT_RUNNABLE,
+        where=name,
+        fix="start it with its interpreter, such as sh"
+        if number == errno.ENOEXEC
+        else "check that it is there and that you may run it",
+    )
+
+
 def find_input() -> int | None:
     """Where standard input stands, if it is a file: every run then reads it from there."""
     try:
@@ -196,15 +208,7 @@ def _write_all(target: int, data: bytes) -> bool:
 
 def _read_report(said: Sequence[str], name: str, reader: MetricReader | None) -> Execution:
     if said[:1] == ["failed"]:
-        number = int(said[1])
-        raise ProgramFailed(
-            f"cannot be run: {os.strerror(number).lower()}",
-            NOT_FOUND if number == errno.ENOENT else NOT_RUNNABLE,
-            where=name,
-            fix="start it with its interpreter, such as sh"
-            if number == errno.ENOEXEC
-            else "check that it is there and that you may run it",
-        )
+        raise cannot_run(name, int(said[1]))
     if said[:1] != ["ran"] or len(said) < 9:
         raise MeasurementError(
             "what waits for the program was killed",

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mansard.core.errors import UsageError
-from mansard.core.hashing import ID_CHARACTERS
+from mansard.core.hashing import ID_CHARACTERS, file_hash, stream_hash
 from mansard.core.text import is_utf8, printable
-from mansard.inference.programs.execution import NOT_FOUND, NOT_RUNNABLE, ProgramFailed
+from mansard.inference.programs.execution import cannot_run
 from mansard.inference.programs.plan import ProgramTrial
 
 _LONGEST_NAME = 60
@@ -54,7 +54,7 @@ def hash_program(command: Sequence[str]) -> str:
     found = hashlib.sha256()
     for path in (shutil.which(command[0]), *command[1:]):
         if path is not None and os.path.isfile(path):  # noqa: PTH113 - a long word is no error
-            found.update(_digest(Path(path)))
+            found.update(_digest(Path(path)).encode())
     return found.hexdigest()[:ID_CHARACTERS]
 
 
@@ -63,13 +63,7 @@ def _check_program(name: str) -> None:
     if shutil.which(name) is not None:
         return
     is_there = os.path.lexists(name) and "/" in name
-    number = errno.EACCES if is_there else errno.ENOENT
-    raise ProgramFailed(
-        f"cannot be run: {os.strerror(number).lower()}",
-        NOT_RUNNABLE if is_there else NOT_FOUND,
-        where=name,
-        fix="check that it is there and that you may run it",
-    )
+    raise cannot_run(name, errno.EACCES if is_there else errno.ENOENT)
 
 
 def _short_name(words: Sequence[str]) -> str:
@@ -88,18 +82,15 @@ def _present_folder() -> str:
         raise UsageError("the present folder is gone", fix="change to another folder") from error
 
 
-def _digest(path: Path) -> bytes:
+def _digest(path: Path) -> str:
     """A file by its content; one that may not be read by its size."""
-    found = hashlib.sha256()
+    start = b""
     with contextlib.suppress(OSError):
         size = path.stat().st_size
-        found.update(str(size).encode())
+        start = str(size).encode()
         with path.open("rb") as file:
-            if size <= _HASHED_BYTES:
-                while piece := file.read(_PART_BYTES):
-                    found.update(piece)
-            else:
-                found.update(file.read(_PART_BYTES))
+            if size > _HASHED_BYTES:
+                start += file.read(_PART_BYTES)
                 file.seek(-_PART_BYTES, os.SEEK_END)
-                found.update(file.read(_PART_BYTES))
-    return found.digest()
+            return stream_hash(file, start)
+    return file_hash(start)

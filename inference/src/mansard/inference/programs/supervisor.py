@@ -156,14 +156,14 @@ class Supervision:
             self._deadline_s = now_s + _PATIENCE_S[0]
 
     def _insist(self) -> bool:
-        """A time is over in which nothing happened; whether it is worth waiting on."""
+        """Act after a time without a signal; whether there is still something to wait for."""
         if self._deadline_s is None:
             left = processes_below(os.getpid())
             before, self._ticks = (
                 self._ticks,
                 {process: ticks for process, (_, ticks) in left.items()},
             )
-            if before is None or any(n > before.get(one, 0) for one, n in self._ticks.items()):
+            if before is None or is_busy(before, self._ticks):
                 return True
             self._end_rest(left)
             return False
@@ -228,7 +228,7 @@ def main(arguments: list[str]) -> None:
     said = f"ran {' '.join(map(str, numbers))} {names}"
     try:  # noqa: SIM105 - this process loads no more than it needs
         os.write(report, said.encode("utf-8", "replace"))
-    except BrokenPipeError:  # who started us was killed
+    except BrokenPipeError:  # Mansard was killed
         pass
 
 

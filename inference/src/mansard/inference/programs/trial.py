@@ -38,9 +38,9 @@ EnergyOf: TypeAlias = Callable[[float, float], tuple[EnergyWindow | None, str]]
 
 
 class Passing(msgspec.Struct, frozen=True):
-    """What is no matter of the plan: where output goes, and who is told what is worth knowing."""
+    """Where input, output and remarks of a program go, which no plan says."""
 
-    say: Callable[[str], object] = lambda _line: None
+    say: Callable[[str], object] = lambda _line: None  # called with each remark
     stdout: int = 1  # the descriptor that the program's standard output goes to
     input_at: int | None = None  # where each run reads standard input from: ``find_input``
 
@@ -245,15 +245,22 @@ def _peak(
         return None, NO_METER
     if meters.total is None:
         return None, meters.why_no_total
-    rails = meters.total.rails
-    powers_w: dict[str, list[float]] = {rail: [] for rail in rails}
-    for sample in sampler.between(start_s, end_s):
-        if sample.rail in powers_w and sample.power_w is not None:
-            powers_w[sample.rail].append(sample.power_w)
-    readings = list(zip(*powers_w.values(), strict=False))
-    if not readings:
+    rails = [rail for meter in meters.found for rail in meter.rails]
+    samples = sampler.between(start_s, end_s)
+    # A reading has one sample of each rail, in this order; the run may begin within one.
+    first = next((at for at, sample in enumerate(samples) if sample.rail == rails[0]), 0)
+    sums_w: list[float] = []
+    for at in range(first, len(samples) - len(rails) + 1, len(rails)):
+        powers_w = [
+            sample.power_w
+            for sample in samples[at : at + len(rails)]
+            if sample.rail in meters.total.rails
+        ]
+        if None not in powers_w:
+            sums_w.append(sum(filter(None, powers_w)))
+    if not sums_w:
         return None, "no reading of power of all its rails lies within the run"
-    return max(map(sum, readings)), ""
+    return max(sums_w), ""
 
 
 PROGRAMS = program_kind()
