@@ -149,9 +149,9 @@ def check_program(program: ProgramRun, path: Path | str) -> None:
 
 def program_windows(program: ProgramRun) -> list[EnergyWindow]:
     """The energy of each run of a program, and of each stretch that it names."""
-    runs = program.repetitions
-    spans = [*runs, *(window for each in runs for window in each.windows)]
-    return [span.energy for span in spans if span.energy is not None]
+    found = [each.energy for each in program.repetitions]
+    found += [window.energy for each in program.repetitions for window in each.windows]
+    return [energy for energy in found if energy is not None]
 
 
 def _is_duration(seconds_s: float) -> bool:

@@ -135,17 +135,16 @@ def _changed_programs(
 
 
 def shown_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
-    """As ``counted_measurements``, and the newest row of each network, engine and mode that has no
-    usable one.
+    """As ``counted_measurements``, and the newest row of what has no usable one.
+
+    A network on an engine in a mode has none if all its runs failed or were disturbed.
     """
     counted, rows = counted_measurements(dataset), network_measurements(dataset)
     return _with_uncounted(counted, rows, _modes(dataset))
 
 
 def shown_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
-    """As ``counted_programs``, and the newest row of each program and mode that has no usable
-    one.
-    """
+    """As ``counted_programs``, and the newest row of programs in modes without a usable one."""
     return _with_uncounted(counted_programs(dataset), dataset.programs, _modes(dataset))
 
 
@@ -182,11 +181,11 @@ _Row = TypeVar("_Row", Measurement, ProgramRun)
 
 
 def _with_uncounted(
-    counted: Sequence[_Row], rows: Iterable[_Row], modes: Mapping[str, tuple[str, str]]
+    counted: tuple[_Row, ...], rows: Iterable[_Row], modes: Mapping[str, tuple[str, str]]
 ) -> tuple[_Row, ...]:
     known = {_identity(row, modes) for row in counted}
-    others = [row for row in rows if _identity(row, modes) not in known]
-    return (*counted, *_newest(others, lambda row: _identity(row, modes)))
+    others = (row for row in rows if _identity(row, modes) not in known)
+    return counted + _newest(others, lambda row: _identity(row, modes))
 
 
 def _identity(row: Measurement | ProgramRun, modes: Mapping[str, tuple[str, str]]) -> object:
