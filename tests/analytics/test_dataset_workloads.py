@@ -112,7 +112,7 @@ def assert_contents(found: Dataset, wanted: Dataset) -> None:
         ({"block": (0,)}, "samples and blocks differ"),
         ({"threads": -1}, "threads is negative"),
         ({"profiled_s": (0.01,)}, "times of a layer and profiled calls differ"),
-        ({"failure": "out of memory", "unknown": {}}, "it has times, and could not be run"),
+        ({"failure": "out of memory", "unknown": {}}, "it has times and a failure"),
     ],
 )
 def test_a_row_that_cannot_be_is_left_out_and_said(
@@ -139,6 +139,13 @@ def test_a_program_that_cannot_be_is_left_out(tmp_path: Path) -> None:
     found = ingest(tmp_path)
     assert found.programs == ()
     assert any("a run takes less than" in note for note in found.notes)
+
+
+def test_a_named_window_without_energy_is_said(tmp_path: Path) -> None:
+    drained = replace(PROMPT, energy=window({"VDD_IN": 0.0}, ("VDD_IN",), window_s=0.5))
+    write_programs(tmp_path, [program("programs", (2.0,), power_w=10.0, windows=(drained,))])
+    (note,) = ingest(tmp_path).notes
+    assert "1 trial was metered with zero or negative energy" in note
 
 
 def test_rows_of_another_kind_in_a_run_are_refused(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from math import exp, hypot, log
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from mansard.analytics.data.ingest import ingest
 from mansard.analytics.predict.measured import ProgramTimes, program_times
+from mansard.analytics.scaling.observations import measured_observations
 from mansard.core.records import NamedWindow, ProgramRun
-from tests.analytics.factory import program, repetition, window
+from tests.analytics.factory import program, repetition, window, write_programs
 
 
 def times(run: ProgramRun) -> tuple[ProgramTimes, ...]:
@@ -48,7 +51,7 @@ def test_the_interval_is_that_of_the_next_measurement() -> None:
 def test_a_single_run_has_no_interval() -> None:
     (whole,) = times(program("p", (2.0,)))
     assert (whole.time_s, whole.low_s, whole.high_s) == (2.0, None, None)
-    assert whole.unknown["low_s"] == "a single time says nothing of how they scatter"
+    assert whole.unknown["low_s"] == "one time gives no interval"
 
 
 def test_windows_are_of_one_and_say_how_often_each_run_has_them() -> None:
@@ -62,9 +65,29 @@ def test_windows_are_of_one_and_say_how_often_each_run_has_them() -> None:
     # Three in two runs, of 1, 2 and 3 s, with 10, 80 and 30 J.
     assert (decode.n_per_run, decode.n_runs) == (1.5, 2)
     assert (decode.time_s, decode.energy_j, decode.power_w) == (2.0, 30.0, 10.0)
-    assert decode.unknown["cpu_s"] == "it is of the program as a whole"
+    assert decode.unknown["cpu_s"] == "only known for the whole program"
     assert (load.n_per_run, load.energy_j) == (0.5, None)
     assert load.unknown["energy_j"] == "too short"
+
+
+def test_a_total_that_is_unknown_or_not_above_zero_is_in_no_energy_and_no_power(
+    tmp_path: Path,
+) -> None:
+    good, odd = repetition(2.0, power_w=10.0), repetition(2.0, power_w=-3.0)
+    assert good.energy is not None
+    why = "the rail VDD_IN was not read"
+    unread = replace(good, energy=replace(good.energy, total_j=None, unknown={"total_j": why}))
+    plain = program("p", ())
+    (whole,) = times(replace(plain, repetitions=(good, odd, unread)))
+    assert (whole.energy_j, whole.power_w) == (20.0, 10.0)  # of the first run alone
+    (whole,) = times(replace(plain, repetitions=(odd, odd)))
+    assert (whole.energy_j, whole.power_w) == (None, None)
+    assert whole.unknown["energy_j"] == "no window has a total energy"
+    (whole,) = times(replace(plain, repetitions=(unread,)))
+    assert whole.unknown["power_w"] == why
+    # The observation gives the same reason.
+    write_programs(tmp_path, [replace(plain, repetitions=(unread,))])
+    assert measured_observations(ingest(tmp_path)).rows["reason"].to_list() == [why]
 
 
 def test_what_was_disturbed_says_so_in_every_row() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mansard.analytics.published.importing import Imported, import_files
 from mansard.analytics.published.layers import published_layers
 from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Source
+from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, ToolFile
 from mansard.analytics.published.readers.registry import READERS, recognise
 from mansard.analytics.published.store import (
     published_observations,
@@ -507,4 +507,4 @@ def test_each_example_has_one_reader() -> None:
     for text in EXAMPLES:
         assert sum(reader.recognise(text) for reader in READERS) == 1
     table = b"mode,network,batch,latency_ms\nMAXN,resnet18,1,2\n"
-    assert recognise(Source("table.timing.json", table)) is None  # its name tells nothing
+    assert recognise(ToolFile("table.timing.json", table)) is None  # its name tells nothing

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from mansard import api
+from mansard.api.networks import choose_provider
 from mansard.api.reporter import ProgressDisplay, SilentReporter
 from mansard.core.errors import InputError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import ModelScore
+from mansard.inference.engines.engine import EngineProbe
 from tests.inference.small_networks import perceptron
 
 
@@ -114,6 +116,16 @@ def test_a_provider_that_is_not_there_is_refused(tmp_path: Path) -> None:
         api.measure_networks(request, seen)
     assert "Preparing networks" not in seen.titles
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_provider_of_gpus_is_refused_where_the_cpu_is_measured() -> None:
+    probe = EngineProbe(
+        engine="ort", version="1.19.2", versions={}, providers=("cuda", "cpu"), absent={}
+    )
+    with pytest.raises(UsageError, match="provider 'cuda' needs a GPU, and the CPU is to be"):
+        choose_provider(probe, "cuda", has_gpu=False)
+    assert choose_provider(probe, "cuda", has_gpu=True) == "cuda"
+    assert choose_provider(probe, None, has_gpu=False) == "cpu"
 
 
 def test_a_dry_run_counts_networks_and_writes_none(tmp_path: Path) -> None:

@@ -109,12 +109,12 @@ def check_measurement(measurement: Measurement, path: Path | str) -> None:
     once_s = (measurement.load_s, measurement.first_call_s)
     if not all(map(_is_duration, calls_s)):
         problem = f"a call takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
-    elif not all(_is_share(s) for layer in layers for s in layer.seconds_s):
+    elif not all(_is_duration_or_zero(s) for layer in layers for s in layer.seconds_s):
         problem = f"a layer takes less than 0 s or more than {LONGEST_S:g} s"
-    elif not all(s is None or _is_share(s) for s in once_s):
+    elif not all(s is None or _is_duration_or_zero(s) for s in once_s):
         problem = f"loading or the first call takes less than 0 s or more than {LONGEST_S:g} s"
     elif measurement.failure is not None and calls_s:
-        problem = "it has times, and could not be run"
+        problem = "it has times and a failure"
     elif len(measurement.block) != len(measurement.seconds_s):
         problem = "samples and blocks differ in number"
     elif len(measurement.rejected_s) != len(measurement.rejected_reason):
@@ -133,25 +133,33 @@ def check_program(program: ProgramRun, path: Path | str) -> None:
     named = [window for each in repetitions for window in each.windows]
     for record in (program, program.conditions, *repetitions, *named):
         _check_counts(record, where, _MEASURE_AGAIN)
-    windows = [each.energy for each in repetitions] + [each.energy for each in named]
-    _check_windows([window for window in windows if window is not None], where)
+    _check_windows(program_windows(program), where)
     if not all(_is_duration(each.wall_s) for each in repetitions):
         problem = f"a run takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
-    elif not all(_is_share(s) for each in repetitions for s in (each.user_s, each.system_s)):
+    elif not all(
+        _is_duration_or_zero(s) for each in repetitions for s in (each.user_s, each.system_s)
+    ):
         problem = f"its CPU time is less than 0 s or more than {LONGEST_S:g} s"
-    elif not all(_is_share(window.window_s) for window in named):
+    elif not all(_is_duration_or_zero(window.window_s) for window in named):
         problem = f"a window takes less than 0 s or more than {LONGEST_S:g} s"
     else:
         return
     raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
 
 
+def program_windows(program: ProgramRun) -> list[EnergyWindow]:
+    """The energy of each run of a program, and of each stretch that it names."""
+    found = [each.energy for each in program.repetitions]
+    found += [window.energy for each in program.repetitions for window in each.windows]
+    return [energy for energy in found if energy is not None]
+
+
 def _is_duration(seconds_s: float) -> bool:
     return SHORTEST_S <= seconds_s <= LONGEST_S
 
 
-def _is_share(seconds_s: float) -> bool:
-    """Of a whole: a timer may not have resolved it."""
+def _is_duration_or_zero(seconds_s: float) -> bool:
+    """A part of a longer time may be 0: the timer did not resolve it."""
     return 0 <= seconds_s <= LONGEST_S
 
 

@@ -23,6 +23,7 @@ from mansard.analytics.data.limits import (
     check_measurement,
     check_program,
     check_trial,
+    program_windows,
 )
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.run_frames import (
@@ -92,7 +93,7 @@ _KINDS: Mapping[str, _RowKind[Any]] = {
     "programs": _RowKind(
         ProgramRun,
         check_program,
-        lambda row: [each.energy for each in row.repetitions if each.energy is not None],
+        program_windows,
         lambda rows, _: {"programs": program_frame(rows)},
         "mansard measure",
     ),

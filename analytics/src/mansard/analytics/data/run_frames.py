@@ -8,7 +8,7 @@ measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -102,13 +102,24 @@ def energy_frame(manifests: Sequence[Manifest], trials: Sequence[Trial]) -> pl.D
     )
 
 
-def idle_power_w(manifest: Manifest) -> float | None:
-    """Median total power of the idle windows, watts; None where no total is above 0."""
-    powers = [
-        window.total_j / window.window_s
-        for window in manifest.idle or ()
+def known_totals(windows: Iterable[EnergyWindow]) -> list[tuple[float, EnergyWindow]]:
+    """The total energy, J, of each window that has one above 0, and the window."""
+    return [
+        (window.total_j, window)
+        for window in windows
         if window.total_j is not None and window.total_j > 0 and window.window_s > 0
     ]
+
+
+def why_no_total(windows: Iterable[EnergyWindow]) -> str:
+    """Why ``known_totals`` of ``windows`` is empty."""
+    reasons = (window.unknown["total_j"] for window in windows if window.total_j is None)
+    return next(reasons, "no window has a total energy")
+
+
+def idle_power_w(manifest: Manifest) -> float | None:
+    """Median total power of the idle windows, watts; None where no total is above 0."""
+    powers = [total_j / window.window_s for total_j, window in known_totals(manifest.idle or ())]
     return float(np.median(powers)) if powers else None
 
 

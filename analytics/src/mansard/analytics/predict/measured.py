@@ -20,7 +20,7 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
-from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.data.run_frames import idle_power_w, known_totals, why_no_total
 from mansard.analytics.scaling.observations import (
     counted_programs,
     shown_measurements,
@@ -68,7 +68,7 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     p90_s: float | None
     p99_s: float | None
     worst_s: float | None
-    n_calls: int  # that were timed singly
+    n_calls: int  # that were timed one by one
     energy_j: float | None
     above_idle_j: float | None  # without what the machine draws when idle
     power_w: float | None
@@ -93,7 +93,7 @@ class ProgramTimes(Record, frozen=True, kw_only=True):
     window: str | None
     source: Source
     time_s: float | None  # median wall time; low and high: that of the next measurement, 95 %
-    low_s: float | None  # None of a single time: it says nothing of how they scatter
+    low_s: float | None  # None if there is only one time
     high_s: float | None
     cpu_s: float | None  # of the program and its children
     energy_j: float | None
@@ -109,17 +109,14 @@ class ProgramTimes(Record, frozen=True, kw_only=True):
 def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[NetworkTimes, ...]:
     """The networks of ``dataset`` that were run, by device, network, batch, engine and mode.
 
-    ``predictions``: PREDICTION_SCHEMA; those of networks that were counted stand beside them.
-    Others would be a fit to the very times that they are compared with.
+    ``predictions``: PREDICTION_SCHEMA; only predictions of scored networks are compared. Any other
+    prediction is a fit to the same measured times.
     """
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices, names = device_labels(dataset.all_manifests), network_names(dataset)
-    counted = dataset.layers["score_id"].unique().to_list()
-    scored = predictions.filter(pl.col("score_id").is_in(counted))
-    known = {
-        tuple(row[name] for name in (*PREDICTION_KEY, "mode")): row
-        for row in scored.iter_rows(named=True)
-    }
+    scored = predictions.join(dataset.layers, on="score_id", how="semi")
+    fields = (*PREDICTION_KEY, "mode")
+    known = {tuple(row[name] for name in fields): row for row in scored.iter_rows(named=True)}
 
     def where(row: Measurement) -> tuple[object, ...]:
         name, mode = names[network_key(row.model, row.model_hash)], runs[row.run_id].mode_read_back
@@ -129,7 +126,6 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
     for row in dataset.measurements:
         same.setdefault((engine_name(row), *where(row)), []).append(row.run_id)
     found = []
-    fields = ("device", "network", "batch", "precision", "phase", "mode")
     for row in shown_measurements(dataset):
         at = where(row)
         own: dict[str, Any] = dict(zip(fields, at, strict=True))
@@ -160,15 +156,15 @@ def _network(
         "predicted_energy_j": predicted.get("energy_j"),
         "error": modelled_s / time_s - 1 if modelled_s and time_s else None,
     }
-    no_meter = row.unknown.get("energy", "no window has a total energy")
+    no_energy = row.unknown.get("energy") or why_no_total(row.energy or ())
     not_scored = predicted.get("reason") or "it was not scored, or its mode has no roofs"
     no_interval = not_scored if modelled_s is None else "a coefficient it needs has no interval"
-    few = "too few calls were timed singly"
+    few = "too few calls were timed one by one"
     reasons = {
         **dict.fromkeys(("time_s", "low_s", "high_s"), ran),
         **dict.fromkeys(("p50_s", "p90_s", "p99_s", "worst_s"), few),
-        **dict.fromkeys(("energy_j", "power_w"), no_meter),
-        "above_idle_j": no_meter if idle_w is not None else "the idle power is not known",
+        **dict.fromkeys(("energy_j", "power_w"), no_energy),
+        "above_idle_j": no_energy if idle_w is not None else "the idle power is not known",
         **dict.fromkeys(("predicted_s", "predicted_energy_j", "error"), not_scored),
         **dict.fromkeys(_PREDICTED_ENDS, no_interval),
         "batch": "the model does not say which dimension is the batch",
@@ -192,7 +188,7 @@ def _remark(row: Measurement | ProgramRun) -> str:
     return display_text(why) if why else ""
 
 
-_SINGLE = "a single time says nothing of how they scatter"
+_SINGLE = "one time gives no interval"
 
 
 def _timed(seconds_s: Sequence[float]) -> dict[str, float | None]:
@@ -221,9 +217,9 @@ def _call_times(seconds_s: Sequence[float]) -> dict[str, float | None]:
 
 def _metered(windows: Sequence[EnergyWindow], idle_w: float | None) -> dict[str, float | None]:
     known = [
-        (window.total_j / window.repetitions, window.window_s / window.repetitions)
-        for window in windows
-        if window.total_j is not None and window.total_j > 0 and window.repetitions > 0
+        (total_j / window.repetitions, window.window_s / window.repetitions)
+        for total_j, window in known_totals(windows)
+        if window.repetitions > 0
     ]
     if not known:
         return dict.fromkeys(("energy_j", "above_idle_j", "power_w"))
@@ -300,16 +296,16 @@ def _program_row(
 ) -> ProgramTimes:
     """Time, energy and power of ``spans`` beside ``values``, and why some are not known."""
     energies = [each.energy for each in spans if each.energy is not None]
-    known = [(each.total_j, each.window_s) for each in energies if each.total_j is not None]
+    known = known_totals(energies)
     values |= _timed(seconds_s)
-    values["energy_j"] = _median(energy_j for energy_j, _ in known)
-    values["power_w"] = _median(energy_j / time_s for energy_j, time_s in known if time_s > 0)
+    values["energy_j"] = _median(total_j for total_j, _ in known)
+    values["power_w"] = _median(total_j / window.window_s for total_j, window in known)
     why: dict[str, str] = {}
-    for each in (*energies, *spans):
+    for each in spans:
         why |= each.unknown
     no_time = values["remark"] or "no run of it was timed"
-    no_energy = why.get("energy") or why.get("total_j", no_time)
-    of_window = "it is of the program as a whole"
+    no_energy = why.get("energy") or (why_no_total(energies) if energies else no_time)
+    of_window = "only known for the whole program"
     reasons: dict[str, str] = {
         **dict.fromkeys(("window", "n_per_run"), "it is the program as a whole"),
         **dict.fromkeys(_OF_WHOLE, no_time if values["window"] is None else of_window),

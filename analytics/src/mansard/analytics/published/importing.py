@@ -33,7 +33,7 @@ from mansard.analytics.published.columns import (
 )
 from mansard.analytics.published.layers import read_layers
 from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Reading, Source, as_table
+from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Reading, ToolFile, as_table
 from mansard.analytics.published.readers.registry import recognise
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
@@ -406,7 +406,7 @@ def import_files(
 
 def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
     """A file of a tool's as its reader has it; any other, and any with --column, as a table."""
-    source = Source(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
+    source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
     reader = None if said else recognise(source)
     if reader is None:
         return parse_table(source.data, source.where)

@@ -214,8 +214,8 @@ def find_latencies(gpu: Gpu | None, rates: Sequence[TrialRate]) -> tuple[Latency
 
 
 @dataclass(frozen=True)
-class _Each:
-    """Seconds of one load or launch, from trials that reached as many of them a second."""
+class _SecondsOfOne:
+    """Seconds of one load or one launch: the inverse of the trials' rates."""
 
     value_s: float
     low_s: float | None
@@ -224,11 +224,11 @@ class _Each:
     unknown: dict[str, str]
 
     @staticmethod
-    def of(calm: Sequence[TrialRate]) -> _Each:
+    def of(calm: Sequence[TrialRate]) -> _SecondsOfOne:
         chosen = [calm[at] for at in members([rate.blocks for rate in calm], TOLERANCE)]
         found = estimate([rate.blocks for rate in chosen])  # per second
         few = f"too few blocks ({found.n_blocks}) to show their own spread"
-        return _Each(
+        return _SecondsOfOne(
             value_s=1 / found.value,
             low_s=None if found.high is None else 1 / found.high,
             high_s=None if found.low is None else 1 / found.low,
@@ -257,7 +257,7 @@ def _latency(level: str, inside: Sequence[TrialRate]) -> Latency:
             n_disturbed=n_disturbed,
             unknown=dict.fromkeys(names, reason),
         )
-    found = _Each.of(calm)
+    found = _SecondsOfOne.of(calm)
     clock_hz = measured_clock_hz(found.trials)
     unknown = dict(found.unknown)
     if clock_hz is None:
@@ -314,7 +314,7 @@ def _launch(kernel: str, trials: Sequence[TrialRate]) -> KernelLaunch:
             stable=None,
             unknown=dict.fromkeys(names, "all its trials were disturbed"),
         )
-    found = _Each.of([rate for rate in calm if not rate.unstable] or calm)
+    found = _SecondsOfOne.of([rate for rate in calm if not rate.unstable] or calm)
     return KernelLaunch(
         kernel=kernel,
         value_s=found.value_s,

@@ -29,6 +29,7 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
+from mansard.analytics.data.run_frames import known_totals, why_no_total
 from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.records import (
     EnergyWindow,
@@ -40,11 +41,10 @@ from mansard.core.records import (
     chain_length,
 )
 
-_NO_POWER = "no power meter was read"
 _MOST_NAMED = 4
 _NUMBER = re.compile(r"\b\d+(?:\.\d+)?\b")
-PROGRAM = "program"  # the engine of what is no network
-_PHASE = "inference"  # of a program: what is asked for where no phase is named
+PROGRAM = "program"  # the engine name of programs
+_PHASE = "inference"  # the phase of programs: the default of commands
 
 
 @dataclass(frozen=True)
@@ -62,27 +62,38 @@ def measured_observations(dataset: Dataset) -> Observations:
     """
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices, names = device_labels(dataset.all_manifests), network_names(dataset)
-    unused = [(why_unused(row), names[_key(row)]) for row in shown_measurements(dataset)]
-    unused += [(why_unused(row), display_name(row.workload)) for row in shown_programs(dataset)]
+    modes = _modes(dataset)
+    networks, programs = counted_measurements(dataset), counted_programs(dataset)
+    unused = [
+        *(
+            (why_unused(row), names[_key(row)])
+            for row in _with_uncounted(networks, network_measurements(dataset), modes)
+        ),
+        *(
+            (why_unused(row), display_name(row.workload))
+            for row in _with_uncounted(programs, dataset.programs, modes)
+        ),
+    ]
     rows: list[dict[str, object]] = []
-    for found in counted_measurements(dataset):
+    for found in networks:
         where = _where(runs[found.run_id], devices)
         rows.append({**where, **_network_row(found, names[_key(found)])})
-    for program in counted_programs(dataset):
+    for program in programs:
         where = _where(runs[program.run_id], devices)
         rows += [{**where, **row} for row in _program_rows(program)]
     frame, others = _of_one_engine(pl.DataFrame(rows, schema=OBSERVATION_SCHEMA))
-    return Observations(frame, (*_joined(unused), *_changed_programs(dataset), *others))
+    changed = _changed_programs(dataset.programs, programs, modes)
+    return Observations(frame, (*_joined(unused), *changed, *others))
 
 
 def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
     """The newest good measurement of each network, engine and mode, in the dataset's order."""
     modes = _modes(dataset)
-    good = [row for row in _networks(dataset) if not why_unused(row)]
+    good = [row for row in network_measurements(dataset) if not why_unused(row)]
     return _newest(good, lambda row: _identity(row, modes))
 
 
-def _networks(dataset: Dataset) -> Iterator[Measurement]:
+def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
     """All but the chains of tiny nodes (``scaling.node_launches``)."""
     return (row for row in dataset.measurements if chain_length(row.model) is None)
 
@@ -104,13 +115,16 @@ def _workload(row: ProgramRun, modes: Mapping[str, tuple[str, str]]) -> tuple[st
     return (modes[row.run_id][0], row.workload)
 
 
-def _changed_programs(dataset: Dataset) -> Iterator[str]:
+def _changed_programs(
+    rows: Iterable[ProgramRun],
+    counted: Iterable[ProgramRun],
+    modes: Mapping[str, tuple[str, str]],
+) -> Iterator[str]:
     """One line for each program of which runs of an earlier version are here."""
-    modes, counted = _modes(dataset), counted_programs(dataset)
     hashes = {_workload(row, modes): row.program_hash for row in counted}
     n_old = Counter(
         row.workload
-        for row in dataset.programs
+        for row in rows
         if not why_unused(row) and row.program_hash != hashes[_workload(row, modes)]
     )
     for name, n_runs in n_old.items():
@@ -121,19 +135,17 @@ def _changed_programs(dataset: Dataset) -> Iterator[str]:
 
 
 def shown_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
-    """As ``counted_measurements``; of what no run counts of, the newest."""
-    modes, counted = _modes(dataset), counted_measurements(dataset)
-    known = {_identity(row, modes) for row in counted}
-    others = [row for row in _networks(dataset) if _identity(row, modes) not in known]
-    return (*counted, *_newest(others, lambda row: _identity(row, modes)))
+    """As ``counted_measurements``, and the newest row of what has no usable one.
+
+    A network on an engine in a mode has none if all its runs failed or were disturbed.
+    """
+    counted, rows = counted_measurements(dataset), network_measurements(dataset)
+    return _with_uncounted(counted, rows, _modes(dataset))
 
 
 def shown_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
-    """As ``counted_programs``; of what no run counts of, the newest."""
-    modes, counted = _modes(dataset), counted_programs(dataset)
-    known = {_identity(row, modes) for row in counted}
-    others = [row for row in dataset.programs if _identity(row, modes) not in known]
-    return (*counted, *_newest(others, lambda row: _identity(row, modes)))
+    """As ``counted_programs``, and the newest row of programs in modes without a usable one."""
+    return _with_uncounted(counted_programs(dataset), dataset.programs, _modes(dataset))
 
 
 def workload_modes(dataset: Dataset) -> pl.DataFrame:
@@ -168,8 +180,16 @@ def _key(row: Measurement) -> str:
 _Row = TypeVar("_Row", Measurement, ProgramRun)
 
 
+def _with_uncounted(
+    counted: tuple[_Row, ...], rows: Iterable[_Row], modes: Mapping[str, tuple[str, str]]
+) -> tuple[_Row, ...]:
+    known = {_identity(row, modes) for row in counted}
+    others = (row for row in rows if _identity(row, modes) not in known)
+    return counted + _newest(others, lambda row: _identity(row, modes))
+
+
 def _identity(row: Measurement | ProgramRun, modes: Mapping[str, tuple[str, str]]) -> object:
-    """Equal of rows that measure the same, of which one counts."""
+    """A key that is equal for rows that measure the same; one of them is used."""
     if isinstance(row, ProgramRun):
         return (modes[row.run_id], row.workload)
     what = (_key(row), row.phase, row.precision, row.batch)
@@ -222,7 +242,7 @@ def _network_row(found: Measurement, name: str) -> dict[str, object]:
         "precision": found.precision,
         "phase": found.phase,
         "engine": engine_name(found),
-        **_values(found.seconds_s, windows, found.unknown.get("energy", _NO_POWER)),
+        **_values(found.seconds_s, windows, found.unknown.get("energy")),
         "source": found.source,
     }
 
@@ -252,7 +272,7 @@ def _program_row(
     timed: Sequence[ProgramRepetition] | Sequence[NamedWindow],
 ) -> dict[str, object]:
     energies = [each.energy for each in timed if each.energy is not None]
-    why = next((each.unknown["energy"] for each in timed if each.energy is None), _NO_POWER)
+    why = next((each.unknown["energy"] for each in timed if each.energy is None), None)
     return {
         "network": name,
         "phase": _PHASE,
@@ -263,17 +283,13 @@ def _program_row(
 
 
 def _values(
-    seconds_s: Sequence[float], windows: Sequence[EnergyWindow], why_no_power: str
+    seconds_s: Sequence[float], windows: Sequence[EnergyWindow], why_no_window: str | None
 ) -> dict[str, object]:
     # Windows of no length are those that the timer did not resolve.
     times_s = [value for value in seconds_s if value > 0]
-    powers_w = [
-        window.total_j / window.window_s
-        for window in windows
-        if window.total_j is not None and window.total_j > 0 and window.window_s > 0
-    ]
+    powers_w = [total_j / window.window_s for total_j, window in known_totals(windows)]
     reasons = [] if times_s else ["no repetition was timed"]
-    reasons += [] if powers_w else [why_no_power]
+    reasons += [] if powers_w else [why_no_window or why_no_total(windows)]
     return {
         "latency_s": float(np.median(times_s)) if times_s else None,
         "latency_deviation": repetition_deviation(times_s),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.hashing import file_hash
+from mansard.core.records import Family
 from mansard.microbench.kernel import Case, Kernel, Launch, Shape, source_id
 
 _FOLDER = Path(__file__).parent / "sources"
@@ -38,7 +39,7 @@ def hash_source(text: str) -> str:
 
 
 def kernel_without_data(
-    name: str, family: str, counting: str, *, source: str, entry: str, is_graph: bool = False
+    name: str, family: Family, counting: str, *, source: str, entry: str, is_graph: bool = False
 ) -> Kernel:
     """A kernel of one warp without arrays, work and traffic: ``entry`` of the file ``source``."""
     text = read_source(source)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mansard.analytics.published.readers.reader import Source
+from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import InputError
 
 
@@ -27,7 +27,7 @@ def header_of(head: str) -> list[str]:
     return [name.strip().strip('"') for name in first.split(",")]
 
 
-def read_csv(source: Source, tool: str, *, is_log: bool = True) -> Iterator[CsvRow]:
+def read_csv(source: ToolFile, tool: str, *, is_log: bool = True) -> Iterator[CsvRow]:
     """All rows; raises InputError with the line.
 
     ``is_log``: the tool ends each line. A last one without its end may be cut in a number, and is
@@ -62,7 +62,7 @@ def read_csv(source: Source, tool: str, *, is_log: bool = True) -> Iterator[CsvR
         ) from error
 
 
-def _check_header(header: list[str], source: Source) -> None:
+def _check_header(header: list[str], source: ToolFile) -> None:
     twice = [name for name, count in Counter(header).items() if count > 1]
     if twice:
         raise InputError(
@@ -72,7 +72,7 @@ def _check_header(header: list[str], source: Source) -> None:
         )
 
 
-def number(row: CsvRow, name: str, source: Source) -> float | None:
+def number(row: CsvRow, name: str, source: ToolFile) -> float | None:
     """A cell as a number; None where it is empty or absent. Raises InputError with the line."""
     text = row.cells.get(name, "")
     if not text:

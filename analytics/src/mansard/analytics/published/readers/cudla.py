@@ -6,14 +6,20 @@ import re
 
 from mansard.analytics.published.cells import LayerRow
 from mansard.analytics.published.readers.csv_rows import header_of, number, read_csv
-from mansard.analytics.published.readers.reader import MOST_LAYERS, Reader, Reading, Source, at_most
+from mansard.analytics.published.readers.reader import (
+    MOST_LAYERS,
+    Reader,
+    Reading,
+    ToolFile,
+    at_most,
+)
 from mansard.analytics.published.readers.trtexec_profile import layers_row
 from mansard.core.errors import InputError
 
 _COLUMNS = ["layer_name", "start_ms", "end_ms"]
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     times: list[tuple[str, float]] = []
     for row in at_most(read_csv(source, "cuDLA"), MOST_LAYERS, "layers", source):
         start_ms, end_ms = number(row, "start_ms", source), number(row, "end_ms", source)

@@ -16,7 +16,7 @@ from mansard.analytics.published.readers.reader import (
     MOST_TOOL_BYTES,
     Reader,
     Reading,
-    Source,
+    ToolFile,
     cells,
     known,
 )
@@ -36,7 +36,7 @@ class _Mode:
     samples: int = 0
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     total = next((name for name in _TOTALS if name in header_of(source.head)), None)
     if total is None:
         raise InputError(
@@ -88,7 +88,7 @@ def _row(name: str, mode: _Mode, total: str) -> TextRow:
     )
 
 
-def _seconds(text: str, line: int, source: Source) -> float:
+def _seconds(text: str, line: int, source: ToolFile) -> float:
     """A time as Python prints it, on any clock; raises InputError with the line."""
     try:
         return datetime.fromisoformat(text).timestamp()

@@ -19,7 +19,7 @@ from mansard.analytics.published.readers.reader import (
     MOST_RUNS,
     Reader,
     Reading,
-    Source,
+    ToolFile,
     at_most,
     cells,
     known,
@@ -50,7 +50,7 @@ class _Test(msgspec.Struct):
     samples_ns: list[float] = []
 
 
-def _read_tests(source: Source, tests: Iterable[tuple[int, _Test]]) -> Reading:
+def _read_tests(source: ToolFile, tests: Iterable[tuple[int, _Test]]) -> Reading:
     rows: list[TextRow] = []
     notes: dict[str, None] = {}
     for line, test in at_most(tests, MOST_RUNS, "tests", source):
@@ -113,26 +113,26 @@ def _test_name(n_prompt: int, n_gen: int, n_depth: int) -> str:
     return "+".join(parts) + (f" @ d{n_depth}" if n_depth else "")
 
 
-def _read_json(source: Source) -> Reading:
+def _read_json(source: ToolFile) -> Reading:
     tests = parse_json(source, list[_Test], "llama-bench")
     return _read_tests(source, enumerate(tests, start=1))
 
 
-def _read_jsonl(source: Source) -> Reading:
+def _read_jsonl(source: ToolFile) -> Reading:
     tests = (
-        (n, parse_json(Source(f"{source.where}, line {n}", line), _Test, "llama-bench"))
+        (n, parse_json(ToolFile(f"{source.where}, line {n}", line), _Test, "llama-bench"))
         for n, line in enumerate(source.data.splitlines(), start=1)
         if line.strip()
     )
     return _read_tests(source, tests)
 
 
-def _read_csv(source: Source) -> Reading:
+def _read_csv(source: ToolFile) -> Reading:
     rows = read_csv(source, "llama-bench")
     return _read_tests(source, ((row.line, _test_of(row, source)) for row in rows))
 
 
-def _test_of(row: CsvRow, source: Source) -> _Test:
+def _test_of(row: CsvRow, source: ToolFile) -> _Test:
     try:
         return msgspec.convert(row.cells, _Test, strict=False)
     except msgspec.ValidationError as error:
@@ -147,7 +147,7 @@ _TEST = re.compile(
 _RATE = re.compile(r"(?P<mean>\d+(?:\.\d+)?)(?: ± (?P<sd>\d+(?:\.\d+)?))?")
 
 
-def _read_markdown(source: Source) -> Reading:
+def _read_markdown(source: ToolFile) -> Reading:
     header: list[str] = []
     rows: list[TextRow] = []
     lines = enumerate(source.text.splitlines(), start=1)
@@ -162,7 +162,7 @@ def _read_markdown(source: Source) -> Reading:
     return Reading(rows)
 
 
-def _markdown_row(line: int, row: dict[str, str], source: Source) -> list[TextRow]:
+def _markdown_row(line: int, row: dict[str, str], source: ToolFile) -> list[TextRow]:
     test, rate = _TEST.fullmatch(row["test"]), _RATE.fullmatch(row["t/s"])
     tokens = sum(int(test[name] or 0) for name in ("pp", "tg")) if test else 0
     mean = float(rate["mean"]) if rate else 0.0

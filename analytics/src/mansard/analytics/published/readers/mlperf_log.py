@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from mansard.analytics.published.cells import TextRow
-from mansard.analytics.published.readers.reader import Reader, Reading, Source, cells, known
+from mansard.analytics.published.readers.reader import Reader, Reading, ToolFile, cells, known
 from mansard.core.errors import InputError
 
 _TITLE = re.compile(r"^MLPerf Results Summary\r?$", re.MULTILINE)
@@ -18,7 +18,7 @@ ONE_BY_ONE = ("SingleStream", "MultiStream")
 _RATES = ("Samples per second", "Completed samples per second", "Scheduled samples per second")
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     found: dict[str, str] = {}
     for line in source.text.splitlines():
         if (match := _LINE.fullmatch(line.strip())) is not None:
@@ -52,7 +52,7 @@ def _read(source: Source) -> Reading:
     return Reading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
 
 
-def _number(found: dict[str, str], name: str, source: Source) -> float | None:
+def _number(found: dict[str, str], name: str, source: ToolFile) -> float | None:
     text = found.get(name)
     if text is None:
         return None

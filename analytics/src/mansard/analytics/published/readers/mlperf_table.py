@@ -15,7 +15,7 @@ from mansard.analytics.published.readers.reader import (
     MOST_RUNS,
     Reader,
     Reading,
-    Source,
+    ToolFile,
     at_most,
     cells,
     known,
@@ -51,7 +51,7 @@ def _columns(header: list[str]) -> dict[str, str]:
     }
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     columns = _columns(header_of(source.head))
     rows: list[TextRow] = []
     n_empty = n_invalid = 0
@@ -71,7 +71,7 @@ def _read(source: Source) -> Reading:
 
 
 def _row(
-    row: CsvRow, text: dict[str, str], columns: dict[str, str], source: Source
+    row: CsvRow, text: dict[str, str], columns: dict[str, str], source: ToolFile
 ) -> TextRow | None:
     """One result; None where the row has none of its scenario."""
     scenario = text["scenario"]

@@ -25,7 +25,7 @@ _SEPARATOR = ","  # of the tables that readers make: a comma is never a decimal 
 
 
 @dataclass(frozen=True)
-class Source:
+class ToolFile:
     """The bytes of a file, and where it is."""
 
     where: str
@@ -70,10 +70,10 @@ class Reader:
 
     name: str
     recognise: Callable[[str], bool]
-    read: Callable[[Source], Reading]
+    read: Callable[[ToolFile], Reading]
     most_bytes: int = MOST_USUAL_BYTES
 
-    def read_source(self, source: Source) -> Reading:
+    def read_source(self, source: ToolFile) -> Reading:
         """``read``, after a look at the file's length; raises InputError."""
         if len(source.data) > self.most_bytes:
             raise InputError(
@@ -88,7 +88,7 @@ class Reader:
 Item = TypeVar("Item")
 
 
-def at_most(items: Iterable[Item], most: int, what: str, source: Source) -> Iterator[Item]:
+def at_most(items: Iterable[Item], most: int, what: str, source: ToolFile) -> Iterator[Item]:
     """The items as they come; raises InputError at the first above ``most``."""
     for number, item in enumerate(items):
         if number == most:
@@ -128,7 +128,7 @@ def known(**figures: float | None) -> dict[str, float]:
 Parsed = TypeVar("Parsed")
 
 
-def parse_json(source: Source, kind: type[Parsed], tool: str) -> Parsed:
+def parse_json(source: ToolFile, kind: type[Parsed], tool: str) -> Parsed:
     """The file as ``kind``; other fields are skipped. Raises InputError with the place."""
     try:
         return msgspec.json.decode(source.data.removeprefix(b"\xef\xbb\xbf"), type=kind)

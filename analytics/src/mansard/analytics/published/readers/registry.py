@@ -12,7 +12,7 @@ from mansard.analytics.published.readers.llama_bench import (
 )
 from mansard.analytics.published.readers.mlperf_log import MLPERF_LOG
 from mansard.analytics.published.readers.mlperf_table import MLPERF_TABLE
-from mansard.analytics.published.readers.reader import Reader, Source
+from mansard.analytics.published.readers.reader import Reader, ToolFile
 from mansard.analytics.published.readers.trtexec_layers import TRTEXEC_LAYERS
 from mansard.analytics.published.readers.trtexec_log import TRTEXEC_LOG
 from mansard.analytics.published.readers.trtexec_metadata import (
@@ -45,7 +45,7 @@ READERS: tuple[Reader, ...] = (
 )
 
 
-def recognise(source: Source) -> Reader | None:
+def recognise(source: ToolFile) -> Reader | None:
     """The reader whose kind of file this is; None for any other, such as a table."""
     head = source.head
     return next((reader for reader in READERS if reader.recognise(head)), None)

@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from mansard.analytics.published.cells import LayerRow
-from mansard.analytics.published.readers.reader import Reader, Reading, Source, parse_json
+from mansard.analytics.published.readers.reader import Reader, Reading, ToolFile, parse_json
 from mansard.analytics.published.readers.trtexec_profile import layers_row
 
 _KEYS = re.compile(r'^\s*\{\s*"Layers"\s*:')
@@ -45,7 +45,7 @@ class _Engine(msgspec.Struct, rename="pascal"):
     layers: list[str | _Layer]  # names alone without --profilingVerbosity=detailed
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     engine = parse_json(source, _Engine, "trtexec --exportLayerInfo")
     named = sum(isinstance(layer, str) for layer in engine.layers)
     method = "TensorRT's engine inspector: layers without times"

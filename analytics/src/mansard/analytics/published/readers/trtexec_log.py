@@ -19,7 +19,7 @@ from mansard.analytics.published.readers.reader import (
     MOST_TOOL_BYTES,
     Reader,
     Reading,
-    Source,
+    ToolFile,
     at_most,
     cells,
     known,
@@ -78,7 +78,7 @@ class _Run:
         return Setting(self.version, self.command, self.options)
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     runs = list(at_most(_runs(source), MOST_RUNS, "runs of trtexec", source))
     found = [run for run in runs if run.has_results]
     if not found:
@@ -95,7 +95,7 @@ def _read(source: Source) -> Reading:
     return Reading(rows, list(dict.fromkeys(notes)))
 
 
-def _runs(source: Source) -> Iterator[_Run]:
+def _runs(source: ToolFile) -> Iterator[_Run]:
     run = _Run(1)
     for number, raw in enumerate(io.StringIO(source.text), start=1):
         if len(raw) > _LONGEST_LINE:

@@ -14,7 +14,7 @@ from mansard.analytics.published.cells import TextRow
 from mansard.analytics.published.readers.reader import (
     Reader,
     Reading,
-    Source,
+    ToolFile,
     cells,
     known,
     network_of,
@@ -51,7 +51,7 @@ class _Card(msgspec.Struct):
     name: str = msgspec.field(name="Name")
 
 
-def _read_summary(source: Source) -> Reading:
+def _read_summary(source: ToolFile) -> Reading:
     found = parse_json(source, _Summary, "trt-engine-explorer's metadata")
     performance = found.performance_summary
     if len(performance.compute) <= _MEDIAN:
@@ -89,7 +89,7 @@ def shape_notes(setting: Setting) -> list[str]:
     return [f"its input is {shape}: say --fixed batch=N if the first dimension is the batch"]
 
 
-def _read_build(source: Source) -> Reading:
+def _read_build(source: ToolFile) -> Reading:
     found = parse_json(source, _Build, "trt-engine-explorer's metadata")
     options = {**found.build_options, **found.model_options}
     setting = Setting(options={name: str(value) for name, value in options.items()})
@@ -97,7 +97,7 @@ def _read_build(source: Source) -> Reading:
     return Reading(says=cells(network=model, precision=setting.precision))
 
 
-def _read_card(source: Source) -> Reading:
+def _read_card(source: ToolFile) -> Reading:
     try:
         (card,) = parse_json(source, list[_Card], "trt-engine-explorer's metadata")
     except ValueError as error:

@@ -16,7 +16,7 @@ from mansard.analytics.published.readers.reader import (
     MOST_LAYERS,
     Reader,
     Reading,
-    Source,
+    ToolFile,
     cells,
     parse_json,
 )
@@ -35,7 +35,7 @@ class _Layer(msgspec.Struct, rename="camel"):
     percentage: float | None = None
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     entries = parse_json(source, list[_Layer], "trtexec --exportProfile")
     runs = entries[0].count if entries else None
     layers = [
@@ -57,7 +57,7 @@ def _read(source: Source) -> Reading:
     return Reading([layers_row(source, layers, method)])
 
 
-def _read_samples(source: Source) -> Reading:
+def _read_samples(source: ToolFile) -> Reading:
     times = parse_json(source, dict[str, list[float]], "TensorRT's IProfiler")
     medians = {name: statistics.median(each) / 1e3 for name, each in times.items() if each}
     total = sum(medians.values())
@@ -80,7 +80,7 @@ def _is_samples(head: str) -> bool:
     return _SAMPLES.match(head) is not None and _TENSORRT.search(head) is not None
 
 
-def layers_row(source: Source, layers: list[LayerRow], method: str, line: int = 1) -> TextRow:
+def layers_row(source: ToolFile, layers: list[LayerRow], method: str, line: int = 1) -> TextRow:
     """The row of a file that holds layers and no time of the network; raises InputError."""
     if not layers:
         raise InputError("holds no layer", where=source.where, fix="export it again")

@@ -12,7 +12,7 @@ from mansard.analytics.published.readers.reader import (
     MOST_TOOL_BYTES,
     Reader,
     Reading,
-    Source,
+    ToolFile,
     cells,
     known,
     parse_json,
@@ -34,7 +34,7 @@ class _Query(msgspec.Struct, rename="camel"):
     end_to_end_ms: float | None = None  # up to TensorRT 8.2
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     queries = parse_json(source, list[_Query], "trtexec --exportTimes")
     if any(query.compute_ms <= 0 for query in queries) or not queries:
         what = "has a query without a GPU compute time" if queries else "holds no query"

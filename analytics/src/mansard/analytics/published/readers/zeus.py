@@ -10,7 +10,7 @@ from mansard.analytics.published.readers.reader import (
     MOST_RUNS,
     Reader,
     Reading,
-    Source,
+    ToolFile,
     at_most,
     cells,
     known,
@@ -21,7 +21,7 @@ _COLUMNS = ["start_time", "window_name", "elapsed_time"]  # seconds
 _ENERGY = re.compile(r"gpu\d+_energy")  # joules
 
 
-def _read(source: Source) -> Reading:
+def _read(source: ToolFile) -> Reading:
     rows: list[TextRow] = []
     n_silent = 0
     for row in at_most(read_csv(source, "zeus"), MOST_RUNS, "windows", source):
