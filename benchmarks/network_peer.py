@@ -2,7 +2,7 @@
 
     python benchmarks/network_peer.py [--rounds 6] [--threads 1] [NETWORK…]
 
-The plain loop is ``session.run`` on arrays, as anybody would write it; ours is what a trial's
+The plain loop is ``session.run`` on arrays in a plain Python loop; the other side is what a trial's
 samples are taken from. Both have a session of their own and take turns of a few calls. Both load
 six times, for where the weights of a session come to lie in memory changes its time by up to
 10 %. On both sides samples in which threads waited for a CPU are left out: other programs may be
@@ -128,7 +128,7 @@ def take_turns(
 
 
 def plain_loop(path: Path, inputs: Mapping[str, Any], n_threads: int) -> Callable[[], None]:
-    """A call as anybody would write it."""
+    """One plain call of ``session.run``."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = n_threads
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

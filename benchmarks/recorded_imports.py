@@ -1,8 +1,8 @@
 """What ``mansard import`` makes of files of tools that others recorded, as a table in Markdown.
 
 ``python benchmarks/recorded_imports.py [FOLDER] > docs/results/imports.md``: FOLDER is
-../shared/data by default. Networks and modes that a file does not say are named here as a person
-would with ``--fixed``, from SOURCES.md beside the files. No figure is taken from anywhere else.
+../shared/data by default. Networks and modes that a file does not say are given here as with
+``--fixed``, from SOURCES.md beside the files. No figure is taken from anywhere else.
 """
 
 from __future__ import annotations

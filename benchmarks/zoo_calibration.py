@@ -170,7 +170,11 @@ def _naive(others: pl.DataFrame, own: pl.DataFrame) -> list[float]:
 
 
 def show(found: Sequence[LeftOut]) -> None:
-    """Print each network's line and what is left of all of them."""
+    """Print one line for each network, then the errors of each way.
+
+    Of the errors it prints the median, 90 % quantile and maximum; then the share of intervals that
+    hold.
+    """
     if not found:
         raise InputError("no network was measured beside a roof", fix="run without --fit-only")
     print(

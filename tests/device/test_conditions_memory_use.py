@@ -34,7 +34,7 @@ def test_activity_over_the_clock_is_the_share(tmp_path: Path, path: str) -> None
 def test_without_a_monitor_the_reason_says_so(tmp_path: Path) -> None:
     found = find_memory_monitor(tmp_path, uses_gpu=True)
     assert found.read_share(EMC_HZ) is None
-    assert found.why_not == "no activity monitor of the memory is here, or root alone may read it"
+    assert found.why_not == "there is no activity monitor of the memory, or only root can read it"
 
 
 def test_readings_of_the_trial_alone_count(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_readings_of_the_trial_alone_count(tmp_path: Path) -> None:
     with Watch(board, (0,), 3600.0, sources=sources) as watch:
         pass
     # one reading before and one after: none while it ran
-    assert watch.conditions.unknown["memory_use"] == "no reading while the trial ran told it"
+    assert watch.conditions.unknown["memory_use"] == "no reading during the trial gave a value"
     # (0.5 + 0.75) / 2
     use = MemoryUse(mean_share=0.625, low_share=0.5, high_share=0.75, n_readings=2, source="actmon")
     assert memory_use_of("actmon", [0.5, None, 0.75]) == use

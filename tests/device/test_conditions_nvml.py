@@ -1,4 +1,4 @@
-"""What NVML tells of others, through NVIDIA's own nvidia-ml-py over a stand-in library."""
+"""What NVML reports about other processes: nvidia-ml-py over a stand-in library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is of an engine: as a line, for whoever starts a container."""
+"""The probe of an engine, as one line of JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_unknown_engine_is_wrong_usage() -> None:
         find_engine("abacus")
 
 
-def test_the_runtime_writes_nothing_and_reports_to_nobody(tmp_path: Path) -> None:
+def test_the_runtime_writes_no_files_and_sends_no_reports(tmp_path: Path) -> None:
     program = "from mansard.inference.engines.ort import ORT; assert ORT.probe().providers"
     inherited = {name: text for name, text in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     folders = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(tmp_path))

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.records import PowerSample, ProgramRepetition, ProgramRun
 from mansard.device.conditions import find_sources
 from mansard.device.identity import identify
-from mansard.device.meters.meter import NO_METERS, Meters
+from mansard.device.meters.meter import NO_METERS, Meters, power_sample, silent
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total
@@ -31,7 +32,7 @@ from mansard.inference.programs.supervisor import is_busy
 from mansard.inference.programs.trial import Passing, measure_program
 from mansard.inference.programs.windows import encode_window, read_windows
 from mansard.measuring.instruments import Instruments
-from tests.device.replay_meters import TraceMeter
+from tests.device.replay_meters import ReplayMeter, TraceMeter
 from tests.measuring.metered_windows import windows_read
 
 PYTHON = sys.executable
@@ -96,6 +97,29 @@ def trace(*points: tuple[float, float]) -> tuple[Meters, TraceMeter]:
     return Meters((meter,), {}, total), meter
 
 
+class OverloadedMeter(ReplayMeter):
+    """Two rails, 1 W and 5 W; in every other reading 9 W and no number.
+
+    When it was read a few times after the file ``started`` has appeared, it writes ``read``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__((), 0.01)
+        self.rails = ("VDD_GPU", "VDD_CPU")
+        self._folder = folder
+        self._n_read = self._n_during = 0
+
+    def read(self) -> tuple[PowerSample, ...]:
+        self._n_read += 1
+        self._n_during += (self._folder / "started").exists()
+        if self._n_during == 8:
+            (self._folder / "read").touch()
+        now_s = time.monotonic()
+        if self._n_read % 2:
+            return power_sample("VDD_GPU", now_s, 9.0), silent("VDD_CPU", now_s, "overloaded")
+        return power_sample("VDD_GPU", now_s, 1.0), power_sample("VDD_CPU", now_s, 5.0)
+
+
 def measure_metered(
     command: Sequence[str],
     folder: Path,
@@ -139,7 +163,7 @@ def test_the_largest_process_is_the_peak_memory(size_bytes: int, tmp_path: Path)
     assert size_bytes <= found.peak_memory_bytes < size_bytes + (50 << 20)
 
 
-def test_a_small_program_hides_behind_what_starts_it(tmp_path: Path) -> None:
+def test_the_memory_of_a_program_smaller_than_its_supervisor_is_unknown(tmp_path: Path) -> None:
     assert run_once(["true"], tmp_path).peak_memory_bytes is None
 
 
@@ -222,13 +246,13 @@ def test_a_signal_before_the_program_starts_is_handed_on_to_it() -> None:
     assert (words[0], int(words[7])) == (b"ran", signal.SIGTERM)
 
 
-def test_a_program_that_kills_what_waits_for_it_holds_nobody_up(tmp_path: Path) -> None:
-    # Its output goes on: nobody waits for its end.
+def test_a_program_that_kills_its_supervisor_does_not_block_the_measurement(tmp_path: Path) -> None:
+    # Its output goes on: no process waits for its end.
     program = (
         "kill -9 $PPID; for i in $(seq 600); do test -e end && exit; echo 1; sleep 0.05; done; "
         "touch late"
     )
-    with pytest.raises(MeasurementError, match="what waits for the program was killed"):
+    with pytest.raises(MeasurementError, match="the supervisor of the program was killed"):
         run_once(["sh", "-c", program], tmp_path, pattern=compile_metric("(1)"))
     (tmp_path / "end").touch()
     assert not (tmp_path / "late").exists()
@@ -242,7 +266,7 @@ def test_a_program_may_spoil_the_file_of_its_windows(program: str, tmp_path: Pat
     notes: list[str] = []
     row, _ = measure(["sh", "-c", program], tmp_path, n_runs=2, notes=notes)
     assert len(row.repetitions) == 2
-    assert notes == ["the program took the file of its windows away: none is known"] * 2
+    assert notes == ["the program removed the file of its windows: no window is known"] * 2
 
 
 def test_a_script_that_names_no_interpreter_says_so(tmp_path: Path) -> None:
@@ -272,7 +296,7 @@ def without_glibc(line: str) -> str:
     return f"{name}:{int(mask, 16) & ~(0b11 << 31):x}" if name == "SigIgn" else line
 
 
-def test_its_environment_and_signals_are_ours(tmp_path: Path) -> None:
+def test_its_environment_and_signals_are_those_of_mansard(tmp_path: Path) -> None:
     show = "grep -E 'Sig(Blk|Ign)' /proc/self/status; env | sort"
     direct = subprocess.run(
         ["sh", "-c", show], capture_output=True, text=True, check=True, env=dict(os.environ)
@@ -417,6 +441,15 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
         assert energy.total_j == pytest.approx(
             expected_j(energy.start_s, energy.window_s), rel=0.005
         )
+
+
+def test_the_peak_adds_no_rails_of_two_readings(tmp_path: Path) -> None:
+    total = Total(("VDD_GPU", "VDD_CPU"), "both", "the module")
+    meters = Meters((OverloadedMeter(tmp_path),), {}, total)
+    program = "touch started; until test -e read; do sleep 0.01; done"
+    row, _ = measure(["sh", "-c", program], tmp_path, meters=meters)
+    # 1 + 5 W; 9 W of one reading and 5 W of the next would be 14 W.
+    assert row.repetitions[0].peak_w == 6.0
 
 
 def test_a_sleep_of_two_seconds_takes_two_seconds(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from mansard.device.system import SYSTEM_ROOT, read_text
 from mansard.device.topology import memory_limit_bytes
 
-_SHARE = 0.9  # of what is available: the rest is for everybody else
+_SHARE = 0.9  # of what is available: the rest stays free for other processes
 _PROCESS = Path("proc/self")
 
 
@@ -65,7 +65,7 @@ class PeakMemory:
 
 
 def _available_bytes(root: Path) -> int | None:
-    """Memory that can be used without swapping, by the kernel and by the limit of our group."""
+    """Memory that can be used without swapping, by the kernel and by the control group."""
     available = _bytes_of(read_text(root / "proc/meminfo"), "MemAvailable")
     limit, used = memory_limit_bytes(root), _status_bytes(root, "VmRSS")
     if available is None or limit is None or used is None:

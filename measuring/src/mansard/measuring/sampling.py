@@ -97,10 +97,9 @@ def collect(
 ) -> Samples:
     """Calibrate, warm up, and take blocks until they agree or the time is up.
 
-    ``repetitions`` of a sample are given where the source is warm and they are known: then
-    the first block begins at once.
-    ``judge`` says of all samples so far why each does not count, None where it does; by
-    default as on shared CPUs, each sample by itself.
+    ``repetitions``: of a sample, if the source is warm already; then calibration and warm-up are
+    skipped. ``judge``: returns for each sample so far the reason to reject it, or None; by default
+    each sample is judged alone, by ``rejection``.
     """
     judge = judge or partial(_judge_each, cpu_share_min=protocol.cpu_share_min)
     deadline_s = clock.now_s() + protocol.time_cap_s

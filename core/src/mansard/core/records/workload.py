@@ -87,7 +87,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     profiled_s: tuple[float, ...] | None
     layers: tuple[LayerTime, ...] | None
     energy: tuple[EnergyWindow, ...] | None  # it runs without pause in each; repetitions are calls
-    memory_bytes: int | None  # that the process had more at its most than before loading
+    memory_bytes: int | None  # peak resident memory of the process less that before loading
     load_s: float | None  # from the file to a network that can be called
     first_call_s: float | None
     conditions: Conditions

@@ -66,7 +66,7 @@ def find_memory_monitor(root: Path, *, uses_gpu: bool) -> MemoryMonitor:
     hidden = next((path for path in paths if path.is_file()), None)
     if hidden is not None:
         return MemoryMonitor(why_not=why_unreadable(hidden))
-    why_not = "no activity monitor of the memory is here, or root alone may read it"
+    why_not = "there is no activity monitor of the memory, or only root can read it"
     if not uses_gpu or root != SYSTEM_ROOT:
         return MemoryMonitor(why_not=why_not)
     try:

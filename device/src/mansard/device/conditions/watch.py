@@ -88,7 +88,7 @@ def summarise(
         "memory_use": (
             # The first and the last reading are of the machine before and after the trial.
             memory_use_of(sources.memory_use.source, [r.memory_use_share for r in readings[1:-1]]),
-            sources.memory_use.why_not or "no reading while the trial ran told it",
+            sources.memory_use.why_not or "no reading during the trial gave a value",
         ),
     }
     return Conditions(

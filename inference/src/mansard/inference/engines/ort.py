@@ -33,7 +33,7 @@ PROVIDERS = {
 _DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-qnn")
 _OPTIMISED, _WEIGHTS = "optimised.onnx", "weights"
 _BFLOAT16 = 16  # onnx.TensorProto.DataType
-_FATAL_ONLY = 4  # log_severity_level: errors are raised, and said by us
+_FATAL_ONLY = 4  # log_severity_level: errors are raised, and Mansard prints them
 # Parts of its messages.
 _BUFFER = re.compile(r"Failed to allocate memory for requested buffer of size (\d+)")
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "out of memory", "failed to allocate memory")

@@ -1,8 +1,9 @@
-"""What an input can be fed when nobody says: random numbers, indices of the tables it reads, ones.
+"""Values for inputs without given data.
 
-An integer that reaches the indices of a table unchanged must lie in the table. One that is computed
-with (a mask, a length) is one, as a mask that keeps everything. One that sets shapes cannot be
-guessed: other shapes than those of the score would be measured.
+Floating inputs get random numbers. An integer that is used unchanged as an index of a table gets a
+row of that table. The length of a recurrent layer's sequence gets the whole length. Integers of 8
+bits get all values. Other integers, such as masks, get 1. An input that sets shapes has no default:
+other shapes than those of the score would be measured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One run of a program, from its start until it and all that it started have ended.
 
-A process between us and the program (``supervisor.py``) starts it, waits for its descendants, and
-says when they ended and what they used. The program's three streams are ours; where a metric is
-read, its output goes through a pipe and is passed on byte by byte, as it comes.
+A process between Mansard and the program (``supervisor.py``) starts it, waits for its descendants,
+and reports when they ended and what they used. The program's three streams are those of Mansard;
+where a metric is read, its output goes through a pipe and is passed on byte by byte, as it comes.
 """
 
 from __future__ import annotations
@@ -184,14 +184,15 @@ def _pass_on(
             ready = selector.select(0 if is_rest else _LOOK_S)
             n_rests += is_rest
             if is_rest and (not ready or n_rests > _MOST_RESTS):
-                return  # a process that we cannot end has the pipe
+                return  # a process that cannot be ended holds the pipe
             for key, _ in ready:
                 pipe, target = key.data
                 data = os.read(key.fd, _READ_BYTES)
                 reader.feed(key.fd, data)
                 if not data or not _write_all(target, data):
                     selector.unregister(pipe)
-                    pipe.close()  # where nobody reads any more, the program is to see that
+                    # So that the program gets SIGPIPE or EPIPE when the reader is gone.
+                    pipe.close()
 
 
 def _write_all(target: int, data: bytes) -> bool:
@@ -199,7 +200,7 @@ def _write_all(target: int, data: bytes) -> bool:
     while view:
         try:
             view = view[os.write(target, view) :]
-        except BlockingIOError:  # another program has made our terminal so
+        except BlockingIOError:  # another program has set the terminal so
             select.select([], [target], [])
         except OSError:
             return False
@@ -211,7 +212,7 @@ def _read_report(said: Sequence[str], name: str, reader: MetricReader | None) ->
         raise cannot_run(name, int(said[1]))
     if said[:1] != ["ran"] or len(said) < 9:
         raise MeasurementError(
-            "what waits for the program was killed",
+            "the supervisor of the program was killed",
             where=name,
             fix="the program may still run: end it, and measure again",
         )

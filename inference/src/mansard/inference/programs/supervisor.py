@@ -5,10 +5,11 @@ of the process that starts a program is the least that the system reports of it,
 that the program starts and leaves becomes a child of this one (prctl(2), PR_SET_CHILD_SUBREAPER),
 whose CPU time and end it sees. It imports nothing but the standard library.
 
-The program stays in our process group: it has the terminal, and a Ctrl-C reaches it as it does
-without us. A signal that is for us alone is handed on to it. It does not outlive the process that
-started us, and blocks the signals of WATCHED before that: none may end us while Python starts.
-MASK: the numbers of the signals that were blocked before, and are for the program.
+The program stays in the process group of Mansard: it has the terminal, and a Ctrl-C reaches it as
+it does without Mansard. A signal that is sent to the supervisor alone is handed on to the program.
+The program does not outlive Mansard, which blocks the signals of WATCHED before it starts the
+supervisor: none may end the supervisor while Python starts. MASK: the numbers of the signals that
+were blocked before; the program gets them.
 
 One line goes to the descriptor REPORT: ``ran START END USER_US SYSTEM_US PEAK_KIB OWN_KIB STATUS
 N_LEFT NAME…`` with times of the monotonic clock in ns and STATUS as of wait(2); or ``failed ERRNO``
@@ -97,7 +98,10 @@ def is_busy(before: dict[int, int], now: dict[int, int]) -> bool:
 
 
 def most_memory_kib() -> int:
-    """The most that this process had itself: getrusage(2) counts that of who started it, too."""
+    """The peak memory of this process alone.
+
+    That of getrusage(2) includes the peak of the process that started it.
+    """
     with open("/proc/self/status", encoding="utf-8") as file:  # noqa: PTH123
         lines = [line.split() for line in file if line.startswith("VmHWM:")]
     return int(lines[0][1]) if lines else 0
@@ -192,7 +196,8 @@ def main(arguments: list[str]) -> None:
     report, mask, command = int(arguments[0]), arguments[1], arguments[2:]
     os.set_inheritable(report, False)
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide who ends
+    # If it is ignored, ended children cannot be waited for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_SET_PDEATHSIG, int(PARENT_GONE), 0, 0, 0)

@@ -146,7 +146,7 @@ def _missing(walls_s: Sequence[float], interval: float | None, protocol: Protoco
     if len(walls_s) < protocol.n_blocks_min:
         return f"only {len(walls_s)} runs of {protocol.n_blocks_min}"
     if len(walls_s) < protocol.n_accepted_min or interval is None:
-        return f"{len(walls_s)} of the {protocol.n_accepted_min} runs that an interval takes"
+        return f"{len(walls_s)} runs, and an interval needs {protocol.n_accepted_min}"
     if interval > protocol.stream_interval:
         return f"the runs differ: ±{interval:.1%} (limit ±{protocol.stream_interval:.1%})"
     return ""
@@ -168,13 +168,13 @@ def _read_windows(
     try:
         found = read_windows(lines)
     except (OSError, StorageError):
-        say("the program took the file of its windows away: none is known")
+        say("the program removed the file of its windows: no window is known")
         return ()
     within = [
         one for one in found if ran.start_s <= one.start_ns / 1e9 and one.end_ns / 1e9 <= ran.end_s
     ]
     if len(within) < len(found):
-        say("windows that are not of this run were left out; their times are of CLOCK_MONOTONIC")
+        say("windows outside this run were left out; start and end must be CLOCK_MONOTONIC times")
     if len(within) > MOST_WINDOWS:
         say(f"{len(within)} windows in one run: the first {MOST_WINDOWS} are kept")
     return within[:MOST_WINDOWS]
@@ -192,7 +192,7 @@ def _repetition(
     peak_w, why_no_peak = _peak(sampler, meters, ran.start_s, ran.end_s)
     unknown: dict[str, str] = {}
     if ran.peak_memory_bytes is None:
-        unknown["peak_memory_bytes"] = "less than the small process that started it"
+        unknown["peak_memory_bytes"] = "below the memory of the supervisor process"
     if energy is None:
         unknown["energy"] = why
     if peak_w is None:

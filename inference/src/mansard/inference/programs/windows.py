@@ -1,8 +1,9 @@
 """Windows that a program names itself: how a line of them crosses to the process that measures.
 
-The environment variable MANSARD_WINDOWS names a file. Whoever has run a window appends one line to
-it, in one write: start and end on CLOCK_MONOTONIC in ns, and the name. A program in any language
-can; ``mansard.api.window`` does. Standard library alone: every program that uses it imports this.
+The environment variable MANSARD_WINDOWS names a file. At the end of each window the program appends
+one line to it, in one write: start and end on CLOCK_MONOTONIC in ns, and the name. A program in any
+language can; ``mansard.api.window`` does. Standard library alone: every program that uses it
+imports this.
 """
 
 from __future__ import annotations
