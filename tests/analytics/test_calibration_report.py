@@ -161,7 +161,7 @@ def test_errors_of_classes_stand_beside_those_of_totals() -> None:
             *("classes of operators, on the same networks", "10.0 %", "15.0 %", "20.0 %"),
             *("3", "3"),
             "layers of 3 networks were timed; 2.1 % of the layers' time is the engine's own; "
-            "4 works and traffics of groups have no time",
+            "4 terms (work or traffic of a group) have no time",
         ],
         [
             *("classes of operators, each network by the others", "20.0 %", "28.0 %", "30.0 %"),

@@ -25,7 +25,7 @@ from mansard.analytics.report.provenance import origin_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import Results, compute
-from mansard.core.records import Measurement, NamedWindow
+from mansard.core.records import CHAIN_LENGTHS, Measurement, NamedWindow, chain_name
 from tests.analytics.factory import (
     measurement,
     program,
@@ -194,7 +194,7 @@ def test_a_disturbed_time_is_shown_with_what_disturbed_it(tmp_path: Path) -> Non
     assert text.endswith(f"ms, {ENGINE} (it throttled)")
     figure = accuracy_figure(results, first_choice(results))
     assert isinstance(figure, Missing)
-    assert "why its time does not count" in figure.reason
+    assert "for each network why" in figure.reason
 
 
 def test_networks_in_modes_without_roofs_say_what_would_predict_them(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_advice_on_a_program_names_no_batch_and_the_command_for_more(tmp_path: P
     assert table.caption == "Recommended mode of each network or program"
     assert {"Batch", "Precision"}.isdisjoint(table.columns)
     (told,) = advice(results)
-    assert any("mansard recommend llm prints the command" in line for line in told.why)
+    assert any("mansard recommend llm says how" in line for line in told.why)
 
 
 def test_the_least_of_the_measured_modes_is_not_called_the_least(results: Results) -> None:
@@ -243,7 +243,8 @@ def test_the_least_of_the_measured_modes_is_not_called_the_least(results: Result
 
 
 def test_without_a_kernel_the_page_says_nothing_of_trials(tmp_path: Path) -> None:
-    write_networks(tmp_path, [measured()])
+    chain = measurement("nets", (0.001,), model=chain_name(CHAIN_LENGTHS[0]), model_hash="b" * 64)
+    write_networks(tmp_path, [measured(), chain])
     results = compute(open_runs([tmp_path]))
     text = Page(render(results)).text
     assert "no kernel was measured" in text

@@ -21,6 +21,9 @@ def test_a_bench_replaces_scores_but_those_of_networks_that_were_run(tmp_path: P
     write_scores(tmp_path, [scored, ran])
     row = measurement("nets", (0.01,), model="ran", model_hash=ran.model_hash)
     write_networks(tmp_path, [row])
+    for name in ("a", "z"):  # rows that cannot be read, before and after those that can
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "measurements.jsonl").write_text("no rows\n", encoding="utf-8")
     replace_scores(tmp_path, [new])
     assert names(tmp_path) == ["new", "ran"]
     replace_scores(tmp_path, [ran, new])

@@ -12,7 +12,9 @@ import pytest
 from mansard import api
 from mansard.api.networks import choose_provider
 from mansard.api.reporter import ProgressDisplay, SilentReporter
-from mansard.core.errors import UsageError
+from mansard.core.errors import InputError, UsageError
+from mansard.core.jsonl import read_rows
+from mansard.core.records import ModelScore
 from mansard.inference.engines.engine import EngineProbe
 from tests.inference.small_networks import perceptron
 
@@ -72,11 +74,47 @@ def test_another_batch_is_another_row(measured: api.MeasureRequest) -> None:
     assert [found.row.batch for found in rows] == [1, 2]
 
 
+class Interrupting(Titles):
+    """Interrupts as soon as a trial is measured."""
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
+        with super().progress(title) as display:
+            yield Ending() if title.startswith("Measuring") else display
+
+
+class Ending:
+    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        if n_done:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_sweep_keeps_the_scores_of_its_rows(
+    measured: api.MeasureRequest, tmp_path: Path
+) -> None:
+    request = msgspec.structs.replace(measured, runs=tmp_path / "runs")
+    with pytest.raises(KeyboardInterrupt):
+        api.measure_networks(request, Interrupting())
+    (score,) = read_rows(tmp_path / "runs/scores.jsonl", ModelScore).rows
+    assert score.model == "mlp"
+
+
+def test_scores_that_cannot_be_read_are_an_error_before_anything_is_measured(
+    measured: api.MeasureRequest, tmp_path: Path
+) -> None:
+    (tmp_path / "scores.jsonl").write_text("no scores\n", encoding="utf-8")
+    with pytest.raises(InputError):
+        api.measure_networks(msgspec.structs.replace(measured, runs=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.jsonl"]
+
+
 def test_a_provider_that_is_not_there_is_refused(tmp_path: Path) -> None:
     settings = api.NetworkSettings(provider="tensorrt")
     request = msgspec.structs.replace(REQUEST, runs=tmp_path / "runs", settings=settings)
+    seen = Titles()
     with pytest.raises(UsageError, match="ort has no provider 'tensorrt' here; it has cpu"):
-        api.measure_networks(request)
+        api.measure_networks(request, seen)
+    assert "Preparing networks" not in seen.titles
     assert not (tmp_path / "runs").exists()
 
 

@@ -70,7 +70,7 @@ def test_a_measured_network_has_the_interval_of_its_runs_and_no_precision_is_nam
     named = ("--citation", "made up", "--device", "Jetson Madeup", "--runs", tmp_path / "runs")
     assert answer(capsys, "import", table, *named)[0] == 0
     _, out, err = answer(capsys, "batch", "seen", "--runs", tmp_path / "runs")
-    assert "seen in unknown precision on Jetson Madeup (published), MAXN (published)" in out
+    assert "seen on Jetson Madeup (published), MAXN (published)" in out
     # t(4) · 1.2 %: e^0.03332 - 1 = 3.39 % of 20 ms is 0.68 ms; t(4) · 0.8 % of 10 W: 0.23 W
     cells = " ".join(out.replace("\u00a0", " ").split())
     assert "│ 20.00 ± 0.68 ms │" in cells

@@ -39,9 +39,9 @@ def test_each_network_is_a_row_with_loop_and_single_calls(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["alexnet", "--metric", "x"], "--metric is of programs"),
-        (["--engine", "ort", "--", "true"], "--engine is of networks"),
-        (["--threads", "2", "--", "true"], "--threads is of networks"),
+        (["alexnet", "--metric", "x"], "--metric is an option for programs, not for a network"),
+        (["--engine", "ort", "--", "true"], "--engine is an option for networks, not for a"),
+        (["--threads", "2", "--", "true"], "--threads is an option for networks, not for a"),
         ([], "name networks or a command, and not both"),
         (["alexnet", "--", "true"], "name networks or a command, and not both"),
         (["alexnet", "--engine", "caffe"], "caffe"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.opening import open_runs
+from mansard.api import NetworkRequest, PredictionRequest, Wanted, recommend
+from mansard.api.measure_commands import measure_command
+from mansard.core.records import NamedWindow
 from tests.analytics.factory import (
     ONE_CORE,
     TWO_CORES,
@@ -78,6 +84,46 @@ def test_a_program_is_run_again_by_its_own_command(
         *("mansard", "measure", "--mode", "2c", "--runs", str(runs), "--name", "my LLM"),
         *("--metric", "tokens/s: ([0-9.]+)", "--", "python3", "decode.py", "--n", "3"),
     ]
+
+
+LONG = "decode " * 20  # shown with the first 80 characters
+
+
+@pytest.mark.parametrize(
+    ("workload", "asked"), [("my LLM", "my LLM [prompt]"), (LONG, display_name(LONG))]
+)
+def test_a_window_and_a_long_name_are_measured_by_their_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], workload: str, asked: str
+) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    prompt = NamedWindow(
+        name="prompt", start_s=100.0, window_s=0.5, energy=None, unknown={"energy": "too short"}
+    )
+    row = program("programs", (2.0, 2.01, 2.02), workload=workload, windows=(prompt,))
+    write_programs(runs, [row], 1)
+    found = command(capsys, asked, "--runs", runs)
+    assert found[6:] == ["--name", workload, "--", "./llm", "--prompt", "hello"]
+
+
+def test_a_command_for_another_machine_is_told_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    (found,) = document(capsys, "recommend", "alexnet", "--runs", runs, *ASKED)["recommendations"]
+    assert found["notes"][0].startswith("the command is for Example CPU, not for this machine")
+
+
+def test_runs_in_an_object_store_have_no_command_for_they_cannot_be_added_to(
+    tmp_path: Path,
+) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    asked = PredictionRequest(runs=(str(runs),), networks=(NetworkRequest(name="alexnet"),))
+    (found,) = recommend(asked, Wanted(minimise="latency"))
+    assert found.measure_next is not None
+    candidate, dataset = found.measure_next.candidate, open_runs([runs])
+    assert measure_command(candidate, dataset, machine(), asked) is not None
+    elsewhere = dataclasses.replace(asked, runs=("s3://bucket/runs",))
+    assert measure_command(candidate, dataset, machine(), elsewhere) is None
 
 
 def test_what_others_published_has_no_command(

@@ -84,7 +84,7 @@ def test_a_program_that_writes_a_file_that_it_names_is_told(tmp_path: Path) -> N
     # Without that the next command would measure it anew, and say nothing.
     done = run(measure(tmp_path, "--repeat", "1", "--", "cp", "/proc/uptime", "out"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "a file that the command names has changed meanwhile" in done.stderr
+    assert "a file among the arguments changed during the measurement" in done.stderr
 
 
 def test_json_is_alone_on_stdout(tmp_path: Path) -> None:
@@ -174,6 +174,7 @@ def test_modes_are_set_and_put_back_also_after_a_failure(board: Path, tmp_path: 
     done = run(command)
     assert done.returncode == 0, done.stderr
     assert "Measuring 15W" not in done.stderr
+    assert "1 mode to measure" in done.stderr
     assert snapshot(board) == found
     in_modes = {one["mode"]["name"]: one for one in json.loads(done.stdout)}
     assert in_modes.keys() == {"15W", "30W"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mansard.simulator import create_board
-from tests.analytics.factory import write_two_modes
+from tests.analytics.factory import program, write_programs, write_two_modes
 
 TABLE = """mode,gpu_hz,memory_hz
 slow,300e6,800e6
@@ -117,6 +117,16 @@ def test_modes_of_another_devices_runs_are_that_devices(tmp_path: Path) -> None:
     assert other.stderr == (
         f"mansard: {named} (published) has no mode '3c'; it has MAXN, 15W, 30W, 50W\n"
     )
+
+
+def test_a_program_is_found_by_its_name_in_any_case(tmp_path: Path) -> None:
+    write_programs(tmp_path / "runs", [program("programs", (2.0, 2.01, 2.02), workload="LLM")], 1)
+    modes = tmp_path / "modes.csv"
+    modes.write_text("mode,n_cpus\n1c,1\n3c,3\n", encoding="utf-8")
+    options = ("--modes", modes, "--minimise", "latency", "--network", "llm", "--json")
+    done = run("plan", tmp_path / "runs", *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["command"].endswith("--name LLM -- ./llm --prompt hello")
 
 
 def test_modes_without_a_common_setting_are_no_plan(table: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files for measuring containers: sent once, only read there, gone with who sent them."""
+"""Files for containers: sent once, mounted read-only, removed with the process that sent them."""
 
 from __future__ import annotations
 

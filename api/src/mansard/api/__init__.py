@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.compare import Comparison as Comparison
     from mansard.analytics.decide.plan import Pick as Pick
     from mansard.analytics.decide.plan import Plan as Plan
+    from mansard.analytics.decide.records import UNKNOWN_PRECISION as UNKNOWN_PRECISION
     from mansard.analytics.decide.records import Candidate as Candidate
     from mansard.analytics.decide.records import Recommendation as Recommendation
     from mansard.analytics.decide.records import Wanted as Wanted

@@ -68,8 +68,10 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
             chosen_hosts(request)  # what is wrong with them is said before networks are scored
             _score(request, reporter)
         planner = partial(_plan, request, preparation, models, is_scored=not request.hosts)
-        swept = sweep(request, planner, reporter)
-        keep_scores(request.runs, preparation.scores)
+        try:
+            swept = sweep(request, planner, reporter)
+        finally:
+            keep_scores(request.runs, preparation.scores)
     written = None
     if swept.run_ids or swept.failure is None:
         written = report([str(request.runs)], run_ids=swept.run_ids, reporter=reporter)
@@ -124,8 +126,9 @@ def _plan(
     if not models:
         return kernels
     try:
-        preparation.prepare(models, reporter, is_lenient=True)
-        networks = plan_networks(preparation, target, modes, request, found.gpu, reporter)
+        networks = plan_networks(
+            preparation, models, target, modes, request, reporter, gpu=found.gpu, is_lenient=True
+        )
     except MeasurementError as error:  # there is no engine
         reporter.note(f"note: {error}")
         return kernels

@@ -10,6 +10,7 @@ import msgspec
 
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import MansardError, UsageError
+from mansard.core.text import printable
 from mansard.device.holding.restoring import Restored
 from mansard.device.holding.restoring import restore as restore_machine
 from mansard.device.identity import identify
@@ -110,6 +111,16 @@ def is_elsewhere(device: str, board: Path | None) -> bool:
     A ``board`` that was named is taken to be it.
     """
     return board is None and names_another(device, identify(SYSTEM_ROOT))
+
+
+def elsewhere_note(device: str, board: Path | None) -> tuple[str, ...]:
+    """That a command measures ``device``, where this machine is another one; else nothing."""
+    if not is_elsewhere(device, board):
+        return ()
+    return (
+        f"the command is for {printable(device)}, not for this machine: run it there, or add "
+        "--host user@board (not for a program)",
+    )
 
 
 def restore(board: Path | None = None, reporter: Reporter = SILENT) -> Restored | None:

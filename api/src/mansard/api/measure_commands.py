@@ -27,24 +27,25 @@ def measure_command(
     ``machine``: that of the candidate's device; None where it is known by the tables of others
     alone. A network needs a file, or to be of the zoo.
     """
+    from mansard.analytics.data.store import is_url
+
     if machine is None:
         return None
     places = [] if asked.board is None else ["--board", str(asked.board)]
     folder = asked.runs[0] if len(asked.runs) == 1 else "runs"
-    if folder.startswith(("http://", "https://")):
+    if is_url(folder):
         return None
     places += [] if folder == "runs" else ["--runs", folder]
     mode = ["--mode", _mode_text(candidate.mode)]
     program = _program_of(candidate.network, dataset)
     if program is not None:
-        return shlex.join(
-            ["mansard", "measure", *mode, *places, *_program_words(program, candidate)]
-        )
+        words = program_words(program, is_again=candidate.is_measured)
+        return shlex.join(["mansard", "measure", *mode, *places, *words])
     model = _model_of(candidate.network, asked)
     if model is None or candidate.is_measured:
         return None
     words = ["mansard", "measure", model, *mode, "--batch", str(candidate.batch)]
-    words += ["--processor", "cpu"] if _is_cpu_beside_gpu(candidate.device, dataset) else []
+    words += ["--processor", "cpu"] if is_cpu_beside_gpu(candidate.device, dataset) else []
     if asked.precisions:
         words += ["--precision", candidate.precision]
     for name, size in asked.dims.items():
@@ -52,7 +53,7 @@ def measure_command(
     return shlex.join([*words, *places])
 
 
-def _is_cpu_beside_gpu(device: str, dataset: Dataset) -> bool:
+def is_cpu_beside_gpu(device: str, dataset: Dataset) -> bool:
     """Whether the device is a CPU where the GPU would be taken if nothing was said."""
     from mansard.analytics.data.names import device_labels
 
@@ -73,17 +74,30 @@ def _mode_text(mode: str) -> str:
     return ",".join([*parts, *([] if settings.n_cpus is None else [f"cores={settings.n_cpus}"])])
 
 
-def _program_of(workload: str, dataset: Dataset) -> ProgramRun | None:
-    """The newest run of the program; None where it is none."""
-    runs = [each for each in dataset.programs if each.workload == workload]
+def _program_of(network: str, dataset: Dataset) -> ProgramRun | None:
+    """The newest run of the program, or of that whose window ``network`` is; None of neither."""
+    runs = [each for each in dataset.programs if network in _names_of(each)]
     return max(runs, key=lambda each: each.started_utc, default=None)
 
 
-def _program_words(program: ProgramRun, candidate: Candidate) -> list[str]:
+def _names_of(program: ProgramRun) -> set[str]:
+    """What predictions call the program and its windows."""
+    from mansard.analytics.data.names import display_name, window_name
+    from mansard.analytics.scaling.observations import windows_by_name
+
+    windows = windows_by_name(program.repetitions)
+    return {
+        display_name(program.workload),
+        *(window_name(program.workload, name) for name in windows),
+    }
+
+
+def program_words(program: ProgramRun, *, is_again: bool = False) -> list[str]:
+    """What ``mansard measure`` is told to run the program as it was run before."""
     words = ["--name", program.workload]
     if program.metric_pattern is not None:
         words += ["--metric", program.metric_pattern]
-    return [*words, *(["--again"] if candidate.is_measured else []), "--", *program.command]
+    return [*words, *(["--again"] if is_again else []), "--", *program.command]
 
 
 def _model_of(network: str, asked: PredictionRequest) -> str | None:

@@ -38,8 +38,9 @@ class ModePlan(msgspec.Struct, frozen=True):
     """What is to be measured in one mode, and how many of its trials are missing.
 
     ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
-    trials into it. ``of``: what is measured, for progress; empty of kernels. ``is_bounded``:
-    whether the protocol bounds how long a trial takes. ``again``: what measures it anew.
+    trials into it. ``of``: what is measured, for progress; empty for kernels. ``is_bounded``:
+    whether the protocol bounds how long a trial takes. ``again``: how to measure it again, in
+    words.
     """
 
     plan: RunPlan
@@ -86,7 +87,7 @@ def time_cap_s(plans: Sequence[ModePlan]) -> float:
 def describe_time(plans: Sequence[ModePlan]) -> str:
     """How much is to be measured, and how long that takes at most, in words."""
     n_missing = sum(each.n_missing for each in plans)
-    n_modes = len({each.plan.mode.name for each in plans})
+    n_modes = len({each.plan.mode.name for each in plans if each.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
     if not all(each.is_bounded for each in plans):
         return f"{modes} to measure"

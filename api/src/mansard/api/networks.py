@@ -17,10 +17,10 @@ from mansard.api.measurements import ModePlan
 from mansard.api.predictions import onnx_files
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
-from mansard.api.sweeps import SweepRequest, sweep
+from mansard.api.sweeps import SweepRequest, chosen_hosts, sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.files import make_folder
+from mansard.core.files import make_folder, storage_errors
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_length
 from mansard.core.text import listed
@@ -94,12 +94,17 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     One row for each network, precision, batch and mode; what was measured before is not measured
     again. Raises any MansardError that keeps everything from being measured.
     """
+    keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
     with Preparation(request.settings) as preparation:
         if request.hosts:
+            chosen_hosts(request)  # what is wrong with them is said first
             preparation.prepare(request.models, reporter)  # faults first, and once for all boards
         planner = partial(_plan, request, preparation)
-        swept = sweep(request, planner, reporter)
-        keep_scores(request.runs, preparation.scores)
+        try:
+            swept = sweep(request, planner, reporter)
+        finally:
+            if request.runs.exists():  # something was measured
+                keep_scores(request.runs, preparation.scores)
     rows = tuple(_rows(request.runs, swept.run_ids))
     return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
 
@@ -113,21 +118,26 @@ def _plan(
 ) -> list[ModePlan]:
     machine = target.controller.identify()
     found = find_processor(target, machine, request.processor, reporter)
-    preparation.prepare(request.models, reporter)
-    return plan_networks(preparation, target, modes, request, found.gpu, reporter)
+    return plan_networks(
+        preparation, request.models, target, modes, request, reporter, gpu=found.gpu
+    )
 
 
 def plan_networks(
     preparation: Preparation,
+    models: Sequence[str],
     target: BenchTarget,
     modes: Sequence[PowerMode],
     request: SweepRequest,
-    gpu: Gpu | None,
     reporter: Reporter,
+    *,
+    gpu: Gpu | None,
+    is_lenient: bool = False,
 ) -> list[ModePlan]:
     """The plan of each mode's networks, in the order of ``modes``.
 
-    ``gpu``: that the kernels' probe found. Raises MeasurementError where the engine is not there.
+    ``gpu``: that the kernels' probe found. ``is_lenient``: as for ``Preparation.prepare``. Raises
+    MeasurementError where the engine is not there, before a network is looked at.
     """
     from mansard.inference.planning import make_network_plan
     from mansard.measuring.runner import missing_trials
@@ -140,6 +150,7 @@ def plan_networks(
             f"note: the networks run on the CPU: {settings.engine} has no provider for the GPU"
         )
         gpu = None
+    preparation.prepare(models, reporter, is_lenient=is_lenient)
     trials = preparation.trials(provider)
     machine, files = target.controller.identify(), preparation.new_folder()
     plans = []
@@ -180,7 +191,7 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
 
 
 class Preparation:
-    """Networks as files that an engine loads, in folders that go at the end of this.
+    """Files that an engine loads, in temporary folders; they are removed when this ends.
 
     Several boards share it, each in a thread of its own. A file is written once, and only where a
     trial of it is missing; each board has a folder of links to its own.
@@ -246,7 +257,9 @@ class Preparation:
                     self.networks.append(prepared)
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
-                chains = write_chains(make_folder(self._folder / "chains", self._folder))
+                folder = make_folder(self._folder / "chains", self._folder)
+                with storage_errors(folder):
+                    chains = write_chains(folder)
                 self.chains += [prepare(path, seed=SEED) for path in chains]
             self._is_done = True
 
@@ -255,19 +268,25 @@ class Preparation:
         return make_folder(self._folder / f"board-{next(self._numbers)}", self._folder)
 
     def write(self, trials: Sequence[NetworkTrial], folder: Path, reporter: Reporter) -> None:
-        """Have the files of ``trials`` in ``folder``; raises StorageError, as for lack of space."""
+        """Write the files of ``trials`` that ``folder`` lacks; raises StorageError."""
         from mansard.inference.preparing import write
         from mansard.inference.preparing.writing import check_space
 
         files = {trial.file for trial in trials}
-        found = [each for each in (*self.networks, *self.chains) if each.file in files]
+        found = [
+            each
+            for each in (*self.networks, *self.chains)
+            if each.file in files and not (folder / each.file).exists()
+        ]
+        if not found:
+            return
         store = self._folder / "files"
         with self._lock, reporter.progress("Writing networks") as progress:
             check_space([network.files for network in found], make_folder(store, self._folder))
             for number, network in enumerate(found):
                 progress.update(number, len(found), None, network.model)
                 for name in write(network, store):
-                    with suppress(FileExistsError):
+                    with storage_errors(folder / name), suppress(FileExistsError):
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
 
@@ -306,7 +325,7 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
     try:
         dataset = open_runs([runs], newest_only=True)
         names = dict.fromkeys(row.model for row in dataset.measurements if row.run_id in run_ids)
-        wanted = [NetworkSelection(name=name) for name in names]
+        wanted = [NetworkSelection(name=name) for name in names if chain_length(name) is None]
         found = measured_networks(dataset, predict(dataset, wanted).predictions)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")

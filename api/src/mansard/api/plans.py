@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.boards import find_modes, is_elsewhere
+from mansard.api.boards import elsewhere_note, find_modes
+from mansard.api.measure_commands import is_cpu_beside_gpu, program_words
 from mansard.core.errors import UsageError
-from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.plan import Observed, Pick, Plan
     from mansard.core.records import ProgramRun
 
-_ELSEWHERE = "the command is for {}, not for this machine: run it there, or add --host user@board"
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
 
 
@@ -92,8 +91,7 @@ def plan(request: PlanRequest) -> PlanAnswer:
     command = _command(found, request, program, are_named=are_named, is_cpu=is_cpu)
     if known is None:
         return PlanAnswer(found, command, ())
-    is_other = bool(command) and is_elsewhere(known.observed.device, request.board)
-    notes = (_ELSEWHERE.format(printable(known.observed.device)),) if is_other else ()
+    notes = elsewhere_note(known.observed.device, request.board) if command else ()
     return PlanAnswer(found, command, (*known.notes, *notes), known.warnings)
 
 
@@ -118,15 +116,16 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     )
     labels = device_labels(dataset.all_manifests)
     ours = [each for each in dataset.all_manifests if labels[each.run_id] == found.device]
-    # Without --processor, bench measures the GPU of such a machine.
-    is_cpu = any(each.gpu is None and each.machine.kind != "cpu" for each in ours)
+    is_cpu = is_cpu_beside_gpu(found.device, dataset)
     faults = [each for each in find_faults(prediction.models) if each.device == found.device]
     warnings = tuple(each.text for each in faults if each.is_serious)
-    asked = None if request.network is None else request.network.partition(" [")[0]
+    # Of a window the program is run.
+    asked = None if request.network is None else request.network.partition(" [")[0].casefold()
     programs = [
         each
         for each in dataset.programs
-        if labels[each.run_id] == found.device and asked in (None, display_name(each.workload))
+        if labels[each.run_id] == found.device
+        and asked in (None, display_name(each.workload).casefold())
     ]
     program = max(programs, key=lambda each: each.started_utc, default=None)
     if request.network is None and any(each.kind != "programs" for each in ours):
@@ -162,10 +161,7 @@ def _command(
     if request.runs not in (None, Path("runs")):
         words += ["--runs", str(request.runs)]
     if program is not None:
-        words += ["--name", program.workload]
-        if program.metric_pattern is not None:
-            words += ["--metric", program.metric_pattern]
-        words += ["--", *program.command]
+        words += program_words(program)
     return shlex.join(words)
 
 

@@ -101,16 +101,16 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     plans = [_plan(trial, request, controller.identify(), mode) for mode in modes]
     if is_read_once() and sum(each.n_missing for each in plans) * (request.n_runs or 2) > 1:
         reporter.note(
-            "standard input is a pipe: only the first run can read what comes through it; give a "
-            "file (< FILE), or --repeat 1"
+            "standard input is a pipe: only the first run can read it; use a file (< FILE) or "
+            "--repeat 1"
         )
     passing = Passing(reporter.note, request.stdout, find_input())
     target = _ProgramTarget(root, controller, passing)
     done = measure_modes(plans, target, request.runs, reporter)
     if hash_program(request.command) != trial.program_hash:
         reporter.note(
-            "a file that the command names has changed meanwhile: the next command takes this for "
-            "another program; what it writes is best named in a script"
+            "a file among the arguments changed during the measurement: the next command will "
+            "measure the program anew; name files that it writes inside a script"
         )
     run_ids = [each.plan.run_id for each in plans if each.plan.run_id in done.run_ids]
     return ProgramResult(_read(request.runs, run_ids), failure_of(done, len(modes)))

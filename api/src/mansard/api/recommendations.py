@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from mansard.api.boards import elsewhere_note
 from mansard.api.measure_commands import measure_command
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.reporter import SILENT, Reporter
@@ -51,8 +53,9 @@ def recommend(
     predicted = predict(request, reporter)
     defaults = _defaults(predicted.models, default, request.board)
     predictions, refused = _believable(predicted, wanted, reporter)
+    elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
     return tuple(
-        _with_commands(each, predicted, request)
+        _with_commands(each, predicted, request, elsewhere)
         for each in recommend_each(predictions, predicted.modes, wanted, defaults, refused)
     )
 
@@ -142,7 +145,10 @@ def batch(
 
 
 def _with_commands(
-    found: Recommendation, predicted: Prediction, request: PredictionRequest
+    found: Recommendation,
+    predicted: Prediction,
+    request: PredictionRequest,
+    elsewhere: Callable[[str], tuple[str, ...]],
 ) -> Recommendation:
     choice, dataset = found.choice, predicted.models.dataset
     if choice is None:
@@ -154,12 +160,15 @@ def _with_commands(
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
     if commands is None:
         unknown["commands"] = why_not
-    decisive = found.measure_next
+    decisive, notes = found.measure_next, found.notes
     if decisive is not None:
         command = measure_command(decisive.candidate, dataset, machine, request)
         if command is not None:
             decisive = msgspec.structs.replace(decisive, command=command, unknown={})
-    return msgspec.structs.replace(found, commands=commands, measure_next=decisive, unknown=unknown)
+            notes = (*elsewhere(found.device), *notes)
+    return msgspec.structs.replace(
+        found, commands=commands, measure_next=decisive, notes=notes, unknown=unknown
+    )
 
 
 def _clocks_of(modes: Frame, choice: Candidate) -> dict[str, float | None]:

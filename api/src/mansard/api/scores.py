@@ -346,7 +346,8 @@ def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
     with contextlib.suppress(MansardError):  # of another version: as if they were not there
         if find_status(path, runs) is not None:
             there = read_rows(path, ModelScore, runs).rows
-        for rows in runs.glob("*/measurements.jsonl"):
+    for rows in runs.glob("*/measurements.jsonl"):
+        with contextlib.suppress(MansardError):
             measured |= {row.model_hash for row in read_rows(rows, Measurement, runs).rows}
     new = {score_id(score) for score in scores}
     kept = [s for s in there if s.model_hash in measured and score_id(s) not in new]

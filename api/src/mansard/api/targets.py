@@ -185,15 +185,18 @@ class _Sending:
 
     def __init__(self, progress: ProgressDisplay) -> None:
         self._progress = progress
-        self._start_s = time.monotonic()
-        self._next_s = self._start_s
+        self._first: tuple[float, int] | None = None  # time and bytes of the first call
+        self._next_s = 0.0
 
     def __call__(self, n_done: int, n_all: int) -> None:
         now_s = time.monotonic()
+        # Before it files are hashed, which says nothing of the speed of sending.
+        start_s, n_first = self._first = self._first or (now_s, n_done)
         if now_s < self._next_s and n_done < n_all:
             return
         self._next_s = now_s + 0.25
-        remaining_s = (now_s - self._start_s) * (n_all - n_done) / n_done
+        n_since = n_done - n_first
+        remaining_s = (now_s - start_s) * (n_all - n_done) / n_since if n_since else None
         self._progress.update(n_done // 10**6, n_all // 10**6, remaining_s, "sent")
 
 

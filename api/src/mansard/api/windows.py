@@ -158,7 +158,8 @@ class _Starter:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """In a forked process: its threads are gone, and a lock may be taken for ever."""
+        """Reset in a forked process: the threads of the parent do not exist there, and a lock
+        that they held is never released."""
         self._lock = threading.Lock()
         self._running: dict[Path | None, _Background] = {}
 

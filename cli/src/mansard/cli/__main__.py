@@ -65,12 +65,14 @@ def run(arguments: list[str]) -> int:
 def _interrupted(arguments: list[str]) -> str:
     if "--live" in arguments:
         return "interrupted; what came until then is written"
+    # No global option takes a value.
+    command = next((word for word in arguments if not word.startswith("-")), "")
     # A bench and a merge keep what they have; the others write all or nothing.
-    if "bench" in arguments or arguments[:1] == ["measure"]:
+    if command in ("bench", "measure"):
         return "interrupted; what was finished is kept, the same command resumes"
-    if arguments[:1] == ["merge"]:
+    if command == "merge":
         return "interrupted; the runs that are there are whole, the same command brings the rest"
-    if "restore" in arguments:
+    if command == "restore":
         return "interrupted; what is not back yet is kept for the next 'mansard restore'"
     return "interrupted; nothing was written"
 

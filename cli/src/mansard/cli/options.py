@@ -26,9 +26,6 @@ PickOption = Annotated[
     int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
 ]
 KeptRunsOption = Annotated[Path, typer.Option(help="Folder that keeps the runs.", readable=False)]
-DimensionOption = Annotated[
-    list[str] | None, typer.Option(help="Value of a named dimension: name=value. Repeatable.")
-]
 ImageOption = Annotated[
     str | None, typer.Option(help="Image to measure in, by its name in the table.")
 ]

@@ -47,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True):
 ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; headers and errors have no more bytes
 EVENTS = Limits(4 << 20, TIMEOUT_S)
 LOG = Limits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
-SENDING = Limits(4 << 20, _GIGABYTES_S, _UNPACKING_S)  # to files that are sent
+SENDING = Limits(4 << 20, _GIGABYTES_S, _UNPACKING_S)  # the engine's answer to files that are sent
 IMAGE = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
 
 

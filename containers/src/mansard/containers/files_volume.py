@@ -104,7 +104,7 @@ class FilesVolume:
                 remove_volume(self._engine, name)
 
     def _make(self) -> str:
-        """Its name; it is made where it is not there, or was removed by somebody."""
+        """The name of the volume; it is created if it does not exist (any more)."""
         from docker.errors import NotFound
 
         api = self._engine.client.api

@@ -51,8 +51,7 @@ NO_OBSERVATIONS = (
     "`mansard import` takes a table of measured times, and predictions are calibrated against them."
 )
 NONE_COUNTS = (
-    "No measured time stands beside a prediction: the table below says of each network that was "
-    "run why its time does not count."
+    "No measured time can be compared with a prediction: the table below says for each network why."
 )
 NONE_PREDICTED = (
     "Nothing is predicted for the networks and modes that were run: `mansard bench` measures the "

@@ -51,16 +51,14 @@ WHOLE_PX, HALF_PX = (WIDTH_PX, HEIGHT_PX), (470, 430)
 MOST_BELOW = 6  # layers this far left of everything else are not drawn: they move and do not work
 MOST_KEYS = 12  # networks in a key above the chart; of more their names and tooltips tell
 LABEL_GAP_PX = 22  # the height of a line of text, on the slope
-CAPTION = (
+_CAPTION = (
     "Heavy lines are the roofs of main memory and of arithmetic, thin lines the roofs of the "
     "caches. The shaded area can be reached with data from main memory. Diamonds mark the ridge "
-    "points. A network stands at the best that the roofs allow it, and not where it was measured. "
-    "It lies below the roof where some of its layers are bound by memory and "
-    "others by arithmetic. Choosing a network shows its slowest layers, larger where they take "
-    "more of its time.",
+    "points. A network stands at the best that the roofs allow it{not_measured}. It lies below the "
+    "roof where some of its layers are bound by memory and others by arithmetic. Choosing a "
+    "network shows its slowest layers, larger where they take more of its time."
 )
-_NOT_MEASURED = ", and not where it was measured"  # where networks were measured, it is drawn
-MEASURED_CAPTION = (
+_MEASURED_CAPTION = (
     "Solid marks are networks that were run: their work over the measured time. Hollow ones of the "
     "same colour and shape are the best that the roofs allow them."
 )
@@ -139,10 +137,14 @@ def roofline_figure(
         "roofline", "{network} as drawn in {mode}, batch {batch}", columns, under(points)
     )
     follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
-    caption: tuple[str, ...] = CAPTION
-    if not points.measured.is_empty():
-        caption = (CAPTION[0].replace(_NOT_MEASURED, ""), MEASURED_CAPTION)
+    caption = _caption(is_measured=not points.measured.is_empty())
     return make_figure("roofline", chart, table, caption, notes, follows=follows)
+
+
+def _caption(*, is_measured: bool) -> tuple[str, ...]:
+    if is_measured:
+        return (_CAPTION.format(not_measured=""), _MEASURED_CAPTION)
+    return (_CAPTION.format(not_measured=", and not where it was measured"),)
 
 
 def under(points: Points) -> Shown:

@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 from statistics import median
 from types import MappingProxyType
 
@@ -99,21 +98,16 @@ def _device_line(told: Sequence[Recommendation], several: bool, programs: Collec
     wanted = sorted({_LEAST[each.minimise] for each in same})
     where = f"{display_name(told[0].device)}: " if several else ""
     least = " or ".join(wanted)
-    # Of what is modelled some may be less: the choice prefers what was measured.
+    # A modelled mode may need less; the choice prefers measured modes, so the sentence is about
+    # these.
     among = " of the measured modes" if any(map(_is_undercut, same)) else ""
     claim = f"{display_name(mode)} takes the least {least}{among} for {who}{by_roofs}"
     return f"{where}{claim}{_typical(same, mode)}."
 
 
 def _is_undercut(each: Recommendation) -> bool:
-    """Whether another mode is modelled to need less of what is to be small."""
-    for saving in each.savings:
-        energy, time, power = saving.energy_ratio, saving.latency_ratio, saving.power_ratio
-        factors = {"energy": [energy], "latency": [time], "power": [power], "edp": [energy, time]}
-        known = [ratio for ratio in factors[each.minimise] if ratio is not None]
-        if prod(known) > 1:  # of none it is 1
-            return True
-    return False
+    """Whether another mode is modelled to need less of what is to be small: energy or time."""
+    return any((getattr(saving, f"{each.minimise}_ratio") or 0.0) > 1 for saving in each.savings)
 
 
 def _typical(same: Sequence[Recommendation], mode: str) -> str:
@@ -174,12 +168,12 @@ def _advice(each: Recommendation, was_run: Collection[str]) -> Advice:
 def _beside(each: Recommendation, was_run: Collection[str]) -> Iterator[str]:
     """The best measured mode beside a modelled one, and the measurement that decides most.
 
-    ``was_run``: what Mansard ran, so that it can be run again; the page has no commands for it.
+    ``was_run``: what Mansard ran, so that it can be run again; the page has no command for it.
     """
     if each.measured is not None:
         yield f"best measured: {each.measured.why_lost}"
     if each.measure_next is not None:
-        command = f"mansard recommend {shlex.quote(each.network)} prints the command"
+        command = f"mansard recommend {shlex.quote(each.network)} says how"
         how = command if each.network in was_run else each.measure_next.how
         yield f"next: {each.measure_next.what}: {how}"
 

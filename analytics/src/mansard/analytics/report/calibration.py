@@ -47,7 +47,7 @@ class CalibrationSummary(Record, frozen=True, kw_only=True):
     costs: tuple[CallCost, ...]
     node_launches: tuple[NodeLaunch, ...]  # of the engine in these modes, timed alone
     engine_share: float | None  # of the layers' time, in none of the network's nodes
-    n_left_out: int | None  # works and traffics of groups without a time
+    n_left_out: int | None  # terms (work or traffic of a group) without a time
 
 
 def calibration_summaries(
@@ -69,11 +69,11 @@ def _summary(
         "engine_share": None if classes is None else classes.other_share,
         "n_left_out": None if classes is None else classes.fit.n_left_out,
     }
-    no_layers = "totals calibrate: no layers count"
+    no_layers = "totals are used: timed layers are not"
     reasons = {
-        "engine": "published times do not say it",
+        "engine": "published times name no engine",
         "networks": "one network was measured: none is left to predict",
-        "networks_other_kind": "there is one kind only",
+        "networks_other_kind": "only one kind of calibration is possible",
         "modes": "one mode was measured: none is left to predict",
         "engine_share": no_layers,
         "n_left_out": no_layers,
@@ -126,7 +126,7 @@ def _steps(found: CalibrationSummary) -> Iterator[Step]:
     if found.engine_share is not None:
         why += f"; {percent_fine(found.engine_share)} of the layers' time is the engine's own"
     if found.n_left_out:
-        why += f"; {found.n_left_out:,} works and traffics of groups have no time"
+        why += f"; {found.n_left_out:,} terms (work or traffic of a group) have no time"
     yield found, "the roofs alone", found.before, ""
     yield found, f"{kind}, on the same networks", found.after, why
     lost = found.unknown.get("networks", "")

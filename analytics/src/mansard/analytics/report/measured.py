@@ -13,7 +13,7 @@ from mansard.analytics.data.quantities import capacity, counted, relative
 from mansard.analytics.figures.tables import Table, clock_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
-from mansard.core.records import Gpu, MachineIdentity, Manifest, Record
+from mansard.core.records import Gpu, MachineIdentity, Manifest, Record, chain_length
 
 
 def machine_tables(results: Results) -> list[Table]:
@@ -122,7 +122,9 @@ def protocol_facts(results: Results) -> list[str]:
 
 def _workload_facts(results: Results) -> list[str]:
     """How often networks and programs were run, and what of them was timed."""
-    rows, programs = results.dataset.measurements, results.dataset.programs
+    # Chains of tiny nodes measure an engine, and are no networks.
+    rows = [row for row in results.dataset.measurements if chain_length(row.model) is None]
+    programs = results.dataset.programs
     facts = []
     if rows:
         n_samples = sum(len(row.seconds_s) for row in rows)

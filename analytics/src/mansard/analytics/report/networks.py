@@ -183,7 +183,7 @@ def program_table(results: Results) -> Table:
 
 
 def measured_text(row: NetworkTimes | ProgramTimes) -> str:
-    """The measured time, and where that of the next run will be."""
+    """The measured time, with the 95 % prediction interval of the next measurement's."""
     return seconds(row.time_s, row.low_s, row.high_s)
 
 

@@ -13,6 +13,7 @@ from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import JsonOption, MixOption, RunsOption
 from mansard.cli.tables import Table, print_tables, without_shared, without_silent
 
+_INTERVAL = "±: 95 % interval of the next measurement"
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
 
 
@@ -213,7 +214,7 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
     ]
     found = [
         (
-            f"Networks that were run ({_sources(networks)}); ±: the next run's time, 95 %",
+            f"Networks that were run ({_sources(networks)}); {_INTERVAL}",
             (*what, "measured time", "predicted", "remark"),
             times,
         ),
@@ -261,7 +262,7 @@ def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
         *("mode", "program", "time", "CPU time", "energy", "power", "peak power", "memory"),
         *("metric", "runs", "in each run", "remark"),
     )
-    title = f"Programs that were run ({_sources(programs)}); ±: the next measurement's time, 95 %"
+    title = f"Programs that were run ({_sources(programs)}); {_INTERVAL}"
     emptied = ("energy", "power", "peak power", "memory", "metric", "in each run", "remark")
     return [without_silent((title, columns, rows), emptied)]
 

@@ -79,8 +79,8 @@ def batch(
     )
     for curve in [frame.to_dicts() for frame in curves]:
         first = curve[0]
-        ran_in = first["precision"] or "unknown precision"
-        title = f"{first['network']} in {ran_in} on {first['device']}, {first['mode']}"
+        ran_in = "" if first["precision"] is None else f" in {first['precision']}"
+        title = f"{first['network']}{ran_in} on {first['device']}, {first['mode']}"
         rows_of_curve = [_cells(row, is_alone=len(curve) == 1) for row in curve]
         columns: tuple[str, ...] = _COLUMNS
         beside = ""

@@ -210,7 +210,7 @@ def _row(candidate: api.Candidate, remark: str) -> tuple[str, ...]:
     return (
         candidate.mode,
         str(candidate.batch),
-        "–" if candidate.precision == "unknown precision" else candidate.precision,
+        "–" if candidate.precision == api.UNKNOWN_PRECISION else candidate.precision,
         cells.time,
         cells.power,
         cells.energy,

@@ -14,7 +14,7 @@ from mansard.cli.data.report import print_report
 from mansard.cli.options import (
     BoardOption,
     ContainerEngineOption,
-    DimensionOption,
+    DimOption,
     HostsFileOption,
     ImageOption,
     ImagesOption,
@@ -48,7 +48,7 @@ def bench(
     batch: Annotated[
         list[int] | None, typer.Option(min=1, help="Batch sizes to score. Repeatable.")
     ] = None,
-    dim: DimensionOption = None,
+    dim: DimOption = None,
     no_networks: Annotated[
         bool, typer.Option("--no-networks", help="Measure kernels alone.")
     ] = False,

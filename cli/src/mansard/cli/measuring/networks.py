@@ -46,7 +46,7 @@ def _layers(one: api.MeasuredNetwork) -> Table:
         for time_s, layer in layers[:_MOST_LAYERS]
     ]
     more = f", the slowest {_MOST_LAYERS} of {len(layers)}" if len(layers) > _MOST_LAYERS else ""
-    title = f"Layers of {_name(one)}, while profiled; nodes: by their index in the file{more}"
+    title = f"Layers of {_name(one)}, while profiled; nodes: by their index in the score{more}"
     return title, ("layer", "operator", "nodes", "time", "share"), cells
 
 
