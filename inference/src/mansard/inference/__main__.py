@@ -1,4 +1,4 @@
-"""``python -m mansard.inference --probe ENGINE``: what there is of an engine, as one JSON line.
+"""``python -m mansard.inference --probe ENGINE``: an engine's version and providers, as JSON.
 
 It runs on a board, in a container or not. Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
@@ -14,7 +14,7 @@ from mansard.inference.engines import ENGINES, find_engine
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what the engine says of itself; returns the exit code."""
+    """Print the probe of the engine, in one line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="mansard.inference", description=__doc__)
     parser.add_argument("--probe", choices=sorted(ENGINES), required=True, help="the engine")
     options = parser.parse_args(arguments)

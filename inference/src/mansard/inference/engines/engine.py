@@ -45,7 +45,7 @@ class LoadedNetwork(Protocol):
         """
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Free its memory and what else it holds."""
 
 
 class Engine(Protocol):
@@ -55,7 +55,7 @@ class Engine(Protocol):
     package: str  # whose version in a plan's ``versions`` is the engine's
 
     def probe(self) -> EngineProbe:
-        """What there is of it in this process."""
+        """Its version and providers in this process, or why it cannot be used."""
 
     def load(
         self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
