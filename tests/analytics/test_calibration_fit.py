@@ -97,7 +97,7 @@ def test_a_factor_at_its_least_has_no_interval() -> None:
     )
     conv = fitted(hidden).records[0]
     assert (conv.value, conv.low, conv.high) == (0.001, None, None)
-    assert conv.unknown["low"] == "the rest of the model explains all of the time"
+    assert conv.unknown["low"] == "the factor is at its lower bound"
 
 
 def test_a_launch_that_nothing_starts_is_unknown() -> None:
@@ -124,7 +124,7 @@ def test_one_network_has_no_intervals() -> None:
     assert found.without == {}
     conv = found.records[0]
     assert (conv.low, conv.high) == (None, None)
-    assert conv.unknown["low"] == "it takes three networks to see how much they differ"
+    assert conv.unknown["low"] == "an interval needs three networks"
 
 
 def test_a_class_of_one_network_has_no_interval() -> None:
@@ -133,7 +133,7 @@ def test_a_class_of_one_network_has_no_interval() -> None:
     found = fitted(timed_groups().with_columns(op_class=own))
     attention = found.records[0]
     assert attention.value == pytest.approx(2.0, rel=1e-2)
-    assert attention.unknown["high"] == "one network alone has it"
+    assert attention.unknown["high"] == "only one network has this class"
 
 
 def test_groups_without_a_time_are_left_out_and_counted() -> None:

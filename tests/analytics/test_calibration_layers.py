@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.predict.class_fit import TIMED_SCHEMA
-from mansard.analytics.predict.groups import halves
-from mansard.analytics.predict.layer_groups import ROOF_SCHEMA, TimedNetworks, join_layers
+from mansard.analytics.predict.groups import group_frame, halves, score_frame
+from mansard.analytics.predict.layer_groups import (
+    ROOF_SCHEMA,
+    TimedNetworks,
+    join_layers,
+    timed_networks,
+)
+from mansard.analytics.predict.models import find_models
+from mansard.analytics.predict.timed_classes import predict_by_classes
 from mansard.analytics.predict.totals_calibration import calibrate_totals
-from mansard.core.records import LayerTime
+from mansard.core.records import LayerTime, Measurement
+from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.analytics.predict_factory import (
+    ROUND,
+    coefficient_rows,
+    group,
+    groups_of,
+    mode_frame,
+    scores_of,
+)
+from tests.analytics.score_factory import layer as score_layer
+from tests.analytics.score_factory import score, write_scores
 
 ENGINE = "onnxruntime cpu"
 DEVICE, MODE = "Board", "fast"
@@ -134,7 +154,7 @@ def made_up() -> tuple[pl.DataFrame, pl.DataFrame, TimedNetworks]:
     timed = TimedNetworks(
         pl.DataFrame(rows, schema=schema),
         pl.DataFrame(roofs).select(list(ROOF_SCHEMA)),
-        {DEVICE: 0.02},
+        {(DEVICE, "inference", ENGINE): 0.02, (DEVICE, "inference", "another"): 0.5},
     )
     return pl.DataFrame(predictions), pl.DataFrame(observations, schema=OBSERVATION_SCHEMA), timed
 
@@ -143,7 +163,7 @@ def test_layers_give_the_classes_and_these_the_networks_that_were_left_out() -> 
     predictions, observations, timed = made_up()
     own = calibrate_totals(predictions, observations, None, timed)[DEVICE, "inference"]
     assert own.classes is not None
-    assert own.engine == ENGINE
+    assert (own.engine, own.classes.other_share) == (ENGINE, 0.02)
     assert own.why == "layers of 5 networks were timed"
     factors = own.classes.fit.all_networks
     assert factors.factor("conv work", "fp32") == pytest.approx(WORK, rel=0.02)
@@ -164,6 +184,48 @@ def test_layers_give_the_classes_and_these_the_networks_that_were_left_out() -> 
     assert plain.other_networks is None
 
 
+def test_classes_without_a_score_to_predict_are_no_error() -> None:
+    predictions, observations, timed = made_up()
+    calibration = calibrate_totals(predictions, observations, None, timed)
+    own = calibration[DEVICE, "inference"].classes
+    assert own is not None
+    groups, scores = groups_of(group(precision="fp32", cuda=1e9)), scores_of("s")
+    classes = {("board", "inference"): own}
+
+    def found(scores: pl.DataFrame) -> pl.DataFrame:
+        return predict_by_classes(groups, scores, coefficient_rows(ROUND), mode_frame(), classes)
+
+    assert len(found(scores)) == 1
+    other = found(scores.with_columns(phase=pl.lit("training")))
+    assert other.is_empty()
+    assert other.schema == found(scores).schema
+
+
+def test_the_share_of_the_engine_is_of_its_own_layers(tmp_path: Path) -> None:
+    write_two_modes(tmp_path)
+    counted = score("net", [score_layer(0, 10**9, 10**6)])
+    write_scores(tmp_path, [counted, score("never run", [score_layer(0, 10**9, 10**6)])])
+
+    def ran(threads: int, own_s: float, engine_s: float) -> Measurement:
+        layers = (layer(0, (0,), own_s), layer(1, None, engine_s))
+        known = {"model_hash": counted.model_hash, "profiled_s": (1.0,), "threads": threads}
+        return measurement("nets", (0.01,), layers=layers, **known)
+
+    write_networks(tmp_path, [ran(2, 3e-3, 1e-3), ran(1, 1e-3, 1e-3)])
+    models = find_models(ingest(tmp_path))
+    layers = models.dataset.layers
+    timed = timed_networks(
+        models, layers, group_frame(layers), score_frame(layers), models.coefficients, models.modes
+    )
+    assert timed is not None
+    assert timed.other_share == {
+        ("Example CPU", "inference", ENGINE): 0.25,
+        ("Example CPU", "inference", f"{ENGINE} 1 thread"): 0.5,
+    }
+    # The roofs are of what was run alone.
+    assert timed.roofs["score_id"].n_unique() == 1
+
+
 def test_totals_calibrate_where_classes_are_further_off() -> None:
     predictions, observations, timed = made_up()
     # A profile that stretches layers, of each network by another factor, and totals that are twice
@@ -180,7 +242,7 @@ def test_totals_calibrate_where_classes_are_further_off() -> None:
     layers = TimedNetworks(odd, timed.roofs, timed.other_share)
     own = calibrate_totals(predictions, took, None, layers)[DEVICE, "inference"]
     assert own.classes is None
-    assert own.why == "networks that were left out came out nearer than by classes of operators"
+    assert own.why == "the error on networks left out is smaller than with classes of operators"
     assert own.networks.misfit is not None
     assert own.other_networks is not None
     assert own.networks.mean_error < own.other_networks.mean_error
@@ -199,7 +261,7 @@ def test_layers_that_are_too_few_are_said_to_be() -> None:
     layers = TimedNetworks(more, timed.roofs, timed.other_share)
     own = calibrate_totals(predictions, observations, None, layers)[DEVICE, "inference"]
     assert own.classes is None
-    assert own.why == "layers were timed of too few networks to judge classes of operators by"
+    assert own.why == "too few networks have timed layers to test classes of operators"
 
 
 def test_the_factors_of_a_network_left_out_do_not_know_its_layers() -> None:

@@ -75,7 +75,7 @@ def classes() -> TimedClasses:
         ClassFactor(
             op_class="matmul traffic", precision="fp32", value=0.5, low=None, high=None,
             n_groups=2, n_networks=1,
-            unknown=dict.fromkeys(("low", "high"), "one network alone has it"),
+            unknown=dict.fromkeys(("low", "high"), "only one network has this class"),
         ),
         ClassFactor(
             op_class="recurrent work", precision="fp32", value=None, low=None, high=None,
@@ -113,8 +113,8 @@ def by_classes() -> DeviceCalibration:
             by_totals("a"),
             (
                 "Board: calibrated by 1 measured time: median error 50.0% before, 10.0% after",
-                "Board: one network was measured: how far others are off is taken from recorded "
-                "networks of other boards; measure two more",
+                "Board: one network was measured: its error on other networks is estimated from "
+                "recorded networks of other boards; measure two more",
             ),
         ),
         (
@@ -122,9 +122,9 @@ def by_classes() -> DeviceCalibration:
             (
                 "Board: calibrated by 3 measured times: median error 50.0% before, 10.0% after, "
                 "20.0% on networks it was not fitted to, 30% at worst",
-                "Board: 3 networks timed layer by layer by onnxruntime cpu 2 threads (1203 works "
-                "and traffics of groups); factors of the roof: conv work × 1.2, matmul traffic × "
-                "0.5; a launch takes 8 µs; 2.1% of the layers' time is the engine's own",
+                "Board: 3 networks timed layer by layer by onnxruntime cpu 2 threads, 1,203 terms "
+                "(work or traffic of a group); factors of the roof: conv work × 1.2, matmul "
+                "traffic × 0.5; a launch takes 8 µs; 2.1% of the layers' time is the engine's own",
             ),
         ),
     ],
@@ -195,7 +195,7 @@ def test_of_one_network_it_is_said_that_nothing_was_left_out() -> None:
 def test_factors_have_an_interval_or_the_reason_why_there_is_none() -> None:
     assert plain([list(row[1:]) for row in tables(by_classes())[FACTORS].rows]) == [
         ["conv work", "fp32", "1.25", "1.1 to 1.4", "1,200", "3"],
-        ["matmul traffic", "fp32", "0.500", "one network alone has it", "2", "1"],
+        ["matmul traffic", "fp32", "0.500", "only one network has this class", "2", "1"],
         ["recurrent work", "fp32", "unknown", "fewer than 2 groups", "1", "1"],
     ]
     assert FACTORS not in tables(by_totals("a", "b"))

@@ -54,7 +54,7 @@ def test_it_is_added_once_for_each_layer_in_every_mode(runs: Path) -> None:
     write_networks(runs, chains("nets-2c", 5e-6, 18e-6))
     write_networks(runs, chains("nets-1c", 5e-6, 37e-6), 1)
     found = predict(ingest(runs))
-    # chains are nobody's networks
+    # chains are not listed as networks
     assert found.predictions["network"].unique().to_list() == ["net"]
     assert found.models.observations.is_empty()
     more = (found.predictions["latency_s"] - before["latency_s"]).to_list()
@@ -92,6 +92,25 @@ def test_what_cannot_be_is_unknown(
     if not known:
         (found,) = models.node_launches
         assert found.unknown["node_s"] == "the longer chain took no longer than the shorter one"
+
+
+def test_each_engine_has_its_own_and_a_model_takes_that_of_the_newest_run(runs: Path) -> None:
+    write_networks(runs, chains("first", 5e-6, 18e-6))
+    later = "2026-01-03T04:00:00Z"
+    write_networks(runs, chains("other", 5e-6, 37e-6, threads=1), started_utc=later)
+    models = find_models(ingest(runs))
+    # 13 µs and 32 µs over 64 nodes
+    assert {each.engine: each.node_s for each in models.node_launches} == pytest.approx(
+        {"onnxruntime cpu": 0.203125e-6, "onnxruntime cpu 1 thread": 0.5e-6}
+    )
+    launches = models.coefficients.filter(pl.col("quantity") == "launch")
+    assert launches["value"].to_list() == [pytest.approx(0.5e-6)]
+    # The first engine again, later: its launch is now the newest.
+    write_networks(runs, chains("again", 5e-6, 24.2e-6), started_utc="2026-01-04T04:00:00Z")
+    models = find_models(ingest(runs))
+    assert [each.run_id for each in models.node_launches] == ["other", "again"]
+    launches = models.coefficients.filter(pl.col("quantity") == "launch")
+    assert launches["value"].to_list() == [pytest.approx(0.3e-6)]  # 19.2 µs over 64 nodes
 
 
 def test_a_mode_without_a_roof_gets_none(tmp_path: Path) -> None:

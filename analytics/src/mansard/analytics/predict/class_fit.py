@@ -1,6 +1,6 @@
 """Classes of operators, fitted to layers that were timed one by one: docs/calibration.md.
 
-T of a layer = Σ over its rows of factor(class, precision) · time at the roof + launches · l(mode)
+T of a layer = Σ over its rows of factor(class, precision) · time at the roof + launches · λ(mode)
 
 The sum of |modelled - measured| over all layers, each divided by the measured time of its whole
 network, is made as small as possible under factors ≥ 0. So every network counts the same, and in
@@ -44,7 +44,7 @@ TIMED_SCHEMA: FrameSchema = {
 LEAST_LAYERS = 8  # of a mode, to say anything about it
 # Of a class: a factor of a few recurrent layers is far nearer than that of all classes together.
 _LEAST_OF_KIND = 2
-# Traffic may be hidden behind work, or stay in a cache: only a time below nothing cannot be.
+# Traffic may overlap with work or stay in a cache, so a factor may be almost 0, but not negative.
 _LEAST_FACTOR = 1e-3
 _LEAST_NETWORKS = 3  # to tell how much they differ
 _N_ROUNDS = 30
@@ -78,14 +78,18 @@ class ClassFactors:
     launches_s: Mapping[str, float]
 
     def factor(self, op_class: str, precision: str) -> float:
-        """Of a class in a precision; in one that was not timed as in the first that was."""
+        """The factor of a class in a precision.
+
+        A precision without timed layers takes the factors of the first one that was timed; a class
+        without a factor takes the overall one.
+        """
         known = dict.fromkeys(each for _, each in self.by_kind)
         alike = precision if precision in known else next(iter(known), precision)
         return self.by_kind.get((op_class, alike), self.overall)
 
     @property
     def launch_s(self) -> float:
-        """The mean over the modes; 0 where no launch was seen to cost anything."""
+        """Geometric mean over the modes in which a launch costs more than 0; 0 if there is none."""
         costs_s = [cost_s for cost_s in self.launches_s.values() if cost_s > 0]
         return float(np.exp(np.log(costs_s).mean())) if costs_s else 0.0
 
@@ -212,7 +216,7 @@ def _solve(table: _TimedTable) -> _Answer:
 
     Rows of kinds that are too few take the overall factor, which is solved for first.
     """
-    # What is not negative is what a factor has on top of the least.
+    # The solver bounds its unknowns by 0: it solves for the factor less _LEAST_FACTOR.
     roof_s, others_s = table.roofs.sum(axis=1), table.roofs[:, -1]
     above = table.measured_s - _LEAST_FACTOR * roof_s
     rows = np.column_stack([roof_s, table.launches])
@@ -243,10 +247,12 @@ def least_absolute(rows: Array, wanted: Array, scale: Array) -> Array:
 
 
 def _least_squares(both: Array) -> Array:
-    """As ``solve_active_set``, of as few equations as there are columns; the last is wanted.
+    """As ``solve_active_set``, of a system reduced to as many rows as columns; the last column of
+    ``both`` is the right-hand side.
 
-    With V Λ Vᵀ the products of the columns with each other, Λ^½ Vᵀ has the same ones, and so the
-    same solution. Columns of length 1 keep half of the digits.
+    If the products of the columns are V Λ Vᵀ, Λ^½ Vᵀ has the same products, and so the same
+    solution. Columns are first scaled to length 1, because forming the products loses half of the
+    digits.
     """
     products = both.T @ both
     length = np.sqrt(np.diag(products))
@@ -317,7 +323,7 @@ def _records(
 
 def _why_no_interval(value: float, half: float | None) -> str | None:
     if value <= _LEAST_FACTOR:
-        return "the rest of the model explains all of the time"
+        return "the factor is at its lower bound"
     if half is None:
-        return "it takes three networks to see how much they differ"
-    return "one network alone has it" if np.isnan(half) else None
+        return "an interval needs three networks"
+    return "only one network has this class" if np.isnan(half) else None

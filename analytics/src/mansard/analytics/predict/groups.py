@@ -123,8 +123,9 @@ def _classes(layers: pl.DataFrame) -> pl.LazyFrame:
 def halves(groups: pl.DataFrame) -> pl.DataFrame:
     """``groups`` (GROUP_SCHEMA) with the work and the traffic of each as rows of their own.
 
-    So the times of the two add, each by the factor of a class of its own, where
-    of a whole group the longer one counts. What it starts is with the work, if it has any.
+    The times of work and traffic then add, each with its own factor; the time of a whole group is
+    the longer of the two. The launches of a group are in the row of its work, or of its traffic if
+    it has no work.
     """
     has_work = (pl.col("tensor_flop") + pl.col("cuda_flop") > 0).fill_null(value=True)
     work = groups.with_columns(

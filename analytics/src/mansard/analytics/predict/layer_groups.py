@@ -70,8 +70,7 @@ def join_layers(layers: Sequence[LayerTime], group_of: Mapping[int, int]) -> Joi
     other_s = 0.0
     for layer in layers:
         seconds = float(np.quantile(layer.seconds_s, _QUANTILE)) if layer.seconds_s else 0.0
-        first, *more = dict.fromkeys(group_of.get(node, -1) for node in layer.nodes or (-1,))
-        known = [group for group in (first, *more) if group >= 0]
+        known = list(dict.fromkeys(group_of[n] for n in layer.nodes or () if n in group_of))
         if not known:
             other_s += seconds
             continue
@@ -95,12 +94,12 @@ class TimedNetworks:
 
     ``rows``: TIMED_SCHEMA with phase and engine, of the halves of groups. ``roofs``: ROOF_SCHEMA
     of all scores in the modes that were measured. ``other_share``: of the time in no group, by
-    device.
+    device, phase and engine.
     """
 
     rows: pl.DataFrame
     roofs: pl.DataFrame
-    other_share: Mapping[str, float]
+    other_share: Mapping[tuple[str, str, str], float]
 
 
 def timed_networks(
@@ -114,27 +113,30 @@ def timed_networks(
     """The measurements of ``models`` with a profile, beside ``scores``; None where there is none.
 
     ``layers`` (LAYER_SCHEMA), ``groups`` and ``scores`` (SCORE_SCHEMA) are of the same networks,
-    ``coefficients`` and ``modes`` of their devices.
+    ``coefficients`` and ``modes`` of their devices. Networks that were not observed are left out.
     """
     rows: list[dict[str, object]] = []
-    times: dict[str, list[tuple[float, float]]] = {}
+    times_s: dict[tuple[str, str, str], tuple[float, float]] = {}  # in no group, and of all layers
     found = list(_profiled(models, _known(scores)))
     if not found:
         return None
+    observed = scores.filter(pl.col("network").is_in(list(models.observed_networks())))
+    groups = groups.join(observed, on="score_id", how="semi", maintain_order="left")
     busy = groups.filter(pl.col("n_launches") > 0)
     group_of = _groups_of(layers, busy, {score_id for _, score_id, _ in found})
     for same, score_id, profile in found:
         joined = join_layers(profile, group_of.get(score_id, {}))
         total_s = sum(seconds for seconds, _ in joined.parts) + joined.other_s
-        times.setdefault(str(same["device"]), []).append((joined.other_s, total_s))
+        place = (str(same["device"]), str(same["phase"]), str(same["engine"]))
+        other_s, all_s = times_s.get(place, (0.0, 0.0))
+        times_s[place] = (other_s + joined.other_s, all_s + total_s)
         rows += [
             {**same, "score_id": score_id, "layer": at, "group": group, "measured_s": seconds}
             for at, (seconds, own) in enumerate(joined.parts)
             for group in own
         ]
     other_share = {
-        device: sum(other for other, _ in each) / max(sum(total for _, total in each), 1e-300)
-        for device, each in times.items()
+        place: other_s / all_s if all_s > 0 else 0.0 for place, (other_s, all_s) in times_s.items()
     }
     timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
     return at_roofs(timed, groups, coefficients, modes, other_share)
@@ -145,7 +147,7 @@ def at_roofs(
     groups: pl.DataFrame,
     coefficients: pl.DataFrame,
     modes: pl.DataFrame,
-    other_share: Mapping[str, float],
+    other_share: Mapping[tuple[str, str, str], float],
 ) -> TimedNetworks:
     """``timed`` (LAYER_GROUP_SCHEMA) with what work and traffic of each group take at the roofs."""
     where = modes.join(timed, on=["device", "mode"], how="semi")

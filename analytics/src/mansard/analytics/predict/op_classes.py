@@ -136,12 +136,12 @@ def layer_class(
 ) -> OpClass:
     """The class of a layer of a score: as ``op_class``, with depthwise convolutions apart.
 
-    A LayerScore does not hold the groups of a convolution, but what they make of it. In a
-    precision that tensor cores multiply it is depthwise where its multiply-adds are on CUDA cores
-    (``unit``). Elsewhere its sums tell: ``sum_length``, the multiply-adds of an output, are those
-    of one channel, k × k with an odd k, and it reads as many elements as it writes or more
-    (``input_share``, bytes over bytes). A dense convolution has as short sums with a single input
-    channel alone, and then writes more than it reads.
+    A LayerScore does not hold the groups of a convolution, so the class is inferred. In a
+    precision of tensor cores a convolution is depthwise if its ``unit`` is the CUDA cores.
+    Otherwise it is depthwise if ``sum_length``, the multiply-adds of one output, is k² for odd k
+    from 3 to 11 and it reads at least 0.9 times the bytes that it writes (``input_share``). A
+    dense convolution has such sums with one input channel, where it writes more than it reads, or
+    with a few rare numbers of channels, such as 9; those are taken for depthwise.
     """
     found = op_class(op_type)
     if found != "conv":

@@ -160,6 +160,10 @@ def calibration_of(models: Models) -> Calibration:
     """By the measured networks that the dataset has scores of; empty where there is none."""
     layers = models.dataset.layers
     scores = score_frame(layers, network_names(models.dataset))
+    scores = scores.filter(pl.col("network").is_in(list(models.observed_networks())))
+    if scores.is_empty():
+        return {}
+    layers = layers.join(scores, on="score_id", how="semi", maintain_order="left")
     return _calibration(models, layers, scores)[0]
 
 

@@ -1,8 +1,8 @@
 """Predictions to decide by: what was measured stands in the place of what is modelled.
 
-A prediction by roofs says what any network may take at best. Where the network itself ran, its own
-time counts; in a mode where it did not run, that of the two models counts that knows it better: the
-fit to the network's own times, or the roofs, calibrated or not.
+A prediction from roofs is a lower bound of the time. In a mode where the network was run, its
+measured time is used. In other modes, the fit to its own times and the roofs (calibrated or not)
+are compared: first by the kind of interval (spread, bounds, roof), then by its width.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEM
 from mansard.analytics.predict.prediction import Prediction
 from mansard.analytics.scaling.network_predict import predict_observed
 
-# Of two modelled rows the one that says more about the truth, before how wide its interval is.
+# Kinds of intervals of modelled rows, the most informative first; the width decides within a kind.
 _SAYS = {"spread": 0, "bounds": 1, "roof": 2}
 
 

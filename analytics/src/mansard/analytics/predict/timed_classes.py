@@ -1,7 +1,7 @@
 """Classes of operators where an engine timed layers: what calibrates totals instead of the roofs.
 
-T = Σ over groups of (a · work / peak + b · traffic / bandwidth) + launches · l, with a and b of the
-group's class. The line of ``totals_lines`` goes through these sums then.
+T = Σ over groups of (a · work / peak + b · traffic / bandwidth) + launches · λ, with a and b of the
+group's class and λ the cost of a launch. The line of ``totals_lines`` goes through these sums then.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
+from mansard.analytics.data.quantities import counted
 from mansard.analytics.predict.class_fit import ClassFactors, ClassFit, fit_classes
 from mansard.analytics.predict.engine import SHARE_SCHEMA, predict_scores
 from mansard.analytics.predict.groups import WORK, halves
@@ -37,8 +39,9 @@ class TimedClasses:
             f"{each.op_class} × {each.value:.2g}" for each in by_groups if each.value is not None
         ]
         return (
-            f"{device}: {len(fit.networks)} networks timed layer by layer by {self.engine} "
-            f"({fit.n_groups} works and traffics of groups); factors of the roof: "
+            f"{device}: {counted(len(fit.networks), 'network')} timed layer by layer by "
+            f"{self.engine}, {counted(fit.n_groups, 'term')} (work or traffic of a group); "
+            "factors of the roof: "
             f"{', '.join(shown[:_SHOWN])}; a launch takes {launch_us:.2g} µs; "
             f"{self.other_share:.1%} of the layers' time is the engine's own"
         )
@@ -85,7 +88,7 @@ def fit_timed_classes(
     if fit is None:
         return None
     roofs = timed.roofs.filter(device=device)
-    return TimedClasses(fit, roofs, engine, timed.other_share.get(device, 0.0))
+    return TimedClasses(fit, roofs, engine, timed.other_share.get((device, phase, engine), 0.0))
 
 
 def predict_by_classes(
@@ -101,7 +104,7 @@ def predict_by_classes(
     """
     of_roofs = coefficients.filter(pl.col("quantity") != "launch")
     halved = halves(groups)
-    parts = []
+    parts = [pl.DataFrame(schema={**PREDICTION_SCHEMA, **SHARE_SCHEMA})]
     for (device, phase), each in classes.items():
         own_modes = modes.filter(device=device)
         of_phase = scores.filter(pl.col("phase") == phase)

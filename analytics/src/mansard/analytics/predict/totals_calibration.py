@@ -23,6 +23,7 @@ import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.quantities import counted
 from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.predict.engine import NO_LAUNCH
 from mansard.analytics.predict.layer_groups import TimedNetworks
@@ -75,10 +76,11 @@ def _misfit(log: Array) -> Misfit:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Networks or modes, each by a calibration of the others.
+    """Leave-one-out errors of networks or modes.
 
-    ``logs``: ln measured over predicted, of each an array; ``squares``: the mean square of each, of
-    networks over what the line expects; ``prior``: one more such square, and as how many it counts.
+    ``logs``: for each, an array of ln(measured / predicted). ``squares``: the mean square of each;
+    for networks relative to the deviation that the line expects. ``prior``: the expected mean
+    square, and how many networks or modes it counts as.
     """
 
     logs: tuple[Array, ...]
@@ -105,11 +107,11 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class DeviceCalibration:
-    """Of one device and phase, by the times of ``engine``; None of published times.
+    """The calibration of one device and phase, from times of ``engine``; None: published times.
 
-    ``classes``: by which the parts of the lines are scaled; None where totals alone calibrate.
-    ``why`` says why. ``networks`` and ``modes``: each by the others. ``other_networks``: the same
-    by the way that was not taken, None where there was no choice.
+    ``classes``: the factors that scale the parts of the lines; None if totals alone calibrate;
+    ``why`` says why. ``networks`` and ``modes``: leave-one-out errors. ``other_networks``:
+    leave-one-out errors of the kind that was not chosen; None if there was no choice.
     """
 
     lines: TotalsLines
@@ -124,8 +126,7 @@ class DeviceCalibration:
 
     def notes(self, device: str) -> Iterator[str]:
         """What ``device`` is calibrated by, and how far off it is; one line each."""
-        n_times = len(self.lines.pairs)
-        times = "1 measured time" if n_times == 1 else f"{n_times} measured times"
+        times = counted(len(self.lines.pairs), "measured time")
         unseen = self.networks.misfit
         line = (
             f"{device}: calibrated by {times}: median error {self.before.median:.1%} before, "
@@ -139,8 +140,8 @@ class DeviceCalibration:
             yield self.classes.note(device)
         if unseen is None:
             yield (
-                f"{device}: one network was measured: how far others are off is taken from "
-                "recorded networks of other boards; measure two more"
+                f"{device}: one network was measured: its error on other networks is estimated "
+                "from recorded networks of other boards; measure two more"
             )
 
 
@@ -148,7 +149,7 @@ Calibration = Mapping[tuple[str, str], DeviceCalibration]  # by device and phase
 
 
 def place_name(device: str, phase: str) -> str:
-    """Of what a calibration is, in words."""
+    """The name of a calibrated device; the phase is added unless it is inference."""
     return device if phase == "inference" else f"{device} ({phase})"
 
 
@@ -192,8 +193,7 @@ def _calibrate_device(
         by_classes = _networks_left_out(_without_each_network(scaled, rows, classes))
         lost = _why_totals(networks, by_classes)
         if lost is None:
-            n_timed = len(classes.fit.networks)
-            why = f"layers of {n_timed} network{'s' * (n_timed > 1)} were timed"
+            why = f"layers of {counted(len(classes.fit.networks), 'network')} were timed"
             taken, lines, networks, other = classes, scaled, by_classes, networks
         else:
             why, other = lost, by_classes
@@ -215,9 +215,9 @@ def _calibrate_device(
 def _why_totals(totals: LeftOut, classes: LeftOut) -> str | None:
     """Why totals calibrate where layers were timed; None where the classes do."""
     if len(classes.logs) < len(totals.logs):
-        return "layers were timed of too few networks to judge classes of operators by"
+        return "too few networks have timed layers to test classes of operators"
     if totals.logs and totals.mean_error < classes.mean_error:
-        return "networks that were left out came out nearer than by classes of operators"
+        return "the error on networks left out is smaller than with classes of operators"
     return None
 
 
@@ -234,7 +234,7 @@ def _of_one_engine(pairs: pl.DataFrame) -> tuple[str | None, pl.DataFrame]:
 def _without_each_network(
     lines: TotalsLines, pairs: pl.DataFrame, classes: TimedClasses
 ) -> Iterator[tuple[TotalsLines, pl.DataFrame]]:
-    """A network that is left out is in the classes' factors as little as in the line."""
+    """For each network: the lines and class factors fitted without it, and its own rows."""
     for name in pairs["network"].unique(maintain_order=True):
         factors = classes.factors_without(name)
         is_left_out = pl.col("network") == name
@@ -251,7 +251,9 @@ def _networks_left_out(left: Iterable[tuple[TotalsLines, pl.DataFrame]]) -> Left
 
 
 def _off(lines: TotalsLines, rows: pl.DataFrame) -> tuple[Array, Array]:
-    """ln measured over predicted of ``rows``, which ``lines`` do not know, and its deviation."""
+    """ln(measured / predicted) of ``rows``, which ``lines`` were not fitted to, and the deviation
+    that the lines expect.
+    """
     seconds, expected = lines.on_line(rows)
     off, _ = lines.own_off(rows)
     return np.log(rows["measured_s"].to_numpy() / seconds) - off, expected

@@ -137,26 +137,18 @@ class TotalsLines:
         for (name,), rows in parts.items():
             mode = str(name)
             fit, cpu_time = self.by_mode.get(mode, self.pooled), float(self._cpu_time([mode])[0])
-            call, call_low, call_high = (
-                cpu_time * fit.coefficient("constant", by) for by in (0.0, -_Z_95, _Z_95)
-            )
-            launch, launch_low, launch_high = (
-                cpu_time * fit.coefficient("launch", by) for by in (0.0, -_Z_95, _Z_95)
-            )
+            call_s, call_low_s, call_high_s = _span(fit, "constant", cpu_time)
             is_counted = bool((rows["n_launches"] > 0).any())
-            unknown = dict.fromkeys(
-                ("launch_s", "launch_low_s", "launch_high_s"), "no launches are counted"
-            )
+            launch = _span(fit, "launch", cpu_time) if is_counted else (None, None, None)
+            no_launch = dict.fromkeys(_LAUNCH, "no launches are counted")
             yield CallCost(
                 mode=mode,
                 n_networks=rows["network"].n_unique(),
-                call_s=call,
-                call_low_s=call_low,
-                call_high_s=call_high,
-                launch_s=launch if is_counted else None,
-                launch_low_s=launch_low if is_counted else None,
-                launch_high_s=launch_high if is_counted else None,
-                unknown={} if is_counted else unknown,
+                call_s=call_s,
+                call_low_s=call_low_s,
+                call_high_s=call_high_s,
+                **dict(zip(_LAUNCH, launch, strict=True)),
+                unknown={} if is_counted else no_launch,
             )
 
     def without_each(self, name: str) -> Iterator[tuple[TotalsLines, pl.DataFrame]]:
@@ -202,6 +194,15 @@ class TotalsLines:
         return np.array(
             [np.exp(middle) / self.cpu_hz[mode] if mode in self.cpu_hz else 1.0 for mode in modes]
         )
+
+
+_LAUNCH = ("launch_s", "launch_low_s", "launch_high_s")
+
+
+def _span(fit: TotalsFit, name: str, scale: float) -> tuple[float, float, float]:
+    """A coefficient times ``scale``, and the ends of its interval."""
+    value, low, high = (scale * fit.coefficient(name, by) for by in (0.0, -_Z_95, _Z_95))
+    return value, low, high
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
 from mansard.analytics.data.names import engine_name
 from mansard.analytics.roofs.rates import Estimate, estimate
+from mansard.analytics.scaling.observations import why_unused
 from mansard.core.records import CHAIN_LENGTHS, Measurement, Record, Source, chain_length
 
 
@@ -37,38 +38,29 @@ _NUMBERS = ("node_s", "node_low_s", "node_high_s", "call_s")
 
 
 def find_node_launches(dataset: Dataset, labels: dict[str, str]) -> tuple[NodeLaunch, ...]:
-    """One for each device and mode in which both chains ran undisturbed: of the newest run.
+    """One for each device, mode and engine with both chains undisturbed: of the newest run.
 
-    ``labels``: the device's by run id.
+    The newest run comes last. ``labels``: the device's by run id.
     """
-    found: dict[tuple[str, str], NodeLaunch] = {}
-    runs = sorted(dataset.workload_manifests, key=lambda run: (run.started_utc, run.run_id))
-    for run in runs:
-        chains = [
-            row
-            for row in dataset.measurements
-            if row.run_id == run.run_id and chain_length(row.model) is not None
-        ]
-        by_engine: dict[str, list[Measurement]] = {}
-        for row in chains:
-            by_engine.setdefault(engine_name(row), []).append(row)
-        for engine, rows in by_engine.items():
-            device, mode = labels[run.run_id], run.mode_read_back.name
+    chains: dict[str, dict[str, list[Measurement]]] = {}
+    for row in dataset.measurements:
+        if chain_length(row.model) is not None:
+            chains.setdefault(row.run_id, {}).setdefault(engine_name(row), []).append(row)
+    found: dict[tuple[str, str, str], NodeLaunch] = {}
+    for run in sorted(dataset.workload_manifests, key=lambda run: (run.started_utc, run.run_id)):
+        device, mode = labels[run.run_id], run.mode_read_back.name
+        for engine, rows in chains.get(run.run_id, {}).items():
             launch = _launch(rows, run.run_id, device, mode, engine)
             if launch is not None:
-                found[device, mode] = launch
+                found.pop((device, mode, engine), None)
+                found[device, mode, engine] = launch
     return tuple(found.values())
 
 
 def _launch(
     rows: Sequence[Measurement], run_id: str, device: str, mode: str, engine: str
 ) -> NodeLaunch | None:
-    usable = {
-        row.model: row
-        for row in rows
-        if row.failure is None and row.seconds_s and not row.disturbances
-    }
-    by_length = {chain_length(model): row for model, row in usable.items()}
+    by_length = {chain_length(row.model): row for row in rows if not why_unused(row)}
     if not by_length.keys() >= set(CHAIN_LENGTHS):
         return None
     least, most = CHAIN_LENGTHS
@@ -104,7 +96,10 @@ def _median(row: Measurement) -> Estimate:
 
 
 def node_coefficients(launches: Sequence[NodeLaunch]) -> pl.DataFrame:
-    """COEFFICIENT_SCHEMA: a node as the launch of a group, in the modes where it was measured."""
+    """COEFFICIENT_SCHEMA: a node as the launch of a group, in the modes where it was measured.
+
+    Where several engines were timed, the last one of ``launches`` counts.
+    """
     rows = [
         {
             "device": each.device,
@@ -121,6 +116,6 @@ def node_coefficients(launches: Sequence[NodeLaunch]) -> pl.DataFrame:
             "is_extrapolated": False,
             "reason": each.unknown.get("node_s") or each.unknown.get("node_low_s"),
         }
-        for each in launches
+        for each in {(each.device, each.mode): each for each in launches}.values()
     ]
     return pl.DataFrame(rows, schema=COEFFICIENT_SCHEMA)
