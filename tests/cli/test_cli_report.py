@@ -105,15 +105,14 @@ def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:
     write_programs(tmp_path / "runs", [ran])
     done = mansard("report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    networks, _, programs = done.stdout.partition("Programs that were run (measured)")
-    assert networks.startswith("Networks that were run (measured)")
+    networks, _, programs = done.stdout.partition("Programs that were run; all measured; ±: 95 %")
+    assert networks.startswith("Networks that were run; all fp32, onnxruntime cpu, 2c, measured; ±")
     assert "it needs more memory than there is" in " ".join(networks.split())
-    assert "; all 2c, fp32, onnxruntime cpu" in networks
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in programs.splitlines()]
-    whole, windows = (row for row in cells if row and row[1].startswith("llm"))
+    whole, windows = (row for row in cells if row and row[0].startswith("llm"))
     # Energies 20 and 21 J; a window has no CPU time of its own, and two stand in each run.
-    assert (whole[1], whole[4], whole[5]) == ("llm", "20.5 J", "10.0 W")
-    assert (windows[1], windows[3], windows[4]) == ("llm [prompt]", "–", "unknown")
+    assert (whole[0], whole[4], whole[5]) == ("llm", "20.5 J", "10.0 W")
+    assert (windows[0], windows[3], windows[4]) == ("llm [prompt]", "–", "unknown")
     assert (whole[-1], windows[-1]) == ("", "2")
     assert "p99" not in networks.splitlines()[2]  # too few calls: no column of unknowns
     assert "calibration" not in done.stdout  # nothing is predicted

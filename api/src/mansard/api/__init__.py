@@ -46,11 +46,14 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.wording import change as change
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.decide.wording import saving_words as saving_words
+    from mansard.analytics.figures.tables import Table as Table
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
+    from mansard.analytics.report.workloads import network_tables as network_tables
+    from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult

@@ -321,11 +321,12 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
     from mansard.analytics.predict.prediction import NetworkSelection, predict
+    from mansard.analytics.scaling.observations import network_measurements
 
     try:
         dataset = open_runs([runs], newest_only=True)
-        names = dict.fromkeys(row.model for row in dataset.measurements if row.run_id in run_ids)
-        wanted = [NetworkSelection(name=name) for name in names if chain_length(name) is None]
+        rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
+        wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
         found = measured_networks(dataset, predict(dataset, wanted).predictions)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")

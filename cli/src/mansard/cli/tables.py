@@ -28,12 +28,12 @@ def print_tables(tables: Iterable[Table]) -> None:
         print_table(plain(title), columns, [tuple(map(plain, row)) for row in rows])
 
 
-def without_silent(table: Table, droppable: Sequence[str]) -> Table:
+def without_silent(table: Table, droppable: Collection[str]) -> Table:
     """The table without those columns of ``droppable`` that say nothing in any row."""
     _, columns, rows = table
     silent = [all(row[at] in {"", "–", "unknown"} for row in rows) for at in range(len(columns))]
     names = [name for name, is_silent in zip(columns, silent, strict=True) if is_silent]
-    return _without(table, {*names} & {*droppable})
+    return without(table, {*names} & {*droppable})
 
 
 def without_shared(table: Table, shared: Sequence[str]) -> Table:
@@ -45,11 +45,12 @@ def without_shared(table: Table, shared: Sequence[str]) -> Table:
         for at, name in enumerate(columns)
         if name in shared and len({row[at] for row in rows}) == 1
     }
-    whole = _without(table, alike)
+    whole = without(table, alike)
     return (f"{title}; all {', '.join(alike.values())}" if alike else title, *whole[1:])
 
 
-def _without(table: Table, names: Collection[str]) -> Table:
+def without(table: Table, names: Collection[str]) -> Table:
+    """The table without the columns ``names``."""
     title, columns, rows = table
     kept = [at for at, name in enumerate(columns) if name not in names]
     return title, [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]

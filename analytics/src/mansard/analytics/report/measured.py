@@ -13,7 +13,8 @@ from mansard.analytics.data.quantities import capacity, counted, relative
 from mansard.analytics.figures.tables import Table, clock_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
-from mansard.core.records import Gpu, MachineIdentity, Manifest, Record, chain_length
+from mansard.analytics.scaling.observations import network_measurements
+from mansard.core.records import Gpu, MachineIdentity, Manifest, Record
 
 
 def machine_tables(results: Results) -> list[Table]:
@@ -122,8 +123,7 @@ def protocol_facts(results: Results) -> list[str]:
 
 def _workload_facts(results: Results) -> list[str]:
     """How often networks and programs were run, and what of them was timed."""
-    # Chains of tiny nodes measure an engine, and are no networks.
-    rows = [row for row in results.dataset.measurements if chain_length(row.model) is None]
+    rows = list(network_measurements(results.dataset))
     programs = results.dataset.programs
     facts = []
     if rows:

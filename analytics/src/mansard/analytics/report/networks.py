@@ -1,8 +1,8 @@
-"""Tables of networks and their layers for the report."""
+"""Tables of networks and their layers, and of what was run, for the report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +10,11 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name, network_key
 from mansard.analytics.data.quantities import (
-    NBSP,
     UNKNOWN,
-    capacity,
     digits,
     joules,
     percent,
     seconds,
-    watts,
 )
 from mansard.analytics.figures.parameters import mode_labels
 from mansard.analytics.figures.tables import (
@@ -30,7 +27,8 @@ from mansard.analytics.figures.tables import (
     shortened,
     tabulate,
 )
-from mansard.analytics.predict.measured import NetworkTimes, ProgramTimes
+from mansard.analytics.report import workloads
+from mansard.analytics.report.workloads import SHARED, ModeText, measured_text, network_tables
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.roofline import Roofline
 
@@ -113,96 +111,21 @@ def _bound_or_reason(row: Cells) -> str:
 
 
 def measured_tables(results: Results) -> list[Table]:
-    """Networks that were run beside what is predicted of each, failed ones with their reason; then
-    single calls, energies and memory of those that ran. None where none was run."""
-    if not results.measured:
-        return []
-    labels = mode_labels(results)
-    what = [
-        Column("Network", lambda row: row.network),
-        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
-        Column("Precision", lambda row: display_name(row.precision)),
-        Column("Engine", lambda row: row.engine),
-        Column("Mode", lambda row: display_name(labels[row.device, row.mode])),
-    ]
-    times = [
-        *what,
-        Column("Measured", measured_text, is_numeric=True),
-        Column("Predicted", predicted_text, is_numeric=True),
-        Column("Error", _error_text, is_numeric=True),
-        Column("Source", lambda row: row.source),
-        Column("Remark", lambda row: row.remark),
-    ]
-    others = [
-        *what,
-        Column("p50", lambda row: seconds(row.p50_s), is_numeric=True),
-        Column("p90", lambda row: seconds(row.p90_s), is_numeric=True),
-        Column("p99", lambda row: seconds(row.p99_s), is_numeric=True),
-        Column("Worst", lambda row: seconds(row.worst_s), is_numeric=True),
-        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
-        Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
-        Column("Power", lambda row: watts(row.power_w), is_numeric=True),
-        Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
-    ]
-    ran = tuple(row for row in results.measured if row.n_calls)
-    found = [("Networks that were run", times, results.measured)]
-    found += [("Single calls, energy and memory", others, ran)] if ran else []
-    return [
-        condensed(shortened(tabulate(caption, columns, rows)), _SHARED, kept=("Mode", "Measured"))
-        for caption, columns, rows in found
-    ]
-
-
-_SHARED = ("Precision", "Engine", "Source")
+    """Networks that were run; see ``workloads.network_tables``."""
+    found = network_tables(results.measured, _mode_text(results))
+    kept = ("Mode", "Measured")
+    return [condensed(shortened(each), SHARED, kept=kept) for each in found]
 
 
 def program_table(results: Results) -> Table:
-    """Programs that were run, each followed by the windows that it named."""
+    """Programs that were run; see ``workloads.program_table``."""
+    table = workloads.program_table(results.programs, _mode_text(results))
+    return condensed(shortened(table), ("Source",), kept=("Time",))
+
+
+def _mode_text(results: Results) -> ModeText:
     labels = mode_labels(results)
-
-    def of_whole(text: Callable[[ProgramTimes], str]) -> Callable[[ProgramTimes], str]:
-        return lambda row: text(row) if row.window is None else "–"
-
-    columns = [
-        Column("Program", lambda row: row.workload),
-        Column("Mode", lambda row: display_name(labels[row.device, row.mode])),
-        Column("Time", measured_text, is_numeric=True),
-        Column("Remark", lambda row: row.remark),
-        Column("CPU time", of_whole(lambda row: seconds(row.cpu_s)), is_numeric=True),
-        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
-        Column("Power", lambda row: watts(row.power_w), is_numeric=True),
-        Column("Peak power", of_whole(lambda row: watts(row.peak_w)), is_numeric=True),
-        Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
-        Column("Metric", of_whole(lambda row: scaled(row.metric, 1.0)), is_numeric=True),
-        Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
-        Column("In each run", _per_run_text, is_numeric=True),
-        Column("Source", lambda row: row.source),
-    ]
-    table = shortened(tabulate("Programs that were run", columns, results.programs))
-    return condensed(table, ("Source",), kept=("Time",))
-
-
-def measured_text(row: NetworkTimes | ProgramTimes) -> str:
-    """The measured time, with the 95 % prediction interval of the next measurement's."""
-    return seconds(row.time_s, row.low_s, row.high_s)
-
-
-def predicted_text(row: NetworkTimes) -> str:
-    """The predicted time by what its interval means: ``at best 11.2 ms``."""
-    ends = (row.predicted_low_s, row.predicted_high_s)
-    return seconds(row.predicted_s, *ends, row.predicted_interval)
-
-
-def _error_text(row: NetworkTimes) -> str:
-    return UNKNOWN if row.error is None else f"{100 * row.error:+.0f}{NBSP}%".replace("-", "−")
-
-
-def _per_run_text(row: ProgramTimes) -> str:
-    return "" if row.n_per_run is None else f"{row.n_per_run:.4g}"
-
-
-def _memory_text(memory_bytes: int | None) -> str:
-    return UNKNOWN if memory_bytes is None else capacity(memory_bytes)
+    return lambda row: display_name(labels[row.device, row.mode])
 
 
 def network_details(results: Results) -> list[NetworkDetail]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +12,8 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import JsonOption, MixOption, RunsOption
-from mansard.cli.tables import Table, print_tables, without_shared, without_silent
+from mansard.cli.tables import Table, print_tables, without, without_shared, without_silent
 
-_INTERVAL = "±: 95 % interval of the next measurement"
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
 
 
@@ -190,93 +190,27 @@ def _networks(summary: api.Summary, run_ids: Collection[str] | None) -> Table:
 def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
     """Networks that were run beside what is predicted; then single calls, energies and memory of
     those that ran. None where none was run."""
-    if not networks:
-        return []
-    what = ("mode", "network", "batch", "precision", "engine")
-    times = [
-        (
-            *_which(network),
-            api.seconds(network.time_s, network.low_s, network.high_s),
-            _predicted(network),
-            network.remark,
-        )
-        for network in networks
-    ]
-    others = [
-        (
-            *_which(network),
-            *(api.seconds(each) for each in (network.p50_s, network.p99_s, network.worst_s)),
-            *(api.joules(each) for each in (network.energy_j, network.above_idle_j)),
-            "unknown" if network.memory_bytes is None else api.capacity(network.memory_bytes),
-        )
-        for network in networks
-        if network.n_calls
-    ]
-    found = [
-        (
-            f"Networks that were run ({_sources(networks)}); {_INTERVAL}",
-            (*what, "measured time", "predicted", "remark"),
-            times,
-        ),
-        (
-            "Their single calls; energy of one call; memory of the process",
-            (*what, "p50", "p99", "worst", "energy", "above idle", "memory"),
-            others,
-        ),
-    ]
-    droppable = ("predicted", "remark", "p99", "energy", "above idle", "memory")
-    shared = ("mode", "precision", "engine")
-    return [without_shared(without_silent(table, droppable), shared) for table in found if table[2]]
-
-
-def _which(network: api.NetworkTimes) -> tuple[str, ...]:
-    batch = "–" if network.batch is None else str(network.batch)
-    return (network.mode, network.network, batch, network.precision, network.engine)
+    shared, page_only = ("mode", "precision", "engine", "source"), ("p90", "power")
+    tables = api.network_tables(networks, attrgetter("mode"))
+    found = [_table(each, shared, page_only) for each in tables]
+    return [*map(_with_interval, found[:1]), *found[1:]]
 
 
 def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
     """Programs that were run and their windows; none where none was run."""
     if not programs:
         return []
-    rows = [
-        (
-            program.mode,
-            program.workload,
-            api.seconds(program.time_s, program.low_s, program.high_s),
-            _of_whole(program, api.seconds(program.cpu_s)),
-            api.joules(program.energy_j),
-            api.watts(program.power_w),
-            _of_whole(program, api.watts(program.peak_w)),
-            _of_whole(
-                program,
-                "unknown" if program.memory_bytes is None else api.capacity(program.memory_bytes),
-            ),
-            _of_whole(program, "unknown" if program.metric is None else api.digits(program.metric)),
-            str(program.n_runs),
-            "" if program.n_per_run is None else f"{program.n_per_run:.4g}",
-            program.remark,
-        )
-        for program in programs
-    ]
-    columns = (
-        *("mode", "program", "time", "CPU time", "energy", "power", "peak power", "memory"),
-        *("metric", "runs", "in each run", "remark"),
-    )
-    title = f"Programs that were run ({_sources(programs)}); {_INTERVAL}"
-    emptied = ("energy", "power", "peak power", "memory", "metric", "in each run", "remark")
-    return [without_silent((title, columns, rows), emptied)]
+    table = api.program_table(programs, attrgetter("mode"))
+    return [_with_interval(_table(table, ("source",)))]
 
 
-def _of_whole(program: api.ProgramTimes, text: str) -> str:
-    """A cell that no window has."""
-    return text if program.window is None else "–"
+def _table(found: api.Table, shared: Sequence[str], page_only: Collection[str] = ()) -> Table:
+    """A table of the report for a terminal: narrower, and its columns in small letters."""
+    columns = [name if name[:2].isupper() else name[0].lower() + name[1:] for name in found.columns]
+    table = without((found.caption, columns, found.rows), page_only)
+    return without_shared(without_silent(table, {*columns} - {"measured", "time"}), shared)
 
 
-def _predicted(network: api.NetworkTimes) -> str:
-    ends = (network.predicted_low_s, network.predicted_high_s)
-    text = api.seconds(network.predicted_s, *ends, network.predicted_interval)
-    return text if network.error is None else f"{text} ({network.error:+.0%})"
-
-
-def _sources(rows: Sequence[api.NetworkTimes] | Sequence[api.ProgramTimes]) -> str:
-    return " and ".join(dict.fromkeys(row.source for row in rows))
+def _with_interval(table: Table) -> Table:
+    title, columns, rows = table
+    return f"{title}; ±: 95 % interval of the next measurement", columns, rows
