@@ -93,8 +93,8 @@ class TimedNetworks:
     """What engines took layer by layer.
 
     ``rows``: TIMED_SCHEMA with phase and engine, of the halves of groups. ``roofs``: ROOF_SCHEMA
-    of all scores in the modes that were measured. ``other_share``: of the time in no group, by
-    device, phase and engine.
+    of the observed networks in the modes that were measured. ``other_share``: of the time in no
+    group, by device, phase and engine.
     """
 
     rows: pl.DataFrame
