@@ -46,7 +46,7 @@ _CURVE = ("device", "mode", "network", "precision", "phase")
 
 
 def batch_table(
-    predictions: pl.DataFrame, scores: pl.DataFrame, observations: pl.DataFrame | None = None
+    predictions: pl.DataFrame, scores: pl.DataFrame, observations: pl.DataFrame
 ) -> pl.DataFrame:
     """One row of BATCH_SCHEMA for each row of PREDICTION_SCHEMA, in order of the batch.
 
@@ -80,10 +80,10 @@ def batch_table(
     return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
 
 
-def _measured(observations: pl.DataFrame | None) -> pl.DataFrame:
+def _measured(observations: pl.DataFrame) -> pl.DataFrame:
     """One row for each mode, network and batch that was run here, of repeated runs the medians."""
-    rows = pl.DataFrame(schema=OBSERVATION_SCHEMA) if observations is None else observations
-    pooled = pool_repeats(rows.filter(pl.col("engine").is_not_null()), [*_OBSERVED, "engine"])
+    rows = observations.filter(pl.col("engine").is_not_null())
+    pooled = pool_repeats(rows, [*_OBSERVED, "engine"])
     found = pooled.unique(_OBSERVED, keep="first", maintain_order=True)
     return found.select(*_OBSERVED, "engine", measured_s="latency_s", measured_w="power_w")
 
