@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.decide.alternatives import highest_mode
 from mansard.analytics.scaling.repeats import pool_repeats
 
