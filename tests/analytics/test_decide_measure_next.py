@@ -70,12 +70,12 @@ def test_the_proposed_measurement_is_that_of_the_greatest_expected_regret(
     assume(ordered[-1] - ordered[-2] > 1e-4 or ordered[-1] < 0.005)
     if ordered[-1] > 0.005:
         assert next_mode(found) == f"m{known.index(ordered[-1])}"
-    else:  # nothing is worth it, but a choice that nobody has seen is confirmed
+    else:  # no regret is above 0.5 %: a modelled choice is measured itself
         is_modelled = modes[chosen][2] == "modelled"
         assert next_mode(found) == (f"m{chosen}" if is_modelled else None)
 
 
-def test_a_wide_neighbour_of_a_sure_modelled_choice_is_prefer_measured() -> None:
+def test_an_uncertain_neighbour_of_a_certain_modelled_choice_is_measured_next() -> None:
     # σ = ln 1.05 / 1.96 = 0.025 and ln 1.8 / 1.96 = 0.30; both near 100 mJ
     rows = [row("sure", 0.02, 0.100, spread=1.05), row("wide", 0.02, 0.105, spread=1.8)]
     found = recommend(frame(rows), Wanted())

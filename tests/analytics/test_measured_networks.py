@@ -262,6 +262,7 @@ def test_under_the_roof_it_stands_at_its_work_over_the_measured_time(results: Re
     # 1.28 GFLOP in 12.5 ms
     assert row["rate"].to_list() == [102.4]
     assert row["power"].to_list() == [12.0]
+    assert row["bound"].to_list() == ["–"]  # a bound is the model's
     assert len(points) == 3
 
 
@@ -273,6 +274,16 @@ def test_batches_that_were_run_are_on_the_curve(results: Results) -> None:
     # 1 / 12.5 ms, 4 / 50 ms
     assert two.select("batch", "rate").rows() == [(1, 80.0), (4, 80.0)]
     assert two["energy"].to_list() == [150.0, None]
+
+
+def test_a_time_without_an_interval_is_drawn_as_well(results: Results) -> None:
+    labels = mode_labels(results)
+    drawn = batch_points(results.predictions, labels, ["1c", "2c"]).frame
+    one = found(results, 1)
+    unknown = {**one.unknown, "low_s": "one time", "high_s": "one time"}
+    once = msgspec.structs.replace(one, low_s=None, high_s=None, unknown=unknown)
+    (row,) = measured_batches([once], labels, drawn).rows(named=True)
+    assert (row["rate"], row["items"]) == (80.0, "80.0")
 
 
 def test_a_curve_beside_measured_marks_is_of_the_chosen_network_alone(results: Results) -> None:

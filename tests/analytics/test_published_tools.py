@@ -16,6 +16,7 @@ from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, ToolFile
 from mansard.analytics.published.readers.registry import READERS, recognise
 from mansard.analytics.published.store import (
+    batch_notes,
     published_observations,
     read_published,
     write_published,
@@ -65,6 +66,13 @@ def test_exported_times_are_a_median_and_a_deviation(tmp_path: Path) -> None:
     assert run.method is not None
     assert "median GPU compute time of 4 queries; 0.5 ms of copies are not in it" in run.method
     assert (run.mode.name, run.network, run.batch) == ("MAXN", "resnet18", None)
+
+
+def test_a_high_quantile_is_one_that_was_measured_among_enough(tmp_path: Path) -> None:
+    hundred = [float(ms) for ms in range(100, 0, -1)]
+    # 99 of the 100 are no longer than 99 ms.
+    assert run_of(one(tmp_path, times(*hundred))).figures["p99_s"] == pytest.approx(99e-3)
+    assert "p99_s" not in run_of(one(tmp_path, times(*hundred[:99]))).figures
 
 
 def test_times_of_tensorrt_7_have_other_names(tmp_path: Path) -> None:
@@ -261,7 +269,10 @@ def test_zeus_windows_have_time_and_energy(tmp_path: Path) -> None:
     first, second = found.runs  # the third was being written
     assert (first.network, first.latency_s, first.power_w) == ("step", 2.0, 15.0)  # 30 J / 2 s
     assert (second.latency_s, second.power_w) == (2.5, None)
-    assert found.notes == ("1 windows have no energy: they are too short for the counter",)
+    assert found.notes == (
+        "1 windows have no energy: they are too short for the counter",
+        "no model uses 2 times without a batch: import the file with --fixed batch=N",
+    )
 
 
 JTOP = """time,uptime,CPU1,GPU,Temp cpu,Power VDD_IN,Power TOT,jetson_clocks,nvp model
@@ -369,8 +380,25 @@ def test_layers_of_a_dla(tmp_path: Path) -> None:
     assert (conv.mean_s, pool.share) == (0.5e-3, 0.75)  # 1.5 of 2 ms
 
 
+def test_times_of_a_tool_that_does_not_say_the_batch_are_in_no_model(tmp_path: Path) -> None:
+    found = one(tmp_path, times(2.0, 8.0))
+    fix = "without a batch: import the file with --fixed batch=N"
+    assert found.notes == (f"no model uses 1 time {fix}",)
+    write_published(tmp_path, found)
+    published = read_published(tmp_path)
+    assert len(published.runs) == 1
+    assert published_observations(published).is_empty()
+    device = "Jetson AGX Orin 64GB (published)"
+    assert list(batch_notes(published)) == [
+        f"{device}: no model uses 1 time of A. Author, 2026 {fix}"
+    ]
+    # A table that a person wrote may be of something without batches.
+    write_published(tmp_path, one(tmp_path, "mode,network,time_ms\nMAXN,llm,2\n", {}))
+    assert published_observations(read_published(tmp_path))["network"].to_list() == ["llm"]
+
+
 def test_repetitions_tell_how_sure_the_median_of_an_observation_is(tmp_path: Path) -> None:
-    write_published(tmp_path, one(tmp_path, times(2.0, 8.0)))
+    write_published(tmp_path, one(tmp_path, times(2.0, 8.0), {**FIXED, "batch": "1"}))
     (row,) = published_observations(read_published(tmp_path)).rows(named=True)
     # ln 2 and ln 8 are ln 4 = 1.38629 apart: a deviation of 1.38629 / √2, over √2.
     assert row["latency_deviation"] == pytest.approx(0.693147, rel=1e-5)

@@ -88,7 +88,8 @@ def test_files_of_a_tool_say_what_they_gave_and_what_to_add(tmp_path: Path) -> N
     assert line == ("mansard: t.json: the file does not say the mode; say --fixed mode=VALUE")
     assert not (tmp_path / "runs").exists()
     result = mansard(tmp_path, *files, "--fixed", "mode=fast")
-    assert (result.returncode, result.stderr) == (0, "")
+    told = "no model uses 1 time without a batch: import the file with --fixed batch=N"
+    assert (result.returncode, result.stderr) == (0, f"note: t.json: {told}\n")
     first, second = result.stdout.splitlines()
     assert first.startswith("1 network's run of 1 mode, written: runs/published/runs-")
     assert second.startswith("1 layer of 1 mode, written: runs/published/layers-")

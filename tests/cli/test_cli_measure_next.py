@@ -134,5 +134,5 @@ def test_what_others_published_has_no_command(
     asked = ("llama", "--runs", "runs", "--modes", "modes.csv")
     (found,) = document(capsys, "recommend", *asked)["recommendations"]
     assert found["measure_next"]["command"] is None
-    how = "time it there and add the row to the table that is imported"
+    how = "measure its time in that mode and add a row to the imported table"
     assert found["measure_next"]["unknown"]["command"] == how

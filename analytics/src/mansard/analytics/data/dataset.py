@@ -30,8 +30,8 @@ class Dataset:
     collect what is needed of them. ``notes`` says in one line each what was put aside or
     looks odd.
 
-    Of all these only runs of kernels are in: what asks for roofs never meets another run.
-    Runs of networks and programs are ``workload_manifests``, their rows ``measurements`` (with
+    All of these hold runs of kernels only, so roofs are never computed from other runs. Runs of
+    networks and programs are ``workload_manifests``, their rows ``measurements`` (with
     the times of layers) and ``programs``.
     """
 

@@ -114,7 +114,7 @@ def dataset_of(part: DatasetPart) -> Dataset:
     """
     found = check_part(part)
     by_folder = part.runs.sort("folder", "run_id")
-    runs = _of_kernels(part.runs.sort("run_id"))
+    runs = part.runs.sort("run_id").filter(pl.col("run_kind") == _KERNELS)
     files = [run_files(entry, part.location) for entry in runs.iter_rows(named=True)]
     names = {
         table: [name for each in files for name in files_of(table, each)] for table in RUN_TABLES
@@ -140,10 +140,6 @@ def dataset_of(part: DatasetPart) -> Dataset:
 
 
 _KERNELS = "kernels"  # the kind of run that has roofs
-
-
-def _of_kernels(runs: pl.DataFrame) -> pl.DataFrame:
-    return runs.filter(pl.col("run_kind") == _KERNELS)
 
 
 def decode(text: str, row_type: type[Decoded], where: str) -> Decoded:
@@ -313,10 +309,10 @@ def _by_run(several: Iterable[Sequence[_OfRun]]) -> tuple[_OfRun, ...]:
 
 
 def without_repeats(parts: Sequence[DatasetPart]) -> list[DatasetPart]:
-    """The same locations, each without what another one has as well.
+    """The locations without duplicates.
 
-    Of a run that is in several the fullest copy counts, of a score the last location's. Raises
-    InputError where two copies of a run hold different trials.
+    Of a run that is in several locations the most complete copy is kept, of a score the copy in the
+    last location. Raises InputError where two copies of a run hold different trials.
     """
     runs = _chosen_runs(parts)
     scores = {score_id: at for at, part in enumerate(parts) for score_id in part.scores["score_id"]}

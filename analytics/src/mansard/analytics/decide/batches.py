@@ -7,7 +7,6 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.decide.alternatives import highest_mode
-from mansard.analytics.scaling.repeats import pool_repeats
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,
@@ -81,10 +80,9 @@ def batch_table(
 
 
 def _measured(observations: pl.DataFrame) -> pl.DataFrame:
-    """One row for each mode, network and batch that was run here, of repeated runs the medians."""
-    rows = observations.filter(pl.col("engine").is_not_null())
-    pooled = pool_repeats(rows, [*_OBSERVED, "engine"])
-    found = pooled.unique(_OBSERVED, keep="first", maintain_order=True)
+    """The networks that were run here, one row for each mode and batch."""
+    ran = observations.filter(pl.col("engine").is_not_null())
+    found = ran.unique(_OBSERVED, keep="first", maintain_order=True)
     return found.select(*_OBSERVED, "engine", measured_s="latency_s", measured_w="power_w")
 
 

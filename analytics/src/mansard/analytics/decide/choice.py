@@ -80,16 +80,16 @@ def best_measured(values: Values, screened: Screen, wanted: Wanted, among: Mask)
 def find_decisive(
     values: Values, screened: Screen, wanted: Wanted, at: int, among: Mask
 ) -> int | None:
-    """The row whose measurement would decide most beside the choice ``at``; None where none would.
+    """The row whose measurement would change the decision most; None if no measurement is worth it.
 
-    A choice that is a roof or that may miss a limit is that row itself; if it was measured, more
-    repetitions narrow its interval. Else the row of the greatest expected regret of not knowing it,
-    in natural logarithms of the objective: of another, by how much it is expected to be better than
-    the choice where it is better, times the share of its interval within the limits (D. R. Jones,
-    M. Schonlau, W. J. Welch, Efficient global optimization of expensive black-box functions,
-    Journal of Global Optimization 13, 1998, eq. 15); of a modelled choice, by how much it is
-    expected to be worse than the next best where it is worse. Where no regret is worth a
-    measurement, a choice that was only modelled is confirmed before anything else.
+    ``at``: the choice. If the choice is known only by its roof, or may break a limit, it is the
+    choice itself; if it was measured already, more repetitions narrow its interval. Otherwise it is
+    the row with the largest expected regret, in natural logarithms of the objective. For another
+    row the regret is the expected improvement over the choice (D. R. Jones, M. Schonlau,
+    W. J. Welch, Efficient global optimization of expensive black-box functions, Journal of Global
+    Optimization 13, 1998, eq. 15), times the probability that it keeps the limits. For a modelled
+    choice it is the expected loss against the next best row. If no regret exceeds ``_WORTH``, a
+    modelled choice is measured itself.
     """
     is_modelled = not values.is_measured[at]
     band = values.objective(wanted.minimise)

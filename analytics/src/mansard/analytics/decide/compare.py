@@ -189,7 +189,7 @@ def sides_of(
             roof=roof,
             rates=tuple(rate for rate in rates if rate.run_id == roof.run_id),
             energy=energies.get(roof.run_id),
-            measurements=timed.get(roof.run_id, ()),
+            measurements=tuple(timed.get(roof.run_id, ())),
         )
         for roof in roofs
         if run_id in (None, roof.run_id) and (mode is None or _is_mode(roof.mode, mode))
@@ -199,18 +199,19 @@ def sides_of(
     return sides
 
 
-def _timed_beside(dataset: Dataset) -> dict[str, tuple[Measurement, ...]]:
-    """Networks that were run on the device and in the mode of a run of kernels, by its id.
+def _timed_beside(dataset: Dataset) -> dict[str, list[Measurement]]:
+    """Measurements of networks by the id of the run of kernels on the same device and in the same
+    mode.
 
-    Of several such runs they are with the one that counts.
+    If there are several such runs, the newest usable one has them.
     """
     counted = {_where(run): run.run_id for run in newest_runs(dataset.manifests)}
     places = {run.run_id: _where(run) for run in dataset.workload_manifests}
-    found: dict[str, tuple[Measurement, ...]] = {}
+    found: dict[str, list[Measurement]] = {}
     for row in counted_measurements(dataset):
         run_id = counted.get(places[row.run_id])
         if run_id is not None:
-            found[run_id] = (*found.get(run_id, ()), row)
+            found.setdefault(run_id, []).append(row)
     return found
 
 

@@ -177,14 +177,14 @@ class Recommendation(Record, frozen=True, kw_only=True):
 
     ``verdict``: "feasible", every limit holds as likely as asked; "uncertain", some candidate may
     keep every limit, and none is known to as likely as asked; "infeasible", every candidate
-    breaks a limit, and ``choice`` is the nearest; "unknown", every one of which it is known does,
-    or nothing could be compared at all, and ``choice`` is None. Of ``n_candidates`` that have a
-    time ``n_feasible`` keep every limit, ``n_broken`` break one, and ``n_unknown`` may keep them
-    but have no energy or power to tell by; what is left may keep them, too. The network itself was
-    run in ``n_measured`` of them. ``measured``: the best one that was measured, beside a choice
-    that was not. ``most_excess``: by which share of its
-    objective the choice is at most worse than the best that may keep the limits, if every value
-    lies in its interval.
+    breaks a limit, and ``choice`` is the nearest; "unknown": every candidate with known values
+    breaks a limit, or no candidate can be compared; ``choice`` is None. Of the ``n_candidates``
+    with a time, ``n_feasible`` keep every limit, ``n_broken`` break one, and ``n_unknown`` lack the
+    energy or power that a limit needs. The others may keep every limit, but with a lower
+    probability than wanted. In ``n_measured`` of them the network itself was run. ``measured``: the
+    best measured candidate, if the choice was not measured. ``most_excess``: the largest possible
+    relative excess of the choice's objective over that of the best candidate that may keep the
+    limits, if every value lies in its interval.
     """
 
     device: str

@@ -413,8 +413,8 @@ def how_to_measure(candidate: Candidate) -> str:
     if candidate.is_measured:
         return "more repetitions narrow its interval"
     if candidate.is_calibrated:
-        return "time it there and add the row to the table that is imported"
-    return "time it there"
+        return "measure its time in that mode and add a row to the imported table"
+    return "measure its time in that mode"
 
 
 def how_many_measured(counts: Counts, choice: Candidate | None = None) -> tuple[str, ...]:

@@ -157,7 +157,11 @@ def measured_batches(
             "precision": row.precision,
             "bound": "measured",
             "reading": "measured",
-            "items": rate(row.batch / row.time_s, row.batch / row.high_s, row.batch / row.low_s),
+            "items": rate(
+                row.batch / row.time_s,
+                None if row.high_s is None else row.batch / row.high_s,
+                None if row.low_s is None else row.batch / row.low_s,
+            ),
             "time": seconds(row.time_s, row.low_s, row.high_s),
             "item": joules(None if row.energy_j is None else row.energy_j / row.batch),
             "watts": watts(row.power_w),
@@ -168,7 +172,7 @@ def measured_batches(
             "engine": row.engine,
         }
         for row in measured
-        if row.time_s and row.low_s and row.high_s and row.batch and not row.remark
+        if row.time_s and row.batch and not row.remark
     ]
     frame = pl.DataFrame(rows, schema={**BATCH_SCHEMA, "engine": pl.String})
     curves = drawn.select("mode", "network", "precision").unique()

@@ -16,6 +16,7 @@ from mansard.analytics.energy.points import fit_runs
 from mansard.analytics.published.rooflines import published_rooflines
 from mansard.analytics.published.store import (
     Published,
+    batch_notes,
     known_modes,
     published_coefficients,
     published_in,
@@ -67,9 +68,10 @@ class Models:
 
     @cached_property
     def mode_notes(self) -> tuple[str, ...]:
-        """Which settings of published modes of ``devices`` no table gives, and whose they are."""
+        """What no table says of published modes of ``devices``, and which times it leaves out."""
         notes = known_modes(self.published).notes
-        return tuple(f"{name}: {line}" for name in self.devices for line in notes.get(name, ()))
+        lines = [f"{name}: {line}" for name in self.devices for line in notes.get(name, ())]
+        return (*lines, *batch_notes(self.published))
 
     def observed_networks(self) -> frozenset[str]:
         """Networks whose times were measured or published."""
@@ -162,7 +164,7 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
         modes=modes,
         coefficients=pl.concat(coefficients),
         observations=pl.concat([observed.rows, published_observations(published)]),
-        notes=observed.notes,
+        notes=(*observed.notes, *batch_notes(published)),
         node_launches=node_launches,
     )
 

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mansard.analytics.published.columns import KnownColumn
+from mansard.analytics.published.columns import KnownColumn, parse_precision_name
 from mansard.core.errors import InputError
 from mansard.core.files import read_whole
+from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedMode
 from mansard.core.units import format_frequency
 
@@ -270,6 +271,16 @@ class Cells:
                 )
             return cell
         return None
+
+    def precision(self) -> str | None:
+        """The precision as all tables call it, None where the cell is empty; raises InputError."""
+        text = self.text("precision")
+        found = None if text is None else parse_precision_name(text)
+        if text is not None and found is None:
+            raise InputError(
+                f"unknown precision {text!r}", where=self.where, fix=f"use {', '.join(PRECISIONS)}"
+            )
+        return found
 
     def needed(self, field: str) -> str:
         """A cell that must hold something; raises InputError."""

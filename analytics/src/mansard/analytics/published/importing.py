@@ -15,9 +15,11 @@ from types import MappingProxyType
 
 from msgspec.structs import replace as replace_record
 
+from mansard.analytics.data.quantities import counted
 from mansard.analytics.published.cells import (
     LEAST,
     MOST,
+    NOT_SAID,
     Cells,
     TextRow,
     TextTable,
@@ -28,7 +30,6 @@ from mansard.analytics.published.columns import (
     KnownColumn,
     find_columns,
     parse_level_name,
-    parse_precision_name,
     parse_unit_name,
 )
 from mansard.analytics.published.layers import read_layers
@@ -38,7 +39,6 @@ from mansard.analytics.published.readers.registry import recognise
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
-from mansard.core.precision import PRECISIONS
 from mansard.core.records import (
     Phase,
     Processor,
@@ -102,7 +102,7 @@ def _rates_of_row(cells: Cells, origin: PublishedOrigin) -> Iterator[PublishedRa
     for column in cells.columns_of("peak"):
         value = cells.amount(column)
         if value is not None:
-            precision = column.precision or _parse_precision(cells, cells.needed("precision"))
+            precision = column.precision or cells.precision() or cells.needed("precision")
             unit = _unit(cells, column, precision, origin.processor)
             yield _rate(cells, origin, "peak", precision, unit, value)
     for column in cells.columns_of("bandwidth"):
@@ -137,15 +137,6 @@ def _rate(
         method=method,
         unknown={} if method is not None else {"method": cells.why_not("method")},
     )
-
-
-def _parse_precision(cells: Cells, text: str) -> str:
-    found = parse_precision_name(text)
-    if found is None:
-        raise InputError(
-            f"unknown precision {text!r}", where=cells.where, fix=f"use {', '.join(PRECISIONS)}"
-        )
-    return found
 
 
 def _unit(cells: Cells, column: KnownColumn, precision: str, processor: Processor) -> RateWorkUnit:
@@ -221,8 +212,7 @@ def read_runs(
 
 
 def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
-    batch, text = cells.count("batch"), cells.text("precision")
-    precision = None if text is None else _parse_precision(cells, text)
+    batch, precision = cells.count("batch"), cells.precision()
     latency_s = _latency_s(cells, batch)
     power_w = _power_w(cells, batch, latency_s)
     if latency_s is None and power_w is None and not cells.row.figures:
@@ -322,6 +312,19 @@ def _phase(cells: Cells) -> Phase:
             f"unknown phase {text!r}", where=cells.where, fix="use inference or training"
         )
     return text  # type: ignore[return-value]
+
+
+def lacks_batch(run: PublishedRun) -> bool:
+    """Whether a tool's file does not say of which batch the time is: no model uses it then.
+
+    A row without a batch in a table that a person wrote is of something without batches.
+    """
+    return run.latency_s is not None and run.unknown.get("batch") == NOT_SAID
+
+
+def without_batch(times: str) -> str:
+    """What is said of so many ``times`` that lack their batch."""
+    return f"no model uses {times} without a batch: import the file with --fixed batch=N"
 
 
 # What a table of the other kind has no use for; it is named as not read.
@@ -461,7 +464,10 @@ def _import_reading(
     timed = replace(table, rows=tuple(row for row in table.rows if _is_run(row)))
     found = []
     if timed.rows:
-        found.append(Imported("", runs=read_runs(timed, columns, origin), ignored=ignored))
+        runs = read_runs(timed, columns, origin)
+        found.append(Imported("", runs=runs, ignored=ignored))
+        if n_lacking := sum(map(lacks_batch, runs)):
+            notes += (without_batch(counted(n_lacking, "time")),)
     if layers := tuple(read_layers(table, columns, origin)):
         found.append(Imported("", layers=layers, ignored=ignored))
     return tuple(

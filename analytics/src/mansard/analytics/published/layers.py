@@ -18,7 +18,7 @@ from mansard.analytics.published.cells import (
     LayerRow,
     TextTable,
 )
-from mansard.analytics.published.columns import KnownColumn, parse_precision_name
+from mansard.analytics.published.columns import KnownColumn
 from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.readers.fused_names import (
     LONGEST_LAYER_NAME,
@@ -26,7 +26,6 @@ from mansard.analytics.published.readers.fused_names import (
     take_apart,
 )
 from mansard.core.errors import InputError
-from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedLayer
 
 if TYPE_CHECKING:
@@ -47,12 +46,6 @@ def read_layers(
 
 def _shared(cells: Cells, origin: PublishedOrigin) -> dict[str, object]:
     """What all layers of a row have in common."""
-    text = cells.text("precision")
-    precision = None if text is None else parse_precision_name(text)
-    if text is not None and precision is None:
-        raise InputError(
-            f"unknown precision {text!r}", where=cells.where, fix=f"use {', '.join(PRECISIONS)}"
-        )
     return {
         "table_id": "",
         "row": cells.row.line,
@@ -62,7 +55,7 @@ def _shared(cells: Cells, origin: PublishedOrigin) -> dict[str, object]:
         "mode": cells.mode(),
         "network": cells.needed("network"),
         "batch": cells.count("batch"),
-        "precision": precision,
+        "precision": cells.precision(),
         "method": cells.text("method"),
     }
 

@@ -1,4 +1,4 @@
-"""Whose figures published ones are."""
+"""The origin of published figures: their device and their citation."""
 
 from __future__ import annotations
 

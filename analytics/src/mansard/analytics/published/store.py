@@ -8,11 +8,11 @@ have the name of a measured one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 from msgspec.structs import replace
@@ -23,17 +23,29 @@ from mansard.analytics.data.model_frames import (
     MODE_SCHEMA,
     OBSERVATION_SCHEMA,
 )
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, display_text
+from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url
 from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.published.filling import fill_modes
-from mansard.analytics.published.importing import Imported, PublishedRow, table_id_of
+from mansard.analytics.published.importing import (
+    Imported,
+    PublishedRow,
+    lacks_batch,
+    table_id_of,
+    without_batch,
+)
 from mansard.core.errors import InputError
 from mansard.core.files import entries_in, find_status, make_folder
 from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import PublishedLayer, PublishedMode, PublishedRate, PublishedRun
 
 Row = TypeVar("Row", PublishedRate, PublishedRun, PublishedLayer)
+_ROW_TYPES: Mapping[str, Any] = {  # by Imported.kind
+    "rates": PublishedRate,
+    "runs": PublishedRun,
+    "layers": PublishedLayer,
+}
 
 
 @dataclass(frozen=True)
@@ -63,12 +75,7 @@ def write_published(runs: Path, imported: Imported) -> tuple[Path, bool]:
     folder = make_folder(runs / PUBLISHED_FOLDER, runs)
     path = folder / f"{imported.kind}-{imported.table_id}.jsonl"
     was_there = find_status(path, runs) is not None
-    if imported.layers:
-        write_rows(path, PublishedLayer, imported.layers, runs)
-    elif imported.runs:
-        write_rows(path, PublishedRun, imported.runs, runs)
-    else:
-        write_rows(path, PublishedRate, imported.rates, runs)
+    write_rows(path, _ROW_TYPES[imported.kind], imported.rows, runs)
     return path, was_there
 
 
@@ -87,11 +94,7 @@ def read_published(*folders: Path) -> Published:
     Raises SchemaError for a file of another version or with an unknown field, InputError for a
     file whose name is not what it holds, StorageError where one cannot be read.
     """
-    return Published(
-        rates=_read_all(folders, "rates", PublishedRate),
-        runs=_read_all(folders, "runs", PublishedRun),
-        layers=_read_all(folders, "layers", PublishedLayer),
-    )
+    return Published(**{kind: _read_all(folders, kind, each) for kind, each in _ROW_TYPES.items()})
 
 
 def _files(runs: Path, kind: str) -> list[Path]:
@@ -283,7 +286,8 @@ def published_coefficients(published: Published) -> pl.DataFrame:
 def published_observations(published: Published) -> pl.DataFrame:
     """OBSERVATION_SCHEMA: one row for each network that others ran, with its citation.
 
-    The power of a row with a remark is to be doubted: no model and no decision sees it.
+    Times whose batch a tool's file does not say are left out: see ``batch_notes``. The power of a
+    row with a remark is to be doubted: no model and no decision sees it.
     """
     names = device_names(published)
     rows = [
@@ -303,8 +307,19 @@ def published_observations(published: Published) -> pl.DataFrame:
             "reason": _why(run.unknown | ({"power_w": run.remark} if run.remark else {})),
         }
         for run in published.runs
+        if not lacks_batch(run)
     ]
     return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
+
+
+def batch_notes(published: Published) -> Iterator[str]:
+    """A line for each citation with times that are no observations, because of their batch."""
+    names = device_names(published)
+    lacking = [run for run in published.runs if lacks_batch(run)]
+    n_times = Counter((names[run.device, run.table_id], run.citation) for run in lacking)
+    for (device, citation), n in n_times.items():
+        times = f"{counted(n, 'time')} of {display_text(citation)}"
+        yield f"{device}: {without_batch(times)}"
 
 
 def _why(unknown: dict[str, str]) -> str | None:

@@ -6,6 +6,7 @@ import re
 import statistics
 
 import msgspec
+import numpy as np
 
 from mansard.analytics.published.cells import TextRow
 from mansard.analytics.published.readers.reader import (
@@ -21,7 +22,7 @@ from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.errors import InputError
 
 _KEYS = re.compile(r'^\s*\[\s*\{\s*"start(?:Enq|In|H2d)Ms"')
-_P99 = 0.99
+_LEAST_FOR_P99 = 100
 
 
 class _Query(msgspec.Struct, rename="camel"):
@@ -39,26 +40,32 @@ def _read(source: ToolFile) -> Reading:
     if any(query.compute_ms <= 0 for query in queries) or not queries:
         what = "has a query without a GPU compute time" if queries else "holds no query"
         raise InputError(what, where=source.where, fix="export the times again")
-    in_order = [query.compute_ms / 1e3 for query in queries]
-    times = sorted(in_order)
+    times_s = [query.compute_ms / 1e3 for query in queries]
     hosts = statistics.median(query.latency_ms for query in queries) / 1e3
     copies = [sum(filter(None, (q.h2d_ms, q.d2h_ms, q.in_ms, q.out_ms))) for q in queries]
     copy_ms = statistics.median(copies)
     copied = f"{copy_ms:.4g} ms of copies are not in it" if copy_ms > 0 else "nothing is copied"
     of_versions = ", TensorRT up to 8.2" if queries[0].end_to_end_ms is not None else ""
     method = (
-        f"trtexec --exportTimes{of_versions}: median GPU compute time of {len(times)} queries; "
+        f"trtexec --exportTimes{of_versions}: median GPU compute time of {len(times_s)} queries; "
         f"{copied}; spin-wait and CUDA graph not said"
     )
     figures = known(
-        samples=float(len(times)),
-        deviation_s=statistics.stdev(times) if len(times) > 1 else None,
-        log_deviation=repetition_deviation(in_order),
-        p99_s=times[min(int(_P99 * len(times)), len(times) - 1)],
+        samples=float(len(times_s)),
+        deviation_s=statistics.stdev(times_s) if len(times_s) > 1 else None,
+        log_deviation=repetition_deviation(times_s),
+        p99_s=_p99(times_s),
         host_latency_s=hosts,
     )
-    row = TextRow(1, cells(time_s=statistics.median(times), method=method), figures)
+    row = TextRow(1, cells(time_s=statistics.median(times_s), method=method), figures)
     return Reading([row])
+
+
+def _p99(times_s: list[float]) -> float | None:
+    """At least 99 % of the times are no longer; None of fewer than 100."""
+    if len(times_s) < _LEAST_FOR_P99:
+        return None
+    return float(np.quantile(times_s, 0.99, method="inverted_cdf"))
 
 
 TRTEXEC_TIMES = Reader(
