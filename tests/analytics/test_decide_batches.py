@@ -12,11 +12,12 @@ from tests.analytics.decide_factory import frame, row
 SCORES = pl.DataFrame(
     {"score_id": ["net-1", "net-4"], "work_flop": [6e9, 24e9], "traffic_bytes": [1e8, 2e8]}
 )
+NOTHING_RUN = pl.DataFrame(schema=OBSERVATION_SCHEMA)
 
 
 def test_throughput_energy_and_intensity_of_each_batch() -> None:
     rows = batch_table(
-        frame([row("15W", 0.05, 0.8, batch=4), row("15W", 0.02, 0.3, batch=1)]), SCORES
+        frame([row("15W", 0.05, 0.8, batch=4), row("15W", 0.02, 0.3, batch=1)]), SCORES, NOTHING_RUN
     )
     assert rows.schema == BATCH_SCHEMA
     # 1 / 0.02 and 4 / 0.05; 0.3 and 0.8 / 4; 6e9 / 1e8 and 24e9 / 2e8
@@ -35,14 +36,14 @@ def test_a_larger_batch_that_gains_less_than_a_hundredth_is_not_the_best() -> No
         row("15W", 2 / 199, 1.0, batch=2),
         row("15W", 0.02, 2.0, batch=4),
     ]
-    found = batch_table(frame(rows), SCORES)
+    found = batch_table(frame(rows), SCORES, NOTHING_RUN)
     assert found["is_most_items"].to_list() == [False, True, False]
     assert found["is_least_energy"].to_list() == [False, True, False]
 
 
 def test_curves_of_modes_are_apart_and_unknown_stays_unknown() -> None:
     rows = [row("15W", 0.02), row("30W", None, reason="no peak"), row("15W", 0.05, batch=4)]
-    found = batch_table(frame(rows), SCORES)
+    found = batch_table(frame(rows), SCORES, NOTHING_RUN)
     assert found["mode"].to_list() == ["15W", "15W", "30W"]
     assert found["items_per_s"].to_list() == [50.0, 80.0, None]
     assert found["is_most_items"].to_list() == [False, True, False]
@@ -69,4 +70,4 @@ def test_what_was_measured_stands_beside_its_prediction() -> None:
 
 
 def test_no_predictions_are_no_rows() -> None:
-    assert batch_table(frame([]), SCORES).is_empty()
+    assert batch_table(frame([]), SCORES, NOTHING_RUN).is_empty()

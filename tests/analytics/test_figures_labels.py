@@ -18,13 +18,16 @@ EMPTY_NAMES = pl.DataFrame(
     schema={"mode": pl.String, "kind": pl.String, "text": pl.String, "x": float, "y": float}
 )
 EMPTY_LINES = pl.DataFrame(schema={"mode": pl.String, "line": pl.String, "x": float, "y": float})
+NO_OTHERS = pl.DataFrame(
+    schema={"mode": pl.String, "batch": pl.String, "x": pl.Float64, "y": pl.Float64}
+)
 spots = st.tuples(
     st.floats(min_value=1.0, max_value=300.0), st.floats(min_value=100.0, max_value=900.0)
 )
 
 
 def place(
-    points: list[tuple[float, float]], others: pl.DataFrame | None = None
+    points: list[tuple[float, float]], others: pl.DataFrame = NO_OTHERS
 ) -> list[dict[str, object]]:
     rows = [
         {

@@ -114,7 +114,7 @@ def test_both_charts_can_be_drawn() -> None:
     accuracy = accuracy_points(network_observations(), PREDICTIONS, LABELS).frame
     ground = band(accuracy, "measured", "predicted")
     for chart in (
-        batch_chart(curves, Chosen(mode="MAXN", network="heavy")),
+        batch_chart(curves, Chosen(mode="MAXN", network="heavy"), curves.clear()),
         accuracy_chart(accuracy, [("measured", "predicted", "ms", ground)], Chosen()),
     ):
         svg = vl_convert.vegalite_to_svg(chart.to_dict())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
-from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.decide.alternatives import highest_mode
 
 BATCH_SCHEMA: FrameSchema = {
@@ -45,7 +45,7 @@ _CURVE = ("device", "mode", "network", "precision", "phase")
 
 
 def batch_table(
-    predictions: pl.DataFrame, scores: pl.DataFrame, observations: pl.DataFrame | None = None
+    predictions: pl.DataFrame, scores: pl.DataFrame, observations: pl.DataFrame
 ) -> pl.DataFrame:
     """One row of BATCH_SCHEMA for each row of PREDICTION_SCHEMA, in order of the batch.
 
@@ -79,10 +79,9 @@ def batch_table(
     return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
 
 
-def _measured(observations: pl.DataFrame | None) -> pl.DataFrame:
+def _measured(observations: pl.DataFrame) -> pl.DataFrame:
     """The networks that were run here, one row for each mode and batch."""
-    rows = pl.DataFrame(schema=OBSERVATION_SCHEMA) if observations is None else observations
-    ran = rows.filter(pl.col("engine").is_not_null())
+    ran = observations.filter(pl.col("engine").is_not_null())
     found = ran.unique(_OBSERVED, keep="first", maintain_order=True)
     return found.select(*_OBSERVED, "engine", measured_s="latency_s", measured_w="power_w")
 

@@ -189,14 +189,12 @@ def _items(row: dict[str, Any]) -> str:
     return rate(batch / row["latency_s"], low, high, row["interval"])
 
 
-def batch_chart(
-    points: pl.DataFrame, chosen: Chosen, measured: pl.DataFrame | None = None
-) -> Chart:
+def batch_chart(points: pl.DataFrame, chosen: Chosen, measured: pl.DataFrame) -> Chart:
     """Items per second and energy of an item over the batch size, a line for each precision.
 
     ``measured``: of ``measured_batches``; its marks are solid, and those of predictions hollow.
     """
-    ran = None if measured is None or measured.is_empty() else measured
+    ran = None if measured.is_empty() else measured
     kinds = [("rate", "Items per second")]
     if points["energy"].is_not_null().any():
         kinds.append(("energy", "Energy of one item, mJ"))

@@ -91,7 +91,7 @@ def place_labels(
     names: pl.DataFrame,
     lines: pl.DataFrame,
     seen: Window,
-    others: pl.DataFrame | None = None,
+    others: pl.DataFrame,
 ) -> pl.DataFrame:
     """Names for the points of each mode and batch, where there is room.
 
@@ -105,11 +105,7 @@ def place_labels(
     ).group_by("mode", "batch", maintain_order=True)
     for (mode, batch), inside in groups:
         here = pl.col("mode") == mode
-        there = (
-            []
-            if others is None
-            else others.filter(here & (pl.col("batch") == batch)).rows(named=True)
-        )
+        there = others.filter(here & (pl.col("batch") == batch)).rows(named=True)
         layout = _Layout(
             [_name_box(row, seen) for row in names.filter(here).iter_rows(named=True)],
             [*_line_boxes(lines.filter(here), seen), *map(_mark_box, _spots(there, seen))],
