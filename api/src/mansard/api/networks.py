@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.accuracies import DataSets, int8_form, note_calibration, plan_accuracies
 from mansard.api.measurements import ModePlan
 from mansard.api.predictions import onnx_files
 from mansard.api.reporter import SILENT, Reporter
@@ -28,9 +29,11 @@ from mansard.core.text import listed
 if TYPE_CHECKING:
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.core.records import Gpu, ModelScore
+    from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.samples import Samples
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +45,11 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     precisions: tuple[str, ...] = ()  # none: that of each file
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
     inputs: Path | None = None  # .npz of what the networks are fed; None: random numbers
+    data: Path | None = None  # labelled samples that accuracy is measured with
+    labels: Path | None = None  # of ``data``; None: those that it has itself
+    preprocess: str | None = None  # of images; None: "imagenet"
+    n_samples: int | None = None  # of ``data``, evenly spread; None: all
+    calibration: str | None = None  # samples for int8, or "random"; None: some of ``data``
     threads: int | None = None  # None: as many as the mode has CPUs
     copies: Copies = "none"
     waiting: Waiting = "spin"
@@ -153,7 +161,9 @@ def plan_networks(
     preparation.prepare(models, reporter, is_lenient=is_lenient)
     trials = preparation.trials(provider)
     machine, files = target.controller.identify(), preparation.new_folder()
-    plans = []
+    plans = plan_accuracies(
+        preparation, machine, provider, probe, request.runs, files, reporter, gpu=gpu
+    )
     for mode in modes:
         plan = make_network_plan(machine, mode, request.profile, trials, probe, gpu)
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
@@ -201,6 +211,8 @@ class Preparation:
         self.settings = settings
         self.networks: list[PreparedNetwork] = []
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
+        self.samples: dict[str, Samples] = {}  # for accuracy, by their file
+        self._asked: list[tuple[PreparedNetwork, Samples]] = []
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -234,6 +246,7 @@ class Preparation:
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
+            datasets = DataSets(self.settings)
             with reporter.progress("Preparing networks") as progress:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
@@ -245,7 +258,10 @@ class Preparation:
                             inputs=self.settings.inputs,
                             seed=SEED,
                             precision=precision,
+                            calibrate=datasets.calibrate,
+                            form=int8_form(self.settings.engine, self.settings.provider),
                         )
+                        samples = self._samples(datasets, prepared, batch)
                     except MansardError as error:
                         if not is_lenient:
                             raise
@@ -255,13 +271,27 @@ class Preparation:
                         for line in prepared.notes:
                             reporter.note(f"note: {prepared.model}: {line}")
                     self.networks.append(prepared)
+                    if samples is not None:
+                        self._asked.append((prepared, samples))
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
                 folder = make_folder(self._folder / "chains", self._folder)
                 with storage_errors(folder):
                     chains = write_chains(folder)
                 self.chains += [prepare(path, seed=SEED) for path in chains]
+            note_calibration(self.networks, reporter)
             self._is_done = True
+
+    def _samples(
+        self, datasets: DataSets, network: PreparedNetwork, batch: int | None
+    ) -> Samples | None:
+        """What the accuracy of ``network`` is measured with: of one batch size, the first."""
+        if self.settings.batches and batch != self.settings.batches[0]:
+            return None
+        found = datasets.samples(network)
+        if found is not None:
+            self.samples[found.file.file] = found
+        return found
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
@@ -309,6 +339,39 @@ class Preparation:
             )
             for network in (*self.networks, *chains)
         )
+
+    def accuracy_trials(self, provider: str) -> tuple[AccuracyTrial, ...]:
+        """One for each network that has samples; how it is timed makes no difference."""
+        from mansard.inference.accuracy.plan import AccuracyTrial
+
+        return tuple(
+            AccuracyTrial(
+                network=network.trial(
+                    engine=self.settings.engine,
+                    provider=provider,
+                    waiting="block",
+                    with_layers=False,
+                ),
+                weights_hash=network.files.source_hash,
+                samples=samples.file,
+                calibration=network.calibration_words,
+                output=network.class_output()[0],
+            )
+            for network, samples in self._asked
+        )
+
+    def write_samples(self, names: Collection[str], folder: Path, reporter: Reporter) -> None:
+        """Write the samples called ``names`` that ``folder`` lacks; InputError, StorageError."""
+        from mansard.inference.preparing.samples import write_samples
+
+        store = make_folder(self._folder / "files", self._folder)
+        with self._lock, reporter.progress("Writing samples") as progress:
+            for number, name in enumerate(sorted(names)):
+                progress.update(number, len(names), None, self.samples[name].file.name)
+                write_samples(self.samples[name], store)
+                with storage_errors(folder / name), suppress(FileExistsError):
+                    os.link(store / name, folder / name)
+            progress.update(len(names), len(names), None, "done")
 
     @property
     def scores(self) -> tuple[ModelScore, ...]:

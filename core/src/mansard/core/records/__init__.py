@@ -5,6 +5,7 @@ one reason for each of its fields that is ``None``: a missing number never looks
 like a zero and never goes without an explanation.
 """
 
+from mansard.core.records.accuracy import Accuracy
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.machine import (
     Board,
@@ -57,6 +58,7 @@ from mansard.core.records.workload import (
 __all__ = [
     "CHAIN_LENGTHS",
     "LAYER_COUNTS",
+    "Accuracy",
     "Board",
     "Cache",
     "Conditions",
