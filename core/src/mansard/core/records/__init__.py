@@ -6,6 +6,7 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.counters import KernelCounters, MemoryLevel, TrafficCount, WorkCount
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -65,6 +66,7 @@ __all__ = [
     "EnergyWindow",
     "Family",
     "Gpu",
+    "KernelCounters",
     "Launching",
     "LayerKind",
     "LayerScore",
@@ -73,6 +75,7 @@ __all__ = [
     "Manifest",
     "Measurement",
     "MemoryKind",
+    "MemoryLevel",
     "MemoryUse",
     "ModeCommands",
     "ModelScore",
@@ -97,8 +100,10 @@ __all__ = [
     "Scope",
     "Source",
     "Spread",
+    "TrafficCount",
     "Trial",
     "Waiting",
+    "WorkCount",
     "chain_length",
     "chain_name",
 ]
