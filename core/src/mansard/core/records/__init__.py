@@ -7,6 +7,8 @@ like a zero and never goes without an explanation.
 
 from mansard.core.records.accuracy import Accuracy
 from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.build import EngineBuild
+from mansard.core.records.counters import KernelCounters, MemoryLevel, TrafficCount, WorkCount
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -65,8 +67,10 @@ __all__ = [
     "Copies",
     "CpuCluster",
     "EnergyWindow",
+    "EngineBuild",
     "Family",
     "Gpu",
+    "KernelCounters",
     "Launching",
     "LayerKind",
     "LayerScore",
@@ -75,6 +79,7 @@ __all__ = [
     "Manifest",
     "Measurement",
     "MemoryKind",
+    "MemoryLevel",
     "MemoryUse",
     "ModeCommands",
     "ModelScore",
@@ -99,8 +104,10 @@ __all__ = [
     "Scope",
     "Source",
     "Spread",
+    "TrafficCount",
     "Trial",
     "Waiting",
+    "WorkCount",
     "chain_length",
     "chain_name",
 ]

@@ -15,6 +15,7 @@ from mansard.core.records import Accuracy
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.accuracy.samples import batches, read_labels
 from mansard.inference.accuracy.scores import Classes, class_scores, predicted, ranks
+from mansard.inference.builds import check_engine_file
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine
 from mansard.inference.engines.probing import check_provider
@@ -52,8 +53,9 @@ def measure_accuracy(
     folder = instruments.files
     if folder is None:
         raise MeasurementError("no folder of networks was given", fix="report this")
-    for name in (spec.network.file, spec.samples.file):
-        if not (folder / name).is_file():
+    network = spec.network
+    for name in ("" if network.engine_file else network.file, spec.samples.file):
+        if name and not (folder / name).is_file():
             raise MeasurementError("there is no such file", where=str(folder / name))
     started_utc, start_s = utc_now(), time.monotonic()
     answers, failure = None, ""
@@ -83,6 +85,9 @@ def _ask(
         if network.provider == "cpu":
             stack.enter_context(limited_to_available())
         instruments.announce(f"loading {network.title}", _LOADING_S)
+        if network.engine_file:
+            version = plan.versions[engine.package]
+            check_engine_file(folder, network.engine_file, version, plan.gpu, plan.machine)
         inputs = make_inputs(network, folder, plan.seed)
         loaded = engine.load(network, folder, inputs, network.n_threads or len(plan.cpus))
         stack.callback(loaded.close)
@@ -141,7 +146,7 @@ def _row(
         weights_hash=spec.weights_hash,
         engine=network.engine,
         engine_version=plan.versions[engine.package],
-        processor="cpu" if network.provider == "cpu" else "gpu",
+        processor=plan.processor,
         provider=network.provider,
         options=answers.options if answers else {},
         precision=network.precision,
