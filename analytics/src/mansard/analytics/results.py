@@ -8,6 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
+from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import network_names
 from mansard.analytics.decide.recommend import recommend_each
@@ -69,6 +70,7 @@ class Results:
     observations: pl.DataFrame
     measured: tuple[NetworkTimes, ...]
     programs: tuple[ProgramTimes, ...]
+    accuracies: tuple[NetworkAccuracy, ...]
     workload_notes: tuple[str, ...]  # what was measured of networks and is not used
     calibration: Calibration  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
@@ -118,6 +120,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         observations=models.observations,
         measured=measured_networks(dataset, found.predictions),
         programs=measured_programs(dataset),
+        accuracies=network_accuracies(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),
         recommendations=recommend_each(decided, modes, Wanted(falls_back=True), refused=refused),

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
     from mansard.analytics.data.quantities import capacity as capacity
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
+    from mansard.analytics.report.workloads import accuracy_table as accuracy_table
     from mansard.analytics.report.workloads import network_tables as network_tables
     from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling

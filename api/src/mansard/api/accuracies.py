@@ -13,6 +13,7 @@ from mansard.core.errors import UsageError
 if TYPE_CHECKING:
     from mansard.api.networks import NetworkSettings, Preparation
     from mansard.core.records import Gpu, MachineIdentity
+    from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import InputSpec
     from mansard.inference.preparing.datasets import DataSet
@@ -84,35 +85,34 @@ def int8_form(engine: str, provider: str | None) -> Form:
 def plan_accuracies(
     preparation: Preparation,
     machine: MachineIdentity,
+    reporter: Reporter,
+    *,
     provider: str,
     probe: EngineProbe,
     runs: Path,
     files: Path,
-    reporter: Reporter,
-    *,
     gpu: Gpu | None,
 ) -> list[ModePlan]:
-    """The plan of what is missing of the networks' accuracy; empty where there is no data set.
+    """A run for each network and precision; none where there is no data set.
 
-    It is no part of a mode: the machine is left as it is, so one run serves all modes.
+    A run of its own is found again whatever else is asked for, and in whichever modes: the machine
+    is left as it is.
     """
     from mansard.inference.planning import make_accuracy_plan
     from mansard.measuring.runner import missing_trials
 
-    trials = preparation.accuracy_trials(provider)
-    if not trials:
-        return []
-    plan = make_accuracy_plan(machine, trials, probe, gpu)
-    ids = {spec.trial_id for spec in missing_trials(plan, runs)}
-    missing = [spec for spec in plan.trials if spec.trial_id in ids]
-    networks = [spec.network for spec in missing]
-    samples = {spec.samples.file for spec in missing}
+    found = []
+    for spec in preparation.accuracy_trials(provider):
+        plan = make_accuracy_plan(machine, spec, probe, gpu)
+        n_missing = len(missing_trials(plan, runs))
 
-    def write_files() -> None:
-        preparation.write(networks, files, reporter)
-        preparation.write_samples(samples, files, reporter)
+        def write_files(spec: AccuracyTrial = spec) -> None:
+            preparation.write([spec.network], files, reporter)
+            preparation.write_samples(spec.samples.file, files, reporter)
 
-    return [ModePlan(plan, len(missing), files, write_files, of="accuracy", is_bounded=False)]
+        title = f"accuracy of {spec.network.model} in {spec.network.precision}"
+        found.append(ModePlan(plan, n_missing, files, write_files, of=title, is_bounded=False))
+    return found
 
 
 def note_calibration(networks: Sequence[PreparedNetwork], reporter: Reporter) -> None:
@@ -120,6 +120,3 @@ def note_calibration(networks: Sequence[PreparedNetwork], reporter: Reporter) ->
     for words in dict.fromkeys(network.calibration_words for network in networks):
         if words:
             reporter.note(f"int8: ranges hold {words}")
-
-
-

@@ -22,7 +22,7 @@ from mansard.core.errors import (
     UsageError,
 )
 from mansard.core.records import PowerMode
-from mansard.core.text import printable
+from mansard.core.text import listed, printable
 
 if TYPE_CHECKING:
     from mansard.device.controller.controller import Holding
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mansard.measuring.run_writer import SweepState
     from mansard.measuring.runner import RunOutcome
 
+_MOST_NAMED = 3  # of what is measured beside what has a bounded time
 _TURN_S = 0.5  # between two looks at whether another sweep has ended
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
@@ -95,7 +96,9 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     n_missing = sum(each.n_missing for each in bounded)
     longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
-    others = f"; and {' and '.join(beside)}" if beside else ""
+    names = [*beside][:_MOST_NAMED]
+    more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
+    others = f"; and {listed([*names, *more])}" if beside else ""
     return f"{modes}, {trials} to measure: at most {longest}{others}"
 
 

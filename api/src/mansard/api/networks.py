@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_
 from mansard.core.text import listed
 
 if TYPE_CHECKING:
+    from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.core.records import Gpu, ModelScore
     from mansard.inference.accuracy.plan import AccuracyTrial
@@ -75,12 +76,13 @@ class MeasuredNetwork(msgspec.Struct, frozen=True):
 class MeasureResult(msgspec.Struct, frozen=True):
     """What was measured, now or before, beside what is predicted, and what could not be.
 
-    ``times``: of the newest row of each network in each mode; empty where the folder as a whole
-    cannot be read, which a note says.
+    ``times``: of the newest row of each network in each mode; ``accuracies``: of networks that were
+    fed with samples. Both are empty where the folder as a whole cannot be read, which a note says.
     """
 
     rows: tuple[MeasuredNetwork, ...]
     times: tuple[NetworkTimes, ...]
+    accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
 
     def check(self) -> None:
@@ -88,6 +90,14 @@ class MeasureResult(msgspec.Struct, frozen=True):
         if self.failure is not None:
             raise self.failure
         failed = [found for found in self.rows if found.row.failure is not None]
+        wrong = [found for found in self.accuracies if found.remark]
+        if wrong and not failed:
+            first = wrong[0]
+            raise MeasurementError(
+                f"the accuracy of {first.network} in {first.precision} could not be measured: "
+                f"{first.remark}",
+                fix="to try again, move the folder of its run away",
+            )
         if failed:
             names = listed(list(dict.fromkeys(found.row.model for found in failed)))
             raise MeasurementError(
@@ -114,7 +124,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(_rows(request.runs, swept.run_ids))
-    return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
+    times, accuracies = _known(request.runs, swept.run_ids, reporter)
+    return MeasureResult(rows, times, accuracies, swept.failure)
 
 
 def _plan(
@@ -162,7 +173,14 @@ def plan_networks(
     trials = preparation.trials(provider)
     machine, files = target.controller.identify(), preparation.new_folder()
     plans = plan_accuracies(
-        preparation, machine, provider, probe, request.runs, files, reporter, gpu=gpu
+        preparation,
+        machine,
+        reporter,
+        provider=provider,
+        probe=probe,
+        runs=request.runs,
+        files=files,
+        gpu=gpu,
     )
     for mode in modes:
         plan = make_network_plan(machine, mode, request.profile, trials, probe, gpu)
@@ -360,18 +378,20 @@ class Preparation:
             for network, samples in self._asked
         )
 
-    def write_samples(self, names: Collection[str], folder: Path, reporter: Reporter) -> None:
-        """Write the samples called ``names`` that ``folder`` lacks; InputError, StorageError."""
+    def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
+        """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
         from mansard.inference.preparing.samples import write_samples
 
+        if (folder / name).exists():
+            return
         store = make_folder(self._folder / "files", self._folder)
+        samples = self.samples[name]
         with self._lock, reporter.progress("Writing samples") as progress:
-            for number, name in enumerate(sorted(names)):
-                progress.update(number, len(names), None, self.samples[name].file.name)
-                write_samples(self.samples[name], store)
-                with storage_errors(folder / name), suppress(FileExistsError):
-                    os.link(store / name, folder / name)
-            progress.update(len(names), len(names), None, "done")
+            progress.update(0, 1, None, f"{samples.file.n_samples} of {samples.file.name}")
+            write_samples(samples, store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(store / name, folder / name)
+            progress.update(1, 1, None, "done")
 
     @property
     def scores(self) -> tuple[ModelScore, ...]:
@@ -379,8 +399,11 @@ class Preparation:
         return tuple(network.score for network in self.networks)
 
 
-def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[NetworkTimes, ...]:
+def _known(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...]]:
     """What these runs measured, beside what the folder's other runs predict of it."""
+    from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
     from mansard.analytics.predict.prediction import NetworkSelection, predict
@@ -393,8 +416,9 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
         found = measured_networks(dataset, predict(dataset, wanted).predictions)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return ()
-    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
+        return (), ()
+    accuracies = tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids)
+    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)), accuracies
 
 
 def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:

@@ -52,11 +52,11 @@ _ANY_MODE = "accuracy does not depend on the power mode"
 
 def make_accuracy_plan(
     machine: MachineIdentity,
-    trials: Sequence[AccuracyTrial],
+    trial: AccuracyTrial,
     probe: EngineProbe,
     gpu: Gpu | None,
 ) -> AccuracyPlan:
-    """The plan of ``trials``, the same for every mode and profile: it is measured once."""
+    """The plan of ``trial`` alone, the same for every mode and profile: it is measured once."""
     mode = PowerMode(
         name="any",
         kind="present",
@@ -79,7 +79,7 @@ def make_accuracy_plan(
         gpu=gpu,
         mode=mode,
         cpus=machine.cpus,
-        trials=tuple(trials),
+        trials=(trial,),
         protocol=find_protocol("brief"),
         seed=SEED,
         versions={"mansard": VERSION, **probe.versions},

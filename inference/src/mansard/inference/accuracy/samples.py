@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -60,8 +60,10 @@ class StoredArray:
 
 
 @contextmanager
-def stored_arrays(path: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, StoredArray]]:
-    """The arrays of an .npz by name, of ``names`` those that are there; InputError, StorageError."""
+def stored_arrays(
+    path: Path, names: Sequence[str] | None = None
+) -> Iterator[dict[str, StoredArray]]:
+    """The arrays of an .npz by name, of ``names`` those there are; InputError, StorageError."""
     with ExitStack() as stack:
         stack.enter_context(storage_errors(path))
         try:
@@ -128,5 +130,5 @@ def normalised(pixels: Array, how: Normalisation) -> npt.NDArray[np.float32]:
     mean, deviation = (
         np.asarray(each, np.float32).reshape(shape) for each in (how.mean, how.deviation)
     )
-    found: Any = (pixels.astype(np.float32) / np.float32(how.scale) - mean) / deviation
-    return found
+    numbers = pixels.astype(np.float32) / np.float32(how.scale)
+    return np.asarray((numbers - mean) / deviation, np.float32)

@@ -37,4 +37,5 @@ def ranks(scores: npt.NDArray[np.float64], labels: Classes) -> Classes:
     own = scores[np.arange(len(labels)), labels][:, None]
     is_lower = np.arange(scores.shape[1])[None, :] < labels[:, None]
     before = (scores > own) | ((scores == own) & is_lower)
-    return np.where(np.isnan(scores).any(axis=1), scores.shape[1], before.sum(axis=1))
+    found: Classes = before.sum(axis=1)
+    return np.where(np.isnan(scores).any(axis=1), scores.shape[1], found)

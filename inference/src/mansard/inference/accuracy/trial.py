@@ -39,12 +39,16 @@ class _Answers:
     ranks: Classes | None
 
 
+@dataclass(frozen=True)
+class _Took:
+    """When it began, or was found dead, and how long it took."""
+
+    started_utc: str
+    duration_s: float
+
+
 def measure_accuracy(
-    spec: AccuracyTrial,
-    plan: AccuracyPlan,
-    run_id: str,
-    instruments: Instruments,
-    engine: Engine,
+    spec: AccuracyTrial, plan: AccuracyPlan, instruments: Instruments, engine: Engine
 ) -> Accuracy:
     """Feed one network with its samples; what cannot be run is a row with ``failure``.
 
@@ -66,7 +70,7 @@ def measure_accuracy(
     except MemoryError:
         failure = "too little memory"
     duration_s = time.monotonic() - start_s
-    return _row(spec, plan, run_id, engine, answers, failure, started_utc, duration_s)
+    return _row(spec, plan, engine, answers, failure, _Took(started_utc, duration_s))
 
 
 def _ask(
@@ -121,12 +125,10 @@ def _ask(
 def _row(
     spec: AccuracyTrial,
     plan: AccuracyPlan,
-    run_id: str,
     engine: Engine,
     answers: _Answers | None,
     failure: str,
-    started_utc: str,
-    duration_s: float,
+    took: _Took,
 ) -> Accuracy:
     network, samples = spec.network, spec.samples
     why = "it ran" if answers else f"it could not be run: {failure}"
@@ -138,7 +140,7 @@ def _row(
         if answers.ranks is None:
             unknown["ranks"] = "the data set has no labels"
     return Accuracy(
-        run_id=run_id,
+        run_id=plan.run_id,
         trial_id=spec.trial_id,
         source="simulated" if plan.machine.is_simulated else "measured",
         model=network.model,
@@ -160,12 +162,10 @@ def _row(
         n_samples=samples.n_samples,
         n_classes=answers.n_classes if answers else None,
         predicted=tuple(answers.predicted.tolist()) if answers else (),
-        ranks=None
-        if answers is None or answers.ranks is None
-        else tuple(answers.ranks.tolist()),
+        ranks=None if answers is None or answers.ranks is None else tuple(answers.ranks.tolist()),
         failure=None if answers else failure,
-        started_utc=started_utc,
-        duration_s=duration_s,
+        started_utc=took.started_utc,
+        duration_s=took.duration_s,
         unknown=unknown,
     )
 
@@ -177,11 +177,10 @@ def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
     probes = {name: find_engine(name).probe() for name in {each.engine for each in networks}}
     for network in networks:
         check_provider(network, probes[network.engine])
-    run_id = plan.run_id
 
     def measure(spec: AccuracyTrial, instruments: Instruments) -> Accuracy:
         engine = find_engine(spec.network.engine)
-        return measure_accuracy(spec, plan, run_id, instruments, engine)
+        return measure_accuracy(spec, plan, instruments, engine)
 
     yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
 
@@ -189,7 +188,7 @@ def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
 def _crashed(plan: AccuracyPlan, spec: AccuracyTrial, how: str, duration_s: float) -> Accuracy:
     """The row of a network that the measuring process did not survive."""
     engine = find_engine(spec.network.engine)
-    return _row(spec, plan, plan.run_id, engine, None, how, utc_now(), duration_s)
+    return _row(spec, plan, engine, None, how, _Took(utc_now(), duration_s))
 
 
 ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(

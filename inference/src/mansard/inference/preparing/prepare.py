@@ -104,7 +104,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
                 return name, n_classes
         found = ", ".join(f"{name} {list(shape)}" for name, shape in self.outputs.items())
         raise UsageError(
-            f"{self.model} has no output of scores for classes, but {found or 'none that is known'}",
+            f"{self.model} has no output of scores for classes, but {found or 'none known'}",
             fix="accuracy is that of classifiers; leave --data out",
         )
 
@@ -210,7 +210,9 @@ def prepare(
         )
         labelled, digest = _read(source)
         check_numbers(labelled, loaded.model)
-        given_data = calibrate(specs) if calibrate and is_converted and precision == "int8" else None
+        given_data = (
+            calibrate(specs) if calibrate and is_converted and precision == "int8" else None
+        )
         conversion, calibration = None, None
         if is_converted and precision is not None:
             conversion, calibration = _conversion(precision, specs, given_data, form, seed)
@@ -295,7 +297,7 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
         writing.write(found, folder)
         if recipe.inputs is not None and not (folder / network.inputs_file).exists():
             link(recipe.inputs, folder, network.inputs_file)
-    # ONNX Runtime has the ranges in the graph; a builder of TensorRT may take them from the samples.
+    # ONNX Runtime has the ranges in the graph; TensorRT may take its own from the samples.
     int8 = None if recipe.conversion is None else recipe.conversion.int8
     samples = int8.calibration.file if int8 is not None and int8.form == "tensorrt" else ""
     names = (*network.files.made, *network.files.linked, network.inputs_file, samples)

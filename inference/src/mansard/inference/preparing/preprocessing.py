@@ -61,9 +61,7 @@ PRESETS: Mapping[str, Preprocessing] = MappingProxyType(
             ),
             Preprocessing(name="unit"),
             Preprocessing(name="symmetric", mean=(0.5,), deviation=(0.5,)),
-            Preprocessing(
-                name="caffe", channels="bgr", scale=1.0, mean=(103.939, 116.779, 123.68)
-            ),
+            Preprocessing(name="caffe", channels="bgr", scale=1.0, mean=(103.939, 116.779, 123.68)),
             Preprocessing(name="raw", scale=1.0),
         )
     }
@@ -185,7 +183,7 @@ def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
             fix=f"give channels={'grey' if n_channels == 1 else 'rgb'}, with as many means, or "
             "begin with unit",
         )
-    resize = asked.resize or round(max(crop) * _RESIZE_SHARE)
+    resize = round(max(crop) * _RESIZE_SHARE) if asked.resize is None else asked.resize
     if resize != "exact" and resize < max(crop):
         raise UsageError(
             f"resize {resize} is less than the crop {crop[0]} × {crop[1]}",

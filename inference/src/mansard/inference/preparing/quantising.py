@@ -56,9 +56,7 @@ class Int8(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def quantise(
-    model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: Path
-) -> ModelProto:
+def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: Path) -> ModelProto:
     """``model``, whose weights are all in it, in int8; inputs and outputs stay as they are.
 
     Nodes keep their labels; what is put in has none. ``folder`` has the calibration file. Raises
@@ -84,7 +82,7 @@ def quantise(
             "OpTypesToExcludeOutputQuantization": operators,
         }
     else:
-        options["CalibTensorRangeSymmetric"] = False
+        options |= {"CalibTensorRangeSymmetric": False, "QDQKeepRemovableActivations": True}
     with temporary_folder() as scratch, _silent():
         source, target = scratch / "fp32.onnx", scratch / "int8.onnx"
         try:

@@ -90,7 +90,8 @@ def draft(
 
     ``source``: the file that it was read from, beside which more of its weights may lie.
     ``source_hash``: of its content. ``made_for``: what else the graph depends on, as a value that
-    can be hashed. ``specs``: of its inputs, where it is converted to int8. Raises ModelError for a weight of an impossible size, StorageError.
+    can be hashed. ``specs``: of its inputs, where it is converted to int8. Raises ModelError for a
+    weight of an impossible size, StorageError.
     """
     beside = {} if source is None else files_of_weights(model.graph, source)
     names = {place: name_by_content(path, stem, "data") for place, path in beside.items()}
@@ -98,13 +99,13 @@ def draft(
     n_bytes = model.ByteSize()
     missing = _missing(model)
     n_drawn = sum(map(_size_bytes, missing.values()))
-    source_hash = content_hash(
-        [source_hash, sorted(names.values()), seed if missing else None]
-    )
+    source_hash = content_hash([source_hash, sorted(names.values()), seed if missing else None])
     of_weights = content_hash([source_hash, conversion])
     digest = content_hash([of_weights, made_for])
     file, made = f"{stem}-{digest}.onnx", {}
-    is_beside = n_drawn > BESIDE_BYTES or (conversion is not None and n_bytes + n_drawn > BESIDE_BYTES)
+    is_beside = n_drawn > BESIDE_BYTES or (
+        conversion is not None and n_bytes + n_drawn > BESIDE_BYTES
+    )
     weights = f"{stem}-{of_weights}.weights" if is_beside else ""
     if weights:
         made[weights] = n_drawn
