@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mansard.api.measurements import ModePlan
 from mansard.api.reporter import Reporter
 from mansard.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mansard.api.networks import NetworkSettings, Preparation
     from mansard.core.records import Gpu, MachineIdentity
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
@@ -25,10 +27,20 @@ if TYPE_CHECKING:
 RANDOM = "random"  # instead of a data set to calibrate with
 
 
+class AccuracySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What accuracy is measured with, and what int8 is calibrated with."""
+
+    data: Path | None = None  # labelled samples: an .npz, or a folder of images
+    labels: Path | None = None  # of ``data``; None: those that it has itself
+    preprocess: str | None = None  # of images; None: "imagenet"
+    n_samples: int | None = None  # of ``data``, evenly spread; None: all
+    calibration: str | None = None  # samples for int8, or "random"; None: some of ``data``
+
+
 class DataSets:
     """The data sets of ``settings``, each looked at once; raises what is wrong with them."""
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: AccuracySettings) -> None:
         from mansard.inference.planning import SEED
         from mansard.inference.preparing.datasets import find_dataset
         from mansard.inference.preparing.preprocessing import parse_preprocessing
@@ -83,17 +95,16 @@ def int8_form(engine: str, provider: str | None) -> Form:
 
 
 def plan_accuracies(
-    preparation: Preparation,
+    trials: Sequence[AccuracyTrial],
+    write: Callable[[AccuracyTrial], object],
     machine: MachineIdentity,
-    reporter: Reporter,
     *,
-    provider: str,
     probe: EngineProbe,
     runs: Path,
     files: Path,
     gpu: Gpu | None,
 ) -> list[ModePlan]:
-    """A run for each network and precision; none where there is no data set.
+    """A run for each of ``trials``; ``write`` writes its files into ``files``.
 
     A run of its own is found again whatever else is asked for, and in whichever modes: the machine
     is left as it is.
@@ -102,14 +113,10 @@ def plan_accuracies(
     from mansard.measuring.runner import missing_trials
 
     found = []
-    for spec in preparation.accuracy_trials(provider):
+    for spec in trials:
         plan = make_accuracy_plan(machine, spec, probe, gpu)
         n_missing = len(missing_trials(plan, runs))
-
-        def write_files(spec: AccuracyTrial = spec) -> None:
-            preparation.write([spec.network], files, reporter)
-            preparation.write_samples(spec.samples.file, files, reporter)
-
+        write_files = partial(write, spec)
         title = f"accuracy of {spec.network.model} in {spec.network.precision}"
         found.append(ModePlan(plan, n_missing, files, write_files, of=title, is_bounded=False))
     return found

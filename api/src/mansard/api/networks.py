@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.accuracies import DataSets, int8_form, note_calibration, plan_accuracies
+from mansard.api.accuracies import (
+    AccuracySettings,
+    DataSets,
+    int8_form,
+    note_calibration,
+    plan_accuracies,
+)
 from mansard.api.measurements import ModePlan
 from mansard.api.predictions import onnx_files
 from mansard.api.reporter import SILENT, Reporter
@@ -46,11 +52,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     precisions: tuple[str, ...] = ()  # none: that of each file
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
     inputs: Path | None = None  # .npz of what the networks are fed; None: random numbers
-    data: Path | None = None  # labelled samples that accuracy is measured with
-    labels: Path | None = None  # of ``data``; None: those that it has itself
-    preprocess: str | None = None  # of images; None: "imagenet"
-    n_samples: int | None = None  # of ``data``, evenly spread; None: all
-    calibration: str | None = None  # samples for int8, or "random"; None: some of ``data``
+    accuracy: AccuracySettings = AccuracySettings()
     threads: int | None = None  # None: as many as the mode has CPUs
     copies: Copies = "none"
     waiting: Waiting = "spin"
@@ -173,10 +175,9 @@ def plan_networks(
     trials = preparation.trials(provider)
     machine, files = target.controller.identify(), preparation.new_folder()
     plans = plan_accuracies(
-        preparation,
+        preparation.accuracy_trials(provider),
+        partial(preparation.write_accuracy, files, reporter),
         machine,
-        reporter,
-        provider=provider,
         probe=probe,
         runs=request.runs,
         files=files,
@@ -264,7 +265,7 @@ class Preparation:
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
-            datasets = DataSets(self.settings)
+            datasets = DataSets(self.settings.accuracy)
             with reporter.progress("Preparing networks") as progress:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
@@ -378,17 +379,18 @@ class Preparation:
             for network, samples in self._asked
         )
 
-    def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
-        """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
+    def write_accuracy(self, folder: Path, reporter: Reporter, trial: AccuracyTrial) -> None:
+        """Write the files of ``trial`` that ``folder`` lacks; raises InputError, StorageError."""
         from mansard.inference.preparing.samples import write_samples
 
+        self.write([trial.network], folder, reporter)
+        name = trial.samples.file
         if (folder / name).exists():
             return
         store = make_folder(self._folder / "files", self._folder)
-        samples = self.samples[name]
         with self._lock, reporter.progress("Writing samples") as progress:
-            progress.update(0, 1, None, f"{samples.file.n_samples} of {samples.file.name}")
-            write_samples(samples, store)
+            progress.update(0, 1, None, f"{trial.samples.n_samples} of {trial.samples.name}")
+            write_samples(self.samples[name], store)
             with storage_errors(folder / name), suppress(FileExistsError):
                 os.link(store / name, folder / name)
             progress.update(1, 1, None, "done")
