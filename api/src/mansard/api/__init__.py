@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
+    from mansard.api.engine_builds import BuildOptions as BuildOptions
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
     from mansard.api.images import list_images as list_images
