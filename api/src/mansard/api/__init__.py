@@ -66,6 +66,10 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
+    from mansard.api.counter_runs import CountedNetwork as CountedNetwork
+    from mansard.api.counter_runs import CountRequest as CountRequest
+    from mansard.api.counter_runs import CountResult as CountResult
+    from mansard.api.counter_runs import count_networks as count_networks
     from mansard.api.data import Compared as Compared
     from mansard.api.data import ImportedTable as ImportedTable
     from mansard.api.data import Report as Report
