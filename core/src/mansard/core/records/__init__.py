@@ -6,6 +6,8 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.build import EngineBuild
+from mansard.core.records.counters import KernelCounters, MemoryLevel, TrafficCount, WorkCount
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -63,8 +65,10 @@ __all__ = [
     "Copies",
     "CpuCluster",
     "EnergyWindow",
+    "EngineBuild",
     "Family",
     "Gpu",
+    "KernelCounters",
     "Launching",
     "LayerKind",
     "LayerScore",
@@ -73,6 +77,7 @@ __all__ = [
     "Manifest",
     "Measurement",
     "MemoryKind",
+    "MemoryLevel",
     "MemoryUse",
     "ModeCommands",
     "ModelScore",
@@ -97,8 +102,10 @@ __all__ = [
     "Scope",
     "Source",
     "Spread",
+    "TrafficCount",
     "Trial",
     "Waiting",
+    "WorkCount",
     "chain_length",
     "chain_name",
 ]
