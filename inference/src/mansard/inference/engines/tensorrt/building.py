@@ -198,7 +198,7 @@ def _configure(made: _Build, config: Any) -> None:
     if settings.optimization_level is not None:
         if not made.version.has("optimization_level"):
             raise MeasurementError(
-                f"TensorRT {made.version.text} has no optimisation levels", fix="leave it out"
+                f"{made.version.name} has no optimisation levels", fix="leave it out"
             )
         config.builder_optimization_level = settings.optimization_level
     if made.target.is_named:
@@ -213,7 +213,7 @@ def _set_target(made: _Build, config: Any) -> None:
     if name not in offered:
         can = f"for {', '.join(offered)}" if offered else "for the device that it runs on alone"
         raise MeasurementError(
-            f"TensorRT {made.version.text} builds {can}, not for {made.target.name}",
+            f"{made.version.name} builds {can}, not for {made.target.name}",
             where=made.trial.model,
             fix="build where the network is to run",
         )

@@ -31,7 +31,7 @@ def check_dla(settings: BuildSettings, precision: str, version: Version, n_cores
     """Raise MeasurementError where no DLA core can be used in this way."""
     if not version.has("dla"):
         raise MeasurementError(
-            f"TensorRT {version.text} cannot build for a DLA",
+            f"{version.name} cannot build for a DLA",
             fix="leave the DLA out, or use a version up to 10.7 or from 11.4.1 on",
         )
     if settings.dla_core is not None and settings.dla_core >= n_cores:

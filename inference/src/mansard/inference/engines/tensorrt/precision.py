@@ -69,7 +69,7 @@ def check_precision(typing: Typing, version: Version, capability: Capability | N
     precision = typing.precision
     if precision not in version.precisions:
         raise MeasurementError(
-            f"TensorRT {version.text} has no {precision}",
+            f"{version.name} has no {precision}",
             fix=f"use {', '.join(version.precisions)}",
         )
     least = LEAST_CAPABILITY[precision]
@@ -85,7 +85,7 @@ def check_precision(typing: Typing, version: Version, capability: Capability | N
         and (typing.is_strong or precision not in _FLAGS)
     ):
         raise MeasurementError(
-            f"TensorRT {version.text} takes {precision} from the file, which has no scales",
+            f"{version.name} takes {precision} from the file, which has no scales",
             fix=_SOURCES[precision],
         )
 

@@ -16,7 +16,7 @@ from mansard.inference.engines.tensorrt.versions import Version
 
 _SHOWN = 4  # names in one line
 # Around what is said: a place in its sources, the function, the kind of error.
-_PLACE = re.compile(r"^(?:\d+: )?\[[^\]\s]+::[^\]]+\] |^[A-Z]\w+::\w+: ")
+_PLACE = re.compile(r"^(?:\d+: )?\[[^\]\s]+::[^\]]+\] |^[A-Z]\w+::\w+: |^\w+\.[ch]pp:\d+: ")
 _CODE = re.compile(r"^Error Code \d+: (?P<kind>[^(]*?) ?\((?P<what>.*)\)$", re.DOTALL)
 _IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
 # Every call of the CUDA runtime fails where there is no driver; the builder goes on.
@@ -89,7 +89,7 @@ def not_parsed(parser: Any, messages: Messages, version: Version, where: str) ->
         names = list(lacking)
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return MeasurementError(
-            f"TensorRT {version.text} has no {', '.join(names[:_SHOWN])}{more}",
+            f"{version.name} has no {', '.join(names[:_SHOWN])}{more}",
             where=where,
             fix="use a newer TensorRT, or --engine ort",
         )

@@ -82,8 +82,13 @@ class Version:
     """One version of TensorRT."""
 
     number: Number  # of its interface
-    text: str  # as it is shown, and part of an engine file's key
+    text: str  # as it is part of the names of files
     is_rtx: bool = False
+
+    @property
+    def name(self) -> str:
+        """As it is called in a sentence."""
+        return f"TensorRT for RTX {self.text[4:]}" if self.is_rtx else f"TensorRT {self.text}"
 
     def has(self, ability: Ability) -> bool:
         """Whether the table gives it."""
@@ -97,7 +102,7 @@ class Version:
     @property
     def precisions(self) -> tuple[str, ...]:
         """Those that an engine of this version can be built in, on some device."""
-        newer = [name for name in ("bf16", "fp8") if self.has(name)]  # type: ignore[arg-type]
+        newer = [name for name in ("bf16", "fp8") if self.has(name)]
         return ("fp32", "fp16", "int8", *newer)
 
 
@@ -107,7 +112,7 @@ def read_version(bindings: Any) -> Version:
     if version.number < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise MeasurementError(
-            f"TensorRT {version.text} is older than {oldest}, the oldest whose bindings are used",
+            f"{version.name} is older than {oldest}, the oldest whose bindings are used",
             fix="use the engine trtexec",
         )
     return version
