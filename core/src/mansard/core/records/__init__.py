@@ -6,6 +6,14 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
+from mansard.core.records.counters import (
+    CounterRun,
+    KernelCounters,
+    MemoryLevel,
+    TrafficCount,
+    WorkCount,
+)
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -56,15 +64,19 @@ from mansard.core.records.workload import (
 
 __all__ = [
     "CHAIN_LENGTHS",
+    "ENGINES_FOLDER",
     "LAYER_COUNTS",
     "Board",
     "Cache",
     "Conditions",
     "Copies",
+    "CounterRun",
     "CpuCluster",
     "EnergyWindow",
+    "EngineBuild",
     "Family",
     "Gpu",
+    "KernelCounters",
     "Launching",
     "LayerKind",
     "LayerScore",
@@ -73,6 +85,7 @@ __all__ = [
     "Manifest",
     "Measurement",
     "MemoryKind",
+    "MemoryLevel",
     "MemoryUse",
     "ModeCommands",
     "ModelScore",
@@ -97,8 +110,10 @@ __all__ = [
     "Scope",
     "Source",
     "Spread",
+    "TrafficCount",
     "Trial",
     "Waiting",
+    "WorkCount",
     "chain_length",
     "chain_name",
 ]
