@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.measuring.protocol import Protocol
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +106,7 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
         finally:
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
-    rows = tuple(_rows(request.runs, swept.run_ids))
+    rows = tuple(measured_rows(request.runs, swept.run_ids))
     return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
 
 
@@ -133,10 +134,12 @@ def plan_networks(
     *,
     gpu: Gpu | None,
     is_lenient: bool = False,
+    protocol: Protocol | None = None,
 ) -> list[ModePlan]:
     """The plan of each mode's networks, in the order of ``modes``.
 
-    ``gpu``: that the kernels' probe found. ``is_lenient``: as for ``Preparation.prepare``. Raises
+    ``gpu``: that the kernels' probe found. ``is_lenient``: as for ``Preparation.prepare``.
+    ``protocol``: None is that of the profile. Raises
     MeasurementError where the engine is not there, before a network is looked at.
     """
     from mansard.inference.planning import make_network_plan
@@ -155,7 +158,9 @@ def plan_networks(
     machine, files = target.controller.identify(), preparation.new_folder()
     plans = []
     for mode in modes:
-        plan = make_network_plan(machine, mode, request.profile, trials, probe, gpu)
+        plan = make_network_plan(
+            machine, mode, request.profile, trials, probe, gpu, protocol
+        )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
         write_files = partial(preparation.write, missing, files, reporter)
@@ -199,12 +204,17 @@ class Preparation:
 
     def __init__(self, settings: NetworkSettings) -> None:
         self.settings = settings
-        self.networks: list[PreparedNetwork] = []
+        self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._is_done = False
+
+    @property
+    def store(self) -> Path:
+        """The folder of all files that were written."""
+        return make_folder(self._folder / "files", self._folder)
 
     def __enter__(self) -> Preparation:
         self._folder = self._stack.enter_context(temporary_folder())
@@ -280,9 +290,9 @@ class Preparation:
         ]
         if not found:
             return
-        store = self._folder / "files"
+        store = self.store
         with self._lock, reporter.progress("Writing networks") as progress:
-            check_space([network.files for network in found], make_folder(store, self._folder))
+            check_space([network.files for network in found], store)
             for number, network in enumerate(found):
                 progress.update(number, len(found), None, network.model)
                 for name in write(network, store):
@@ -334,8 +344,10 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
     return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
 
 
-def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
-    """The rows of these runs, in the order in which the runs were begun."""
+def measured_rows(
+    runs: Path, run_ids: frozenset[str], *, of_parts: bool = False
+) -> list[MeasuredNetwork]:
+    """The rows of these runs, in the order in which the runs were begun; of networks or of parts."""
     from mansard.core.documents import read_document
     from mansard.core.jsonl import read_rows
     from mansard.core.records import Manifest
@@ -348,5 +360,5 @@ def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
         for manifest in sorted(manifests, key=lambda each: (each.started_utc, each.run_id))
         if manifest.kind == "networks"
         for row in read_rows(runs / manifest.run_id / "measurements.jsonl", Measurement, runs).rows
-        if chain_length(row.model) is None
+        if chain_length(row.model) is None and row.is_part == of_parts
     ]

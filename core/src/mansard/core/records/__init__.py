@@ -43,11 +43,13 @@ from mansard.core.records.trial import (
 )
 from mansard.core.records.workload import (
     CHAIN_LENGTHS,
+    WHOLE,
     Copies,
     Launching,
     LayerTime,
     Measurement,
     NamedWindow,
+    NetworkPart,
     ProgramRepetition,
     ProgramRun,
     Waiting,
@@ -58,6 +60,7 @@ from mansard.core.records.workload import (
 __all__ = [
     "CHAIN_LENGTHS",
     "LAYER_COUNTS",
+    "WHOLE",
     "Board",
     "Cache",
     "Conditions",
@@ -80,6 +83,7 @@ __all__ = [
     "ModeCommands",
     "ModelScore",
     "NamedWindow",
+    "NetworkPart",
     "Operands",
     "Optimizer",
     "Phase",

@@ -13,7 +13,7 @@ from mansard.core.errors import InputError, ModelError
 from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
-from mansard.core.records import Copies, ModelScore, Waiting
+from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
 from mansard.core.text import printable
 from mansard.inference.plan import InputSpec, NetworkTrial
 
@@ -66,6 +66,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     recipe: Recipe
     files: Files
+    part: NetworkPart = WHOLE
 
     def trial(
         self,
@@ -77,6 +78,8 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         waiting: Waiting = "spin",
         with_graph: bool = False,
         with_layers: bool = True,
+        rest_s: float = 0.0,
+        meter_period_s: float = 0.0,
     ) -> NetworkTrial:
         """The network as one trial of a plan, run in this way."""
         shared: dict[str, Any] = {
@@ -96,6 +99,8 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
             waiting=waiting,
             with_graph=with_graph,
             with_layers=with_layers,
+            rest_s=rest_s,
+            meter_period_s=meter_period_s,
             **shared,
         )
 
