@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
+from mansard.inference.builds import check_engine_file
 from mansard.inference.calls import (
     CallSource,
     paced_protocol,
@@ -90,7 +91,7 @@ def measure_network(
     folder = instruments.files
     if folder is None:
         raise MeasurementError("no folder of networks was given", fix="report this")
-    for name in filter(None, (spec.file, spec.inputs_file)):
+    for name in filter(None, ("" if spec.engine_file else spec.file, spec.inputs_file)):
         if not (folder / name).is_file():
             raise MeasurementError("there is no such file", where=str(folder / name))
     timed, failure = None, ""
@@ -117,6 +118,9 @@ def _time(
             stack.enter_context(limited_to_available())
         inputs = make_inputs(spec, folder, plan.seed)
         instruments.announce(f"loading {spec.title}", _LOADING_S)
+        if spec.engine_file:
+            version = plan.versions[engine.package]
+            check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
         start_s = time.monotonic()
         network = engine.load(spec, folder, inputs, n_threads)
         stack.callback(network.close)
@@ -205,7 +209,7 @@ def _row(
         phase=spec.phase,
         engine=spec.engine,
         engine_version=plan.versions[engine.package],
-        processor="cpu" if spec.provider == "cpu" else "gpu",
+        processor=plan.processor,
         provider=spec.provider,
         options=timed.options if timed else {},
         threads=spec.n_threads or len(plan.cpus),

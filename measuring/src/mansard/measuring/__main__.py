@@ -26,10 +26,11 @@ from mansard.core.line_channel import (
 )
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
+from mansard.device.meters.meter import NO_METERS
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.events import Aborted, Event, Measurer
 from mansard.measuring.guarded import GuardedMeasurer
-from mansard.measuring.kind import Job, decode_job
+from mansard.measuring.kind import Job, decode_job, find_kind
 from mansard.measuring.measurer import LocalMeasurer
 
 _INPUT = 0
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--board", type=Path, default=SYSTEM_ROOT, help="root folder of the board's /sys"
     )
     parser.add_argument("--files", type=Path, help="folder of the files that the job names")
+    parser.add_argument("--outputs", type=Path, help="folder that trials write files into")
     parser.add_argument(
         "--unguarded", action="store_true", help="measure in this process, which may crash then"
     )
@@ -53,7 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
     turn_signals_into_interrupts()
     try:
         return measure_for_pipe(
-            options.board, options.heartbeat, options.files, is_guarded=not options.unguarded
+            options.board,
+            options.heartbeat,
+            options.files,
+            options.outputs,
+            is_guarded=not options.unguarded,
         )
     except KeyboardInterrupt:
         sys.stderr.write("mansard.measuring: interrupted; finished trials are kept\n")
@@ -64,6 +70,7 @@ def measure_for_pipe(
     root: Path,
     heartbeat_s: float | None = None,
     files: Path | None = None,
+    outputs: Path | None = None,
     *,
     is_guarded: bool = False,
 ) -> int:
@@ -85,10 +92,13 @@ def measure_for_pipe(
         threading.Thread(target=_interrupt_at_end, args=(lines,), daemon=True).start()
         measurer: Measurer
         if is_guarded and files is not None:
-            measurer = GuardedMeasurer(root, files)
+            measurer = GuardedMeasurer(root, files, outputs)
         else:
-            meters = find_meters(root, job.plan.machine)
-            measurer = LocalMeasurer(meters=meters, root=root, files=files, tell=send)
+            is_metered = find_kind(job.plan.kind).is_metered
+            meters = find_meters(root, job.plan.machine) if is_metered else NO_METERS
+            measurer = LocalMeasurer(
+                meters=meters, root=root, files=files, outputs=outputs, tell=send
+            )
         for event in measurer(job):
             send(event)
     except MansardError as error:

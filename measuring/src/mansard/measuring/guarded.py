@@ -44,6 +44,7 @@ class GuardedMeasurer:
 
     root: Path
     files: Path  # folder of the files that the plan names
+    outputs: Path | None = None  # folder that trials write files into
 
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; closing the iterator ends the child. Raises MeasurementError."""
@@ -74,7 +75,9 @@ class GuardedMeasurer:
 
     def _events(self, job: Job) -> Iterator[Event]:
         decoder = event_decoder(find_kind(job.plan.kind).row_type)
-        places = ("--board", str(self.root), "--files", str(self.files), "--unguarded")
+        places = ["--board", str(self.root), "--files", str(self.files), "--unguarded"]
+        if self.outputs is not None:
+            places += ["--outputs", str(self.outputs)]
         command = (sys.executable, "-I", "-c", _CHILD, ":".join(sys.path), *places)
         with tempfile.TemporaryFile() as errors, _started(command, errors) as process:
             jobs, lines = _streams(process)

@@ -31,6 +31,7 @@ class Instruments(msgspec.Struct, frozen=True, kw_only=True):
     keep: Callable[[PowerSample], None]  # gets every raw reading of the meters
     gpu: Gpu | None  # as it is in this mode
     files: Path | None = None  # folder of the files that the plan names
+    outputs: Path | None = None  # folder that a trial writes files into, such as engine files
     # Says what the trial does now, and how many seconds that may take at most. To be called before
     # anything of more than a minute, else the measurement is taken for hung after 15.
     announce: Callable[[str, float], None] = lambda _now, _at_most_s: None

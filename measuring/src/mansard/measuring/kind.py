@@ -51,6 +51,7 @@ class MeasurementKind(Generic[PlanT, RowT]):
     # The row of a trial in which the measuring process crashed, by the plan, the trial, how it
     # ended, and the seconds until then. None: such a crash ends the run.
     crashed: Callable[[PlanT, Any, str, float], RowT] | None = None
+    is_metered: bool = True  # False: its trials have no energy, and nothing is measured idle
 
 
 class Job(Record, frozen=True, kw_only=True):

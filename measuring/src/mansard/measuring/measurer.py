@@ -29,6 +29,7 @@ class LocalMeasurer:
     root: Path = SYSTEM_ROOT
     kind: MeasurementKind[Any, Any] | None = None
     files: Path | None = None  # folder of the files that the plan names, such as networks
+    outputs: Path | None = None  # folder that trials write files into
     # Gets, at once, what a trial announces: an event that comes while another is waited for.
     tell: Callable[[Event], None] = lambda _: None
 
@@ -59,6 +60,7 @@ class LocalMeasurer:
             keep=readings.append,
             gpu=opened.gpu,
             files=self.files,
+            outputs=self.outputs,
             announce=lambda now, at_most_s: self.tell(Lengthy(now=now, at_most_s=at_most_s)),
         )
         wanted = set(job.missing)

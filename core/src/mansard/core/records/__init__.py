@@ -6,6 +6,7 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.build import EngineBuild
 from mansard.core.records.counters import KernelCounters, MemoryLevel, TrafficCount, WorkCount
 from mansard.core.records.machine import (
     Board,
@@ -67,6 +68,7 @@ __all__ = [
     "Copies",
     "CpuCluster",
     "EnergyWindow",
+    "EngineBuild",
     "Family",
     "Gpu",
     "KernelCounters",

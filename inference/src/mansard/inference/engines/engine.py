@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from mansard.core.records import Launching, LayerTime, Record, Schema
-from mansard.inference.plan import NetworkTrial
+from mansard.inference.plan import BuildTrial, NetworkTrial
 
 
 class EngineProbe(Record, frozen=True, kw_only=True):
@@ -61,3 +62,37 @@ class Engine(Protocol):
         self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
     ) -> LoadedNetwork:
         """The network of ``trial`` from its file; raises MeasurementError where it cannot run."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a builder alone knows of an engine file; fields as those of EngineBuild.
+
+    ``unknown``: the reasons of those that are None.
+    """
+
+    n_layers: int | None
+    dla_share: float | None
+    timing_cache: Literal["used", "new", "none"]
+    options: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class BuildingEngine(Engine, Protocol):
+    """An engine that loads files which it built before, each on the device that it is for."""
+
+    def build(
+        self,
+        trial: BuildTrial,
+        folder: Path,
+        into: Path,
+        announce: Callable[[str, float], None],
+    ) -> Built:
+        """Write ``into / trial.engine_file`` whole or not at all, from the files in ``folder``.
+
+        A timing cache that is in ``into`` is used, and written after the build. ``announce`` gets
+        what is done now, and how many seconds it takes at most. Raises MeasurementError, in one
+        line, where the network cannot be built.
+        """
