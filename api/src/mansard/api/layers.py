@@ -15,7 +15,6 @@ from mansard.api.networks import (
     MeasuredNetwork,
     MeasureRequest,
     MeasureResult,
-    NetworkSettings,
     Preparation,
     measure_networks,
     measured_rows,
@@ -94,7 +93,7 @@ def measure_layers(
     """
     whole = measure_networks(request, reporter)
     ran = [found.row for found in whole.rows if found.row.failure is None]
-    with _PartPreparation(request.settings, alone, ran) as preparation:
+    with _PartPreparation(request, alone, ran) as preparation:
         if request.hosts:
             preparation.prepare(request.models, reporter)
         swept = sweep(request, partial(_plan, request, alone, preparation), reporter)
@@ -106,7 +105,7 @@ def measure_layers(
 def _plan(
     request: MeasureRequest,
     alone: LayerSettings,
-    preparation: _PartPreparation,
+    preparation: Preparation,
     target: BenchTarget,
     modes: Sequence[PowerMode],
     reporter: Reporter,
@@ -121,7 +120,6 @@ def _plan(
         request,
         reporter,
         gpu=found.gpu,
-        protocol=_protocol(request.profile, alone),
     )
     of = f"{alone.kind}s alone"
     return [msgspec.structs.replace(each, of=of) for each in plans if each.plan.trials]
@@ -145,9 +143,10 @@ class _PartPreparation(Preparation):
     """The parts of networks instead of the networks. ``ran``: rows of these, for the slowest."""
 
     def __init__(
-        self, settings: NetworkSettings, alone: LayerSettings, ran: Sequence[Measurement]
+        self, request: MeasureRequest, alone: LayerSettings, ran: Sequence[Measurement]
     ) -> None:
-        super().__init__(settings)
+        super().__init__(request.settings)
+        self.protocol = _protocol(request.profile, alone)
         self._alone, self._ran = alone, ran
         self._is_cut = False
 
@@ -181,9 +180,7 @@ class _PartPreparation(Preparation):
             for each in super().trials(provider)
         )
 
-    def _chosen(
-        self, parts: Sequence[PreparedPart], reporter: Reporter
-    ) -> Sequence[PreparedPart]:
+    def _chosen(self, parts: Sequence[PreparedPart], reporter: Reporter) -> Sequence[PreparedPart]:
         """The slowest ones where not all are asked for, in the order in which they run."""
         most = self._alone.slowest
         if most is None or most >= len(parts):

@@ -134,12 +134,10 @@ def plan_networks(
     *,
     gpu: Gpu | None,
     is_lenient: bool = False,
-    protocol: Protocol | None = None,
 ) -> list[ModePlan]:
     """The plan of each mode's networks, in the order of ``modes``.
 
-    ``gpu``: that the kernels' probe found. ``is_lenient``: as for ``Preparation.prepare``.
-    ``protocol``: None is that of the profile. Raises
+    ``gpu``: that the kernels' probe found. ``is_lenient``: as for ``Preparation.prepare``. Raises
     MeasurementError where the engine is not there, before a network is looked at.
     """
     from mansard.inference.planning import make_network_plan
@@ -159,7 +157,7 @@ def plan_networks(
     plans = []
     for mode in modes:
         plan = make_network_plan(
-            machine, mode, request.profile, trials, probe, gpu, protocol
+            machine, mode, request.profile, trials, probe, gpu, protocol=preparation.protocol
         )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
@@ -204,6 +202,7 @@ class Preparation:
 
     def __init__(self, settings: NetworkSettings) -> None:
         self.settings = settings
+        self.protocol: Protocol | None = None  # None: that of the profile
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self._stack = ExitStack()
@@ -347,7 +346,7 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
 def measured_rows(
     runs: Path, run_ids: frozenset[str], *, of_parts: bool = False
 ) -> list[MeasuredNetwork]:
-    """The rows of these runs, in the order in which the runs were begun; of networks or of parts."""
+    """The rows of networks, or of their parts, in the order in which the runs were begun."""
     from mansard.core.documents import read_document
     from mansard.core.jsonl import read_rows
     from mansard.core.records import Manifest

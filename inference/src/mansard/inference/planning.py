@@ -23,13 +23,14 @@ def make_network_plan(
     trials: Sequence[NetworkTrial],
     probe: EngineProbe,
     gpu: Gpu | None,
+    *,
     protocol: Protocol | None = None,
 ) -> NetworkPlan:
     """The plan of ``trials`` in one mode, in their order.
 
     ``gpu``: that the networks run on, as the kernels' probe found it, so that both are of one
-    device; None: they run on the CPU. ``protocol``: None is that of the profile. Raises UsageError for
-    an unknown profile.
+    device; None: they run on the CPU. ``protocol``: None is that of the profile. Raises UsageError
+    for an unknown profile.
     """
     if gpu is not None and mode.n_sms is not None:
         gpu = msgspec.structs.replace(gpu, n_sms=mode.n_sms)

@@ -94,11 +94,7 @@ class _Where(NamedTuple):
 def measured_parts(dataset: Dataset) -> tuple[PartTimes, ...]:
     """The parts that were run alone, by device, network, batch, engine and mode, in their order."""
     found = _found(dataset)
-    rows = [
-        _part_times(row, where, found)
-        for where, parts in found.parts.items()
-        for row in parts
-    ]
+    rows = [_part_times(row, where, found) for where, parts in found.parts.items() for row in parts]
     return tuple(sorted(rows, key=_order))
 
 
@@ -239,9 +235,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     )
 
 
-def _why_no_terms(
-    whole: Measurement | None, good: Sequence[Measurement], n_parts: int
-) -> str:
+def _why_no_terms(whole: Measurement | None, good: Sequence[Measurement], n_parts: int) -> str:
     if whole is None:
         return "the whole network was not measured in this mode"
     if len(good) < n_parts:
@@ -298,5 +292,3 @@ def _energy_j(row: Measurement) -> float | None:
 def _sum_of(values: Iterable[float | None]) -> float | None:
     known = list(values)
     return None if None in known or not known else sum(filter(None, known))
-
-

@@ -25,9 +25,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 def mode_files(rows: Sequence[tuple[str, str, Measurement]]) -> dict[str, bytes]:
     """The content of each file by its name, of the parts in ``rows``: machine, mode, measurement.
 
-    A file is called by its mode's name, ``Mode15W.json``: the numbers of modes differ between boards
-    and releases. Of several machines each has its name in front. A network that was run at several
-    batch sizes or precisions has these in its name.
+    A file is called by its mode's name, ``Mode15W.json``: the numbers of modes differ between
+    boards and releases. Of several machines each has its name in front. A network that was run
+    at several batch sizes or precisions has these in its name.
     """
     parts = [each for each in rows if each[2].is_part and each[2].seconds_s]
     machines = {machine for machine, _, _ in parts}

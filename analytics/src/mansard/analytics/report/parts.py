@@ -21,9 +21,7 @@ TERMS = {
 }
 
 
-def part_tables(
-    sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartMode
-) -> list[Table]:
+def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartMode) -> list[Table]:
     """The sums against the whole networks, then the slowest parts of each; none where none ran."""
     if not parts:
         return []
@@ -47,7 +45,7 @@ def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
     def term(name: str) -> Callable[[PartSum], str]:
         return lambda row: signed_share(getattr(row, name), row.whole_s)
 
-    columns: list[Column[PartSum]] = [
+    columns = [
         Column("Network", lambda row: row.network),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
         Column("Precision", lambda row: row.precision),
@@ -67,7 +65,7 @@ def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
 
 
 def _part_table(parts: Sequence[PartTimes], mode: PartMode) -> Table:
-    columns: list[Column[PartTimes]] = [
+    columns = [
         Column("Network", lambda row: row.network),
         Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
         Column("Precision", lambda row: row.precision),

@@ -199,7 +199,8 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
 def part_tables(sums: Sequence[api.PartSum], parts: Sequence[api.PartTimes]) -> list[Table]:
     """Parts of networks that were run alone, after their sums; none where none was run."""
     shared, page_only = ("mode", "precision", "engine", "source"), ("above idle",)
-    return [_table(each, shared, page_only) for each in api.part_tables(sums, parts, attrgetter("mode"))]
+    tables = api.part_tables(sums, parts, attrgetter("mode"))
+    return [_table(each, shared, page_only) for each in tables]
 
 
 def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:

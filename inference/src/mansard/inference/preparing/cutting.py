@@ -20,6 +20,7 @@ from mansard.core.files import open_file, storage_errors
 from mansard.core.records import LayerScore
 from mansard.estimator import Given, load
 from mansard.estimator.model import Model
+from mansard.estimator.numbers import Numbers
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Origin, Tensor
@@ -109,7 +110,8 @@ class CutGraph:
     def n_bytes(self, part: Part) -> int:
         """About how many bytes the file of ``part`` takes."""
         places, constants = self._with_constants(part.places)
-        return sum(each.ByteSize() for each in (*constants, *(self.nodes[at] for at in places)))
+        n_bytes = sum(each.ByteSize() for each in constants)
+        return n_bytes + sum(self.nodes[at].ByteSize() for at in places)
 
     def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
         """Also the nodes that make the constants of ``places``; and what is stored of these."""
@@ -117,18 +119,16 @@ class CutGraph:
         stored: dict[str, TensorProto] = {}
         while waiting:
             for name in self.reads[waiting.pop()]:
-                tensor = self.tensors.get(name)
+                tensor, writer = self.tensors.get(name), self.writer.get(name)
                 if name in self.stored:
                     stored[name] = self.stored[name]
-                elif name not in self.writer or self.writer[name] in found:
-                    continue
-                elif not self.is_constant(name):
+                elif writer is None or writer in found or not self.is_constant(name):
                     continue
                 elif tensor is not None and tensor.value is not None:
-                    stored[name] = _stored(name, tensor)
+                    stored[name] = _stored(name, tensor, tensor.value)
                 else:
-                    found.add(self.writer[name])
-                    waiting.append(self.writer[name])
+                    found.add(writer)
+                    waiting.append(writer)
         return found, list(stored.values())
 
     def _declared(self, name: str) -> ValueInfoProto:
@@ -243,36 +243,24 @@ def _without_circles(
     graph: CutGraph, members: Mapping[int, Sequence[int]], heads: Mapping[int, int]
 ) -> list[tuple[int, ...]]:
     """The groups in an order in which they can run; those in a circle become one."""
-    joined = {head: head for head in members}
-
-    def root(head: int) -> int:
-        while joined[head] != head:
-            head = joined[head]
-        return head
-
+    of = {head: head for head in members}  # the group that each is part of now
     while True:
-        before: dict[int, set[int]] = {root(head): set() for head in members}
+        before: dict[int, set[int]] = {head: set() for head in of.values()}
         for head, places in members.items():
-            for at in places:
-                for name in graph.reads[at]:
-                    writer = graph.writer.get(name)
-                    if writer is not None and heads[writer] in joined:
-                        before[root(head)].add(root(heads[writer]))
-        for head, others in before.items():
-            others.discard(head)
+            read = {graph.writer.get(name, -1) for at in places for name in graph.reads[at]}
+            earlier = {of[heads[at]] for at in read if at >= 0 and heads[at] in of}
+            before[of[head]] |= earlier - {of[head]}
         try:
-            order = tuple(TopologicalSorter(before).static_order())
+            TopologicalSorter(before).prepare()
         except CycleError as error:
             circle = error.args[1]
-            for head in circle[1:]:
-                if root(head) != root(circle[0]):
-                    joined[root(head)] = root(circle[0])
+            of = {head: circle[0] if group in circle else group for head, group in of.items()}
         else:
-            found: dict[int, list[int]] = {head: [] for head in order}
-            for head, places in members.items():
-                found[root(head)] += places
-            parts = [tuple(sorted(places)) for places in found.values()]
-            return sorted(parts, key=lambda places: places[-1])
+            break
+    found: dict[int, list[int]] = {}
+    for head, places in members.items():
+        found.setdefault(of[head], []).extend(places)
+    return sorted((tuple(sorted(places)) for places in found.values()), key=lambda each: each[-1])
 
 
 def _reads(node: NodeProto) -> Iterator[str]:
@@ -294,13 +282,7 @@ def _names(values: Iterable[ValueInfoProto]) -> Iterator[str]:
     return (value.name for value in values)
 
 
-def _stored(name: str, tensor: Tensor) -> TensorProto:
+def _stored(name: str, tensor: Tensor, value: Numbers) -> TensorProto:
     """A constant whose numbers the estimator knows."""
-    assert tensor.value is not None
-    import numpy as np
-
     element = helper.tensor_dtype_to_np_dtype(tensor.dtype.code)
-    array = np.asarray(tensor.value.array).astype(element).reshape(tensor.shape)
-    return onnx.numpy_helper.from_array(array, name)
-
-
+    return onnx.numpy_helper.from_array(value.array.astype(element).reshape(tensor.shape), name)

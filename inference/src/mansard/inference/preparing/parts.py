@@ -79,8 +79,10 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     Raises ModelError, StorageError, and InputError for a file that has changed since it was looked
     at.
     """
-    return _write(network, folder) if isinstance(network, PreparedPart) else write_network(
-        network, folder
+    return (
+        _write(network, folder)
+        if isinstance(network, PreparedPart)
+        else write_network(network, folder)
     )
 
 

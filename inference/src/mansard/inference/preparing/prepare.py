@@ -78,8 +78,6 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         waiting: Waiting = "spin",
         with_graph: bool = False,
         with_layers: bool = True,
-        rest_s: float = 0.0,
-        meter_period_s: float = 0.0,
     ) -> NetworkTrial:
         """The network as one trial of a plan, run in this way."""
         shared: dict[str, Any] = {
@@ -99,8 +97,6 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
             waiting=waiting,
             with_graph=with_graph,
             with_layers=with_layers,
-            rest_s=rest_s,
-            meter_period_s=meter_period_s,
             **shared,
         )
 
