@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ class CutGraph:
 
     def __init__(self, model: ModelProto, estimated: Model, tensors: Mapping[str, Tensor]) -> None:
         self.model, self.estimated, self.tensors = model, estimated, tensors
-        self.nodes: Sequence[NodeProto] = model.graph.node
+        self.nodes = _in_order(model.graph.node)  # each after those whose results it reads
         self.labels = [label_of(node.name) for node in self.nodes]
         self.reads = [tuple(dict.fromkeys(_reads(node))) for node in self.nodes]
         self.writes = [tuple(filter(None, node.output)) for node in self.nodes]
@@ -244,23 +245,51 @@ def _without_circles(
 ) -> list[tuple[int, ...]]:
     """The groups in an order in which they can run; those in a circle become one."""
     of = {head: head for head in members}  # the group that each is part of now
-    while True:
+    order: list[int] | None = None
+    while order is None:
         before: dict[int, set[int]] = {head: set() for head in of.values()}
+        last = dict.fromkeys(before, -1)
         for head, places in members.items():
             read = {graph.writer.get(name, -1) for at in places for name in graph.reads[at]}
             earlier = {of[heads[at]] for at in read if at >= 0 and heads[at] in of}
             before[of[head]] |= earlier - {of[head]}
+            last[of[head]] = max(last[of[head]], *places)
         try:
-            TopologicalSorter(before).prepare()
+            order = _sorted(before, last)
         except CycleError as error:
             circle = error.args[1]
             of = {head: circle[0] if group in circle else group for head, group in of.items()}
-        else:
-            break
-    found: dict[int, list[int]] = {}
+    found: dict[int, list[int]] = {group: [] for group in order}
     for head, places in members.items():
-        found.setdefault(of[head], []).extend(places)
-    return sorted((tuple(sorted(places)) for places in found.values()), key=lambda each: each[-1])
+        found[of[head]] += places
+    return [tuple(sorted(places)) for places in found.values()]
+
+
+def _sorted(before: Mapping[int, Collection[int]], place: Mapping[int, int]) -> list[int]:
+    """The keys, each after those that ``before`` has of it, else by their ``place``.
+
+    Raises CycleError.
+    """
+    sorter = TopologicalSorter(before)
+    sorter.prepare()
+    ready: list[tuple[int, int]] = []
+    found: list[int] = []
+    while sorter.is_active():
+        for key in sorter.get_ready():
+            heappush(ready, (place[key], key))
+        found.append(heappop(ready)[1])
+        sorter.done(found[-1])
+    return found
+
+
+def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
+    """The nodes in the file's order, but each after those before it: a conversion appends some."""
+    writer = {name: at for at, node in enumerate(nodes) for name in node.output if name}
+    before = {
+        at: {writer[name] for name in _reads(node) if name in writer}
+        for at, node in enumerate(nodes)
+    }
+    return [nodes[at] for at in _sorted(before, {at: at for at in before})]
 
 
 def _reads(node: NodeProto) -> Iterator[str]:
