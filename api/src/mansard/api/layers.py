@@ -242,6 +242,6 @@ def write_nn_profiler(result: LayersResult, folder: Path) -> tuple[Path, ...]:
     make_folder(folder)
     paths = []
     for name, content in mode_files(rows).items():
-        write_atomic(folder / name, content)
+        write_atomic(folder / name, content, folder)
         paths.append(folder / name)
     return tuple(paths)
