@@ -40,6 +40,7 @@ class BuildSettings(Record, frozen=True, kw_only=True):
     workspace_bytes: int | None = None
     dla_core: int | None = None
     with_fallback: bool = True  # to the GPU, of layers that the DLA lacks
+    compute_capability: str | None = None  # to build for, as "8.6", without a device
     ranges: dict[str, ShapeRange] = msgspec.field(
         default_factory=dict
     )  # of inputs with open dimensions, by name
@@ -63,6 +64,7 @@ _BUILDERS_OWN = {
     "optimization_level": "the builder's own",
     "workspace_bytes": "the builder's own",
     "dla_core": "it is built for the GPU",
+    "compute_capability": "that of the device that builds",
 }
 
 

@@ -1,0 +1,1 @@
+"""Stands in for cuda-python; see ``stand_in_device``."""

@@ -1,0 +1,3 @@
+"""The CUDA runtime."""
+
+from cuda._calls import *  # noqa: F403
