@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
-    from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.counters import kernel_table as kernel_table
+    from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import network_tables as network_tables
