@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -19,6 +19,7 @@ from mansard.api.networks import (
     measure_networks,
     measured_rows,
     plan_networks,
+    with_image,
 )
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.sweeps import sweep
@@ -29,7 +30,7 @@ from mansard.core.text import listed
 
 if TYPE_CHECKING:
     from mansard.analytics.predict.parts import PartSum, PartTimes
-    from mansard.inference.plan import NetworkTrial
+    from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing import PreparedPart
     from mansard.measuring.protocol import Protocol
 
@@ -92,6 +93,7 @@ def measure_layers(
     of their own in each mode. Raises any MansardError that keeps everything from being measured.
     """
     whole = measure_networks(request, reporter)
+    request = with_image(request)
     ran = [found.row for found in whole.rows if found.row.failure is None]
     with _PartPreparation(request, alone, ran) as preparation:
         if request.hosts:
@@ -172,12 +174,14 @@ class _PartPreparation(Preparation):
                 progress.update(len(whole), len(whole), None, "done")
             self._is_cut = True
 
-    def trials(self, provider: str) -> tuple[NetworkTrial, ...]:
+    def trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[NetworkTrial, ...]:
         """One for each part, with its rest and the meters' period."""
         period_s = self._alone.meter_period_s or 0.0
         return tuple(
             msgspec.structs.replace(each, rest_s=self._alone.rest_s, meter_period_s=period_s)
-            for each in super().trials(provider)
+            for each in super().trials(engine, provider, builds)
         )
 
     def _chosen(self, parts: Sequence[PreparedPart], reporter: Reporter) -> Sequence[PreparedPart]:

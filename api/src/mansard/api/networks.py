@@ -111,7 +111,7 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
     if request.settings.engine is not None:
         find_engine(request.settings.engine)
-    request = _with_image(request)
+    request = with_image(request)
     with Preparation(request.settings) as preparation:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said first
@@ -126,7 +126,7 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
 
 
-def _with_image(request: MeasureRequest) -> MeasureRequest:
+def with_image(request: MeasureRequest) -> MeasureRequest:
     """``request`` for an image that has the engine which it asks for."""
     engine = request.settings.engine
     engines = _TENSORRT if engine is None else tuple({engine} & set(_TENSORRT))

@@ -111,7 +111,7 @@ class CutGraph:
     def n_bytes(self, part: Part) -> int:
         """About how many bytes the file of ``part`` takes."""
         places, constants = self._with_constants(part.places)
-        n_bytes = sum(each.ByteSize() for each in constants)
+        n_bytes: int = sum(each.ByteSize() for each in constants)
         return n_bytes + sum(self.nodes[at].ByteSize() for at in places)
 
     def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
