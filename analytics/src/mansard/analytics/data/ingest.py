@@ -44,6 +44,7 @@ from mansard.core.leftovers import sweep, system_temporary, temporary_folder
 from mansard.core.records import Manifest, ModelScore
 
 DATASET_FOLDER = "dataset"
+COUNTER_RUNS = "counter_runs.jsonl"  # rows of a run of "ncu run"
 PUBLISHED_FOLDER = "published"  # tables of others, see published.store
 _TABLES = ("runs", *RUN_TABLES, "scores", "layers")
 
@@ -126,8 +127,9 @@ def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
             notes.append(
                 f"{shown_folder(entry)}: ignored, it is a link, and a folder of runs holds none"
             )
-        elif kind == "folder" and MANIFEST in entries_in(entry, runs):
-            found.append(entry)
+        elif kind == "folder" and MANIFEST in (held := entries_in(entry, runs)):
+            if COUNTER_RUNS not in held:  # these are read by analytics/counters/
+                found.append(entry)
         elif kind == "folder":
             notes.append(f"{shown_folder(entry)}: ignored, it has no manifest.json and is no run")
     return found

@@ -7,7 +7,13 @@ like a zero and never goes without an explanation.
 
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.build import EngineBuild
-from mansard.core.records.counters import KernelCounters, MemoryLevel, TrafficCount, WorkCount
+from mansard.core.records.counters import (
+    CounterRun,
+    KernelCounters,
+    MemoryLevel,
+    TrafficCount,
+    WorkCount,
+)
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -63,6 +69,7 @@ __all__ = [
     "Cache",
     "Conditions",
     "Copies",
+    "CounterRun",
     "CpuCluster",
     "EnergyWindow",
     "EngineBuild",
