@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -47,8 +47,7 @@ def loaded(
     """The network built and loaded by the engine "tensorrt"."""
     trial = built(folder, settings or BuildSettings(), **changes)
     engine = find_engine("tensorrt")
-    network = engine.load(trial, folder, {"x": given}, 1)
-    assert isinstance(network, LoadedTensorrtNetwork)
+    network = cast("LoadedTensorrtNetwork", engine.load(trial, folder, {"x": given}, 1))
     try:
         yield network
     finally:
@@ -289,8 +288,8 @@ def test_integers_of_64_bits_are_fed_as_the_engine_has_them(tmp_path: Path) -> N
         with stand_in.played(version):
             trial = built(tmp_path, BuildSettings())
             (tmp_path / trial.engine_file).write_bytes(plan_of(model.SerializeToString()))
-            network = find_engine("tensorrt").load(trial, tmp_path, {"x": given}, 1)
-            assert isinstance(network, LoadedTensorrtNetwork)
+            made = find_engine("tensorrt").load(trial, tmp_path, {"x": given}, 1)
+            network = cast("LoadedTensorrtNetwork", made)
             found = network.outputs({"x": given})["y"]
             assert (found.tolist(), found.dtype) == ([6, -8], dtype)
             if dtype == np.int32:
