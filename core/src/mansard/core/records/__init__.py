@@ -6,7 +6,7 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
-from mansard.core.records.build import EngineBuild
+from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
 from mansard.core.records.counters import (
     CounterRun,
     KernelCounters,
@@ -64,6 +64,7 @@ from mansard.core.records.workload import (
 
 __all__ = [
     "CHAIN_LENGTHS",
+    "ENGINES_FOLDER",
     "LAYER_COUNTS",
     "Board",
     "Cache",
