@@ -59,7 +59,8 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.setdefault(MODULE_VARIABLE, "tensorrt_rtx_bindings")
     if options.one:
-        print(msgspec.json.encode(build_one(*options.one, options.capability)).decode())
+        name, way = options.one
+        print(msgspec.json.encode(build_one(name, way, options.capability)).decode())
         return
     names = options.networks.split(",") if options.networks else zoo.names()
     rows = read(options.rows)

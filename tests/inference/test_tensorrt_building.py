@@ -137,7 +137,7 @@ def test_an_operator_that_it_lacks_is_named(bench: Bench) -> None:
 
 def test_types_that_do_not_fit_are_named(bench: Bench) -> None:
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
-    file = save(bench.folder / "types.onnx", nodes, {"w": np.float16([1])})
+    file = save(bench.folder / "types.onnx", nodes, {"w": np.ones(1, np.float16)})
     said = refusal(bench, file)
     assert "@0@: ElementWiseOperation SUM must have same input types" in said
     assert ".cpp" not in said
