@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator analytics containers api cli
 
-.PHONY: help bench demo report test test-random test-gpu engine builder podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report test test-random test-gpu engine builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ wheels: setup-dev ## compare with ONNX Runtime on the networks inside wheels (do
 
 fuzz: setup-dev ## 100,000 mutants of real models; what fails is kept
 	@$(BIN)/python benchmarks/fuzz.py
+
+ncu: ## fetch NVIDIA's ncu for its tests (Debian's package, 116 MB, not free software)
+	@tools/fetch-ncu
 
 constraints: ## renew constraints.txt for every supported Python
 	@tools/renew-constraints

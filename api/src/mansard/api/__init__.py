@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
+    from mansard.analytics.report.counters import kernel_table as kernel_table
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import network_tables as network_tables
@@ -66,6 +67,13 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
+    from mansard.api.counter_runs import CountedNetwork as CountedNetwork
+    from mansard.api.counter_runs import CountRequest as CountRequest
+    from mansard.api.counter_runs import CountResult as CountResult
+    from mansard.api.counter_runs import count_networks as count_networks
+    from mansard.api.counters import ExportOrigin as ExportOrigin
+    from mansard.api.counters import ImportedExport as ImportedExport
+    from mansard.api.counters import import_counters as import_counters
     from mansard.api.data import Compared as Compared
     from mansard.api.data import ImportedTable as ImportedTable
     from mansard.api.data import Report as Report
@@ -78,6 +86,7 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
+    from mansard.api.engine_builds import BuildOptions as BuildOptions
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
     from mansard.api.images import list_images as list_images

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.engine_builds import (
+    BuildOptions,
+    build_missing,
+    builds_files,
+    choose_engine,
+    is_stand_in,
+)
 from mansard.api.measurements import ModePlan
 from mansard.api.predictions import onnx_files
 from mansard.api.reporter import SILENT, Reporter
@@ -29,14 +36,14 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.core.records import Gpu, ModelScore
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import NetworkTrial
+    from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How networks are run; the defaults are those of the command."""
 
-    engine: str = "ort"
+    engine: str | None = None  # ort, tensorrt or trtexec; None: TensorRT on a Jetson, else ort
     provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest that there is
     batches: tuple[int, ...] = ()  # none: that of each file, 1 where it leaves it open
     precisions: tuple[str, ...] = ()  # none: that of each file
@@ -47,6 +54,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Waiting = "spin"
     with_graph: bool = False  # as a CUDA graph
     with_layers: bool = True
+    build: BuildOptions = BuildOptions()  # of engine files, where the engine needs them
 
 
 class MeasureRequest(SweepRequest, frozen=True, kw_only=True):
@@ -94,7 +102,11 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     One row for each network, precision, batch and mode; what was measured before is not measured
     again. Raises any MansardError that keeps everything from being measured.
     """
+    from mansard.inference.engines import find_engine
+
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
+    if request.settings.engine is not None:
+        find_engine(request.settings.engine)
     with Preparation(request.settings) as preparation:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said first
@@ -139,28 +151,59 @@ def plan_networks(
     ``gpu``: that the kernels' probe found. ``is_lenient``: as for ``Preparation.prepare``. Raises
     MeasurementError where the engine is not there, before a network is looked at.
     """
-    from mansard.inference.planning import make_network_plan
+    from mansard.inference.builds import device_name
+    from mansard.inference.planning import make_build_plan, make_network_plan
     from mansard.measuring.runner import missing_trials
 
-    settings = preparation.settings
-    probe = target.engine_probe(settings.engine)
-    provider = choose_provider(probe, settings.provider, has_gpu=gpu is not None)
+    settings, machine = preparation.settings, target.controller.identify()
+    probe = choose_engine(target, machine, settings.engine, reporter)
+    has_gpu = gpu is not None or is_stand_in(probe)
+    provider = choose_provider(probe, settings.provider, has_gpu=has_gpu)
     if gpu is not None and provider == "cpu":
         reporter.note(
-            f"note: the networks run on the CPU: {settings.engine} has no provider for the GPU"
+            f"note: the networks run on the CPU: {probe.engine} has no provider for the GPU"
         )
         gpu = None
     preparation.prepare(models, reporter, is_lenient=is_lenient)
-    trials = preparation.trials(provider)
-    machine, files = target.controller.identify(), preparation.new_folder()
-    plans = []
+    builds = preparation.builds(probe, device_name(gpu, machine))
+    trials = preparation.trials(probe.engine, provider, builds)
+    files = preparation.new_folder()
+    plans, needed = [], set[str]()
     for mode in modes:
         plan = make_network_plan(machine, mode, request.profile, trials, probe, gpu)
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
-        write_files = partial(preparation.write, missing, files, reporter)
+        needed |= {spec.engine_file for spec in missing}
+        write_files = partial(_write_files, preparation, missing, files, request.runs, reporter)
         plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
+    if needed - {""}:
+        networks = preparation.new_folder()
+        wanted = [build for build in builds.values() if build.engine_file in needed]
+        build_missing(
+            lambda mode: make_build_plan(machine, mode, wanted, probe, gpu),
+            target,
+            modes,
+            request.runs,
+            reporter,
+            files=networks,
+            write_files=lambda missing: preparation.write(missing, networks, reporter),
+        )
     return plans
+
+
+def _write_files(
+    preparation: Preparation,
+    trials: Sequence[NetworkTrial],
+    folder: Path,
+    runs: Path,
+    reporter: Reporter,
+) -> None:
+    """Write what an engine loads of ``trials`` into ``folder``: ONNX files, or engine files."""
+    from mansard.inference.engine_files import EngineFiles
+
+    own = [trial for trial in trials if not trial.engine_file or trial.inputs_file]
+    preparation.write(own, folder, reporter)
+    EngineFiles(runs).link(filter(None, {trial.engine_file for trial in trials}), folder)
 
 
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
@@ -170,9 +213,12 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
     lacks, or that needs a GPU where there is none.
     """
     if probe.providers is None:
+        fix = "install onnxruntime, or leave the networks out"
+        if probe.engine != "ort":
+            fix = "'mansard doctor' says what is missing; --engine ort needs onnxruntime alone"
         raise MeasurementError(
             f"networks cannot be run: {probe.unknown['providers']}",
-            fix="install onnxruntime, or leave the networks out",
+            fix=fix,
         )
     if wanted is not None:
         if wanted not in probe.providers:
@@ -187,7 +233,13 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
             )
         return wanted
     order = ("tensorrt", "cuda", "cpu") if has_gpu else ("cpu",)
-    return next(name for name in order if name in probe.providers)
+    found = next((name for name in order if name in probe.providers), None)
+    if found is None:
+        raise UsageError(
+            f"{probe.engine} runs on the GPU alone, and the CPU is to be measured",
+            fix="use --engine ort, or measure the GPU",
+        )
+    return found
 
 
 class Preparation:
@@ -267,7 +319,9 @@ class Preparation:
         """A new folder for the files of one board."""
         return make_folder(self._folder / f"board-{next(self._numbers)}", self._folder)
 
-    def write(self, trials: Sequence[NetworkTrial], folder: Path, reporter: Reporter) -> None:
+    def write(
+        self, trials: Sequence[NetworkTrial | BuildTrial], folder: Path, reporter: Reporter
+    ) -> None:
         """Write the files of ``trials`` that ``folder`` lacks; raises StorageError."""
         from mansard.inference.preparing import write
         from mansard.inference.preparing.writing import check_space
@@ -290,22 +344,41 @@ class Preparation:
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
 
-    def trials(self, provider: str) -> tuple[NetworkTrial, ...]:
+    def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
+        """The engine file of each network, by the name of its ONNX file; none where none is needed.
+
+        ``device``: that the files are for, in words.
+        """
+        if not builds_files(probe.engine):
+            return {}
+        settings = self.settings.build.settings()
+        return {
+            network.file: network.build_trial(
+                engine=probe.engine, version=str(probe.version), device=device, settings=settings
+            )
+            for network in self.networks
+        }
+
+    def trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[NetworkTrial, ...]:
         """One for each network, in their order; on the CPU also the chains of tiny nodes.
 
-        What a GPU needs to start a kernel is measured with its kernels.
+        What a GPU needs to start a kernel is measured with its kernels. ``builds``: their engine
+        files, as ``builds`` has them.
         """
         settings = self.settings
         chains = self.chains if provider == "cpu" else []
         return tuple(
             network.trial(
-                engine=settings.engine,
+                engine=engine,
                 provider=provider,
                 n_threads=settings.threads,
                 copies=settings.copies,
                 waiting=settings.waiting,
                 with_graph=settings.with_graph,
                 with_layers=settings.with_layers and network not in chains,
+                engine_file=builds[network.file].engine_file if network.file in builds else "",
             )
             for network in (*self.networks, *chains)
         )

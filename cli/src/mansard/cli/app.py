@@ -30,6 +30,7 @@ _COMMANDS = MappingProxyType(
         "telemetry": ("data.telemetry", "telemetry"),
         "import": ("data.import_tables", "import_tables"),
         "demo": ("measuring.demo", "demo_app"),
+        "ncu": ("counting.ncu", "ncu_app"),
         "zoo": ("counting.zoo", "zoo_app"),
         "image": ("board.image", "image_app"),
     }

@@ -9,11 +9,34 @@ import msgspec
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.inference.engines.engine import EngineProbe
-from mansard.inference.plan import NetworkPlan, NetworkTrial
+from mansard.inference.plan import BuildPlan, BuildTrial, NetworkPlan, NetworkTrial
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
 
 SEED = 20_180_613  # of weights and inputs; the value means nothing
+
+
+def make_build_plan(
+    machine: MachineIdentity,
+    mode: PowerMode,
+    trials: Sequence[BuildTrial],
+    probe: EngineProbe,
+    gpu: Gpu | None,
+) -> BuildPlan:
+    """The plan of building ``trials`` in one mode; ``gpu``: as for ``make_network_plan``."""
+    return BuildPlan(
+        profile="quick",
+        machine=machine,
+        processor="cpu" if gpu is None else "gpu",
+        gpu=gpu,
+        mode=mode,
+        cpus=cpus_of(machine, mode),
+        trials=tuple(trials),
+        protocol=find_protocol("quick"),
+        seed=SEED,
+        versions={"mansard": VERSION, **probe.versions},
+        unknown={} if gpu is not None else {"gpu": "the engine files are built for the CPU"},
+    )
 
 
 def make_network_plan(

@@ -56,7 +56,7 @@ _OF_PROGRAMS = ("name", "metric", "repeat", "again")
 _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
     *("graph", "layers", "processor", "local", "hosts_file", "image", "images", "offline"),
-    *("container_engine", "yes"),
+    *("container_engine", "yes", "dla", "fallback", "opt_level", "workspace"),
 )
 
 
@@ -80,7 +80,13 @@ def measure(
         Literal["brief", "quick", "full"], typer.Option(help="How well the time is to be known.")
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
-    engine: Annotated[str, typer.Option(help="What runs the networks: ort.")] = "ort",
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="What runs the networks: ort, tensorrt, trtexec. By default TensorRT on a Jetson "
+            "that has it, by its Python bindings or trtexec, else ONNX Runtime."
+        ),
+    ] = None,
     provider: Annotated[
         Literal["cpu", "cuda", "tensorrt"] | None,
         typer.Option(help="Provider of the engine; by default the fastest that is there."),
@@ -108,6 +114,22 @@ def measure(
     wait: Annotated[
         Waiting, typer.Option(help="What threads do while they wait: spin, or block.")
     ] = "spin",
+    dla: Annotated[
+        int | None,
+        typer.Option(min=0, help="Build engine files for this DLA core; by default for the GPU."),
+    ] = None,
+    fallback: Annotated[
+        bool,
+        typer.Option(help="With --dla: run layers that a DLA core lacks on the GPU, or refuse."),
+    ] = True,
+    opt_level: Annotated[
+        int | None,
+        typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; its own, 3."),
+    ] = None,
+    workspace: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most memory of a layer's kernel, in MB; TensorRT's own: all."),
+    ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False,
     layers: Annotated[
         bool, typer.Option("--layers", help="Print the 30 slowest layers of each network.")
@@ -195,6 +217,12 @@ def measure(
         copies=copies,
         waiting=wait,
         with_graph=graph,
+        build=api.BuildOptions(
+            optimization_level=opt_level,
+            workspace_bytes=None if workspace is None else workspace * 10**6,
+            dla_core=dla,
+            with_fallback=fallback,
+        ),
     )
     wanted = api.WantedImage(name=image, table=images, is_offline=offline, engine=container_engine)
     networks = api.MeasureRequest(

@@ -6,8 +6,14 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
-from mansard.core.records.build import EngineBuild
-from mansard.core.records.counters import KernelCounters, MemoryLevel, TrafficCount, WorkCount
+from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
+from mansard.core.records.counters import (
+    CounterRun,
+    KernelCounters,
+    MemoryLevel,
+    TrafficCount,
+    WorkCount,
+)
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -58,11 +64,13 @@ from mansard.core.records.workload import (
 
 __all__ = [
     "CHAIN_LENGTHS",
+    "ENGINES_FOLDER",
     "LAYER_COUNTS",
     "Board",
     "Cache",
     "Conditions",
     "Copies",
+    "CounterRun",
     "CpuCluster",
     "EnergyWindow",
     "EngineBuild",

@@ -15,7 +15,8 @@ from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import Copies, ModelScore, Waiting
 from mansard.core.text import printable
-from mansard.inference.plan import InputSpec, NetworkTrial
+from mansard.inference.builds import engine_key
+from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
 
 if TYPE_CHECKING:
     import onnx
@@ -78,6 +79,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         waiting: Waiting = "spin",
         with_graph: bool = False,
         with_layers: bool = True,
+        engine_file: str = "",
     ) -> NetworkTrial:
         """The network as one trial of a plan, run in this way."""
         shared: dict[str, Any] = {
@@ -97,8 +99,29 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
             waiting=waiting,
             with_graph=with_graph,
             with_layers=with_layers,
+            engine_file=engine_file,
             **shared,
         )
+
+    def build_trial(
+        self, *, engine: str, version: str, device: str, settings: BuildSettings
+    ) -> BuildTrial:
+        """The engine file that it is run from, as one trial of a run of builds.
+
+        ``version``: of the engine; ``device``: that the file is for, in words.
+        """
+        shared: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in self.__struct_fields__
+            if name in BuildTrial.__struct_fields__
+        }
+        unknown = {} if self.batch is not None else {"batch": self.score.unknown["batch"]}
+        trial = BuildTrial(
+            unknown=unknown, engine=engine, settings=settings, engine_file="", **shared
+        )
+        key = engine_key(trial, version, device)
+        name = f"{self.recipe.stem}_{settings.dataset}_{self.precision}-{key}.engine"
+        return msgspec.structs.replace(trial, engine_file=name)
 
 
 def prepare(
