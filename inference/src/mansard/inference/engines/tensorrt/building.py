@@ -281,6 +281,6 @@ def _options(made: _Build, config: Any) -> dict[str, str]:
         found["workspace_bytes"] = str(n_bytes)
     core = made.trial.settings.dla_core
     if core is not None:
-        rest = ", the GPU for the rest" if made.trial.settings.with_fallback else ""
-        found["dla"] = f"core {core}{rest}"
+        found["dla_core"] = str(core)  # what loads the file reads it
+        found["dla_rest"] = "on the GPU" if made.trial.settings.with_fallback else "refused"
     return found
