@@ -111,8 +111,8 @@ class CutGraph:
     def n_bytes(self, part: Part) -> int:
         """About how many bytes the file of ``part`` takes."""
         places, constants = self._with_constants(part.places)
-        n_bytes: int = sum(each.ByteSize() for each in constants)
-        return n_bytes + sum(self.nodes[at].ByteSize() for at in places)
+        n_bytes: int = sum(self.nodes[at].ByteSize() for at in places)
+        return n_bytes + sum(int(each.ByteSize()) for each in constants)
 
     def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
         """Also the nodes that make the constants of ``places``; and what is stored of these."""
