@@ -121,7 +121,8 @@ def read_version(bindings: Any) -> Version:
 def parse_version(text: str, *, is_rtx: bool = False) -> Version:
     """``10.3.0.30`` as a version; raises MeasurementError for what is none.
 
-    The fourth number counts builds of one version: it is left out, but for TensorRT for RTX.
+    The fourth number counts builds of one version: it is left out, but for TensorRT for RTX. What
+    comes after a plus, as of a stand-in, stays in the text.
     """
     numbers = re.match(r"\d+(\.\d+)+", text)
     if numbers is None:
@@ -129,4 +130,5 @@ def parse_version(text: str, *, is_rtx: bool = False) -> Version:
     if is_rtx:
         return Version(_RTX_LIKE, f"rtx-{numbers[0]}", is_rtx=True)
     number = tuple(map(int, numbers[0].split(".")))[:3]
-    return Version(number, ".".join(map(str, number)))
+    _, plus, local = text.partition("+")
+    return Version(number, ".".join(map(str, number)) + plus + local)
