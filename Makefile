@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator analytics containers api cli
 
-.PHONY: help bench demo report test test-random test-gpu engine podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report test test-random test-gpu engine builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ report: setup ## write the report again from what RUNS holds
 doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
-test: check browser engine ## set up and run every test
+test: check browser engine builder ## set up and run every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-random: setup-dev ## run every property with new random examples
@@ -93,6 +93,11 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
 
+builder: setup-dev ## install TensorRT for RTX for the tests: it builds engines without a card (x86 alone; 89 MB)
+	@$(BIN)/python -c 'import tensorrt_rtx_bindings' 2>/dev/null || \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,trt-test]' >&2 || \
+	echo "TensorRT for RTX cannot be installed: the tests that build engines will skip" >&2
+
 podman: ## install podman for the tests, rootless too (Debian's packages; root only; 3 minutes more of tests)
 	@{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends podman catatonit runc uidmap slirp4netns; } >/dev/null 2>&1; } || \
@@ -111,6 +116,9 @@ wheels: setup-dev ## compare with ONNX Runtime on the networks inside wheels (do
 
 fuzz: setup-dev ## 100,000 mutants of real models; what fails is kept
 	@$(BIN)/python benchmarks/fuzz.py
+
+ncu: ## fetch NVIDIA's ncu for its tests (Debian's package, 116 MB, not free software)
+	@tools/fetch-ncu
 
 constraints: ## renew constraints.txt for every supported Python
 	@tools/renew-constraints

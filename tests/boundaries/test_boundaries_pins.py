@@ -21,6 +21,7 @@ FILES = {
     "dev": ("constraints.txt",),
     "nvidia": ("constraints.txt",),
     "peers": ("constraints.txt",),
+    "trt-test": ("constraints.txt",),
     "cuda12": ("constraints.txt", "constraints-cuda12.txt"),
     "cuda13": ("constraints.txt", "constraints-cuda13.txt"),
     "export": ("constraints-export.txt",),

@@ -77,7 +77,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     assert int8["drop"]["value"] == pytest.approx(drop)
     assert found["fp16"]["agreement"]["value"] > int8["agreement"]["value"]
     page = tmp_path / "report.html"
-    code, out, _ = answer(capsys, "report", "--runs", tmp_path / "runs", "--output", page, "--json")
+    code, out, _ = answer(capsys, "report", "--runs", tmp_path / "runs", "--output", page)
     assert code == 0
     assert "Accuracy of networks" in out
     assert "Accuracy of networks" in page.read_text()

@@ -15,12 +15,16 @@ from mansard.estimator import zoo
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
 from mansard.inference.labels import labels_of
+from mansard.inference.preparing import Calibrating
 from mansard.inference.preparing.datasets import find_dataset
 from mansard.inference.preparing.folding import fold_batch_norms
 from mansard.inference.preparing.labelling import label_nodes
 from mansard.inference.preparing.preprocessing import parse_preprocessing
+from mansard.inference.preparing.quantising import Form
 from mansard.inference.preparing.samples import random_samples, samples_for
 from tests.inference.preparing_models import SEED, prepared, run, stored_at
+
+RANDOM = Calibrating(samples=lambda specs: random_samples(specs, SEED))
 
 
 def conv_bn(path: Path, opset: int = 17) -> Path:
@@ -81,7 +85,7 @@ def test_a_normalisation_that_others_read_past_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["operators", "tensorrt"])
-def test_int8_says_nearly_the_same_and_every_node_is_in_a_layer(form: str, tmp_path: Path) -> None:
+def test_int8_says_nearly_the_same_and_every_node_is_in_a_layer(form: Form, tmp_path: Path) -> None:
     path = conv_bn(tmp_path / "m.onnx")
     x = np.random.default_rng(2).random((20, 3, 8, 8), dtype=np.float32)
     np.savez(tmp_path / "x.npz", x=x)
@@ -92,8 +96,9 @@ def test_int8_says_nearly_the_same_and_every_node_is_in_a_layer(form: str, tmp_p
         tmp_path,
         batch=3,
         precision="int8",
-        form=form,
-        calibrate=lambda specs: samples_for(data, specs, asked, is_for_calibration=True),
+        calibrating=Calibrating(
+            form, lambda specs: samples_for(data, specs, asked, is_for_calibration=True)
+        ),
     )
     whole = prepared(path, tmp_path, batch=3)
     assert (found.precision, found.model_hash) == ("int8", whole.model_hash)
@@ -124,9 +129,7 @@ def test_weights_of_its_own_need_data(tmp_path: Path) -> None:
     path = conv_bn(tmp_path / "m.onnx")
     with pytest.raises(UsageError, match=r"weights of its own.*--calibration random"):
         prepared(path, tmp_path, precision="int8")
-    found = prepared(
-        path, tmp_path, precision="int8", calibrate=lambda specs: random_samples(specs, SEED)
-    )
+    found = prepared(path, tmp_path, precision="int8", calibrating=RANDOM)
     assert found.calibration is not None
     assert found.calibration.name == "random"
 
@@ -134,9 +137,7 @@ def test_weights_of_its_own_need_data(tmp_path: Path) -> None:
 def test_an_old_opset_is_one_line(tmp_path: Path) -> None:
     path = conv_bn(tmp_path / "m.onnx", opset=12)
     with pytest.raises(ModelError, match="opset 12, and int8 needs 13"):
-        prepared(
-            path, tmp_path, precision="int8", calibrate=lambda specs: random_samples(specs, SEED)
-        )
+        prepared(path, tmp_path, precision="int8", calibrating=RANDOM)
 
 
 def test_an_input_without_a_batch_cannot_be_calibrated(tmp_path: Path) -> None:
@@ -144,9 +145,7 @@ def test_an_input_without_a_batch_cannot_be_calibrated(tmp_path: Path) -> None:
         tmp_path / "m.onnx", "(float[2, 3] x, float z) => (float[2, 3] y)", "y = Mul (x, z)"
     )
     with pytest.raises(UsageError, match="do not begin with one batch dimension"):
-        prepared(
-            path, tmp_path, precision="int8", calibrate=lambda specs: random_samples(specs, SEED)
-        )
+        prepared(path, tmp_path, precision="int8", calibrating=RANDOM)
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "shufflenet_v2_x1_0"])

@@ -24,6 +24,7 @@ from mansard.analytics.predict.measured import (
     measured_programs,
 )
 from mansard.analytics.predict.models import find_models
+from mansard.analytics.predict.parts import PartSum, PartTimes, measured_parts, part_sums
 from mansard.analytics.predict.prediction import Prediction, calibration_of, predict
 from mansard.analytics.predict.preference import prefer_measured
 from mansard.analytics.predict.totals_calibration import Calibration
@@ -71,6 +72,8 @@ class Results:
     measured: tuple[NetworkTimes, ...]
     programs: tuple[ProgramTimes, ...]
     accuracies: tuple[NetworkAccuracy, ...]
+    parts: tuple[PartTimes, ...]  # of networks, run alone; no model uses them
+    part_sums: tuple[PartSum, ...]
     workload_notes: tuple[str, ...]  # what was measured of networks and is not used
     calibration: Calibration  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
@@ -121,6 +124,8 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         measured=measured_networks(dataset, found.predictions),
         programs=measured_programs(dataset),
         accuracies=network_accuracies(dataset),
+        parts=measured_parts(dataset),
+        part_sums=part_sums(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),
         recommendations=recommend_each(decided, modes, Wanted(falls_back=True), refused=refused),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,38 +87,34 @@ class DataSets:
         )
 
 
-def int8_form(engine: str, provider: str | None) -> Form:
+def int8_form(engine: str, provider: str) -> Form:
     """Which graph of int8 an engine runs."""
     is_tensorrt = engine in {"tensorrt", "trtexec"} or provider == "tensorrt"
     return "tensorrt" if is_tensorrt else "operators"
 
 
-def plan_accuracies(
-    trials: Sequence[AccuracyTrial],
-    write: Callable[[AccuracyTrial], object],
+def plan_accuracy(
+    spec: AccuracyTrial,
     machine: MachineIdentity,
-    *,
     probe: EngineProbe,
     runs: Path,
-    files: Path,
+    *,
     gpu: Gpu | None,
-) -> list[ModePlan]:
-    """A run for each of ``trials``; ``write`` writes its files into ``files``.
+    files: Path,
+    write: Callable[[], object],
+) -> ModePlan:
+    """A run of ``spec`` alone, whose files ``write`` writes into ``files``.
 
-    A run of its own is found again whatever else is asked for, and in whichever modes: the machine
-    is left as it is.
+    It is found again whatever else is asked for, and in whichever modes: the machine is left as it
+    is.
     """
     from mansard.inference.planning import make_accuracy_plan
     from mansard.measuring.runner import missing_trials
 
-    found = []
-    for spec in trials:
-        plan = make_accuracy_plan(machine, spec, probe, gpu)
-        n_missing = len(missing_trials(plan, runs))
-        write_files = partial(write, spec)
-        title = f"accuracy of {spec.network.model} in {spec.network.precision}"
-        found.append(ModePlan(plan, n_missing, files, write_files, of=title, is_bounded=False))
-    return found
+    plan = make_accuracy_plan(machine, spec, probe, gpu)
+    n_missing = len(missing_trials(plan, runs))
+    title = f"accuracy of {spec.network.model} in {spec.network.precision}"
+    return ModePlan(plan, n_missing, files, write, of=title, is_bounded=False)
 
 
 def note_calibration(networks: Sequence[PreparedNetwork], reporter: Reporter) -> None:

@@ -26,10 +26,12 @@ _COMMANDS = MappingProxyType(
         "modes": ("board.modes", "modes"),
         "plan": ("deciding.plan", "plan"),
         "recommend": ("deciding.recommend", "recommend"),
+        "hi": ("deciding.hi", "hi"),
         "restore": ("board.restore", "restore"),
         "telemetry": ("data.telemetry", "telemetry"),
         "import": ("data.import_tables", "import_tables"),
         "demo": ("measuring.demo", "demo_app"),
+        "ncu": ("counting.ncu", "ncu_app"),
         "zoo": ("counting.zoo", "zoo_app"),
         "image": ("board.image", "image_app"),
     }

@@ -8,7 +8,7 @@ names: ``ncu --query-metrics --chips CHIP`` prints it (with the rollups ``.sum``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -16,6 +16,20 @@ Role = Literal[
     "time", "sm_cycles", "gpc_clock", "cuda_core_work", "tensor_core_work", "l1", "l2", "memory"
 ]
 SECTOR_BYTES = 32  # of the caches and of DRAM: Nsight Compute's documentation, "sector"
+
+_CALL_RANGE = "mansard call "
+
+
+def call_range(number: int) -> str:
+    """The NVTX range around a call of a network, counted from 0."""
+    return f"{_CALL_RANGE}{number}"
+
+
+def call_of(ranges: Iterable[str]) -> int | None:
+    """Which call some NVTX ranges around a kernel name; None: none."""
+    numbers = (name.removeprefix(_CALL_RANGE) for name in ranges if name.startswith(_CALL_RANGE))
+    return next((int(number) for number in numbers if number.isdecimal()), None)
+
 
 # Compute capability -> the chip, as ``ncu --list-chips`` calls it. Chips of one capability have
 # the same metrics (ga102 to ga107).

@@ -10,17 +10,19 @@ from pathlib import Path
 
 from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError, SchemaError, StorageError
-from mansard.core.files import open_file, storage_errors
+from mansard.core.files import make_folder, move_over, open_file, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine, Built
-from mansard.inference.plan import BuildPlan, BuildTrial
+from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
 from mansard.measuring.instruments import Instruments, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 
 _BUILDING_S = 4 * 3600.0  # at most, of one network; the measurement is taken for hung after that
 _KEY_CHARACTERS = 12
+CACHES = "caches"  # in the folder of outputs: what an engine keeps from one build to the next
+_OF_DEVICE = BuildSettings()
 _OF_A_FILE = ("engine_hash", "engine_bytes", "build_s", "timing_cache", "n_layers", "dla_share")
 
 
@@ -32,8 +34,12 @@ class _Took:
     duration_s: float
 
 
-def device_name(gpu: Gpu | None, machine: MachineIdentity) -> str:
+def device_name(
+    gpu: Gpu | None, machine: MachineIdentity, settings: BuildSettings = _OF_DEVICE
+) -> str:
     """The device that engine files are built for, in words: its name and compute capability."""
+    if settings.compute_capability is not None:
+        return f"compute capability {settings.compute_capability}"
     if gpu is None:
         return f"the CPUs of {machine.name}"
     return f"{gpu.name}, compute capability {gpu.sm // 10}.{gpu.sm % 10}"
@@ -94,8 +100,10 @@ def build_engine_file(
     built, failure = None, ""
     started_utc, start_s = utc_now(), time.monotonic()
     instruments.announce(spec.title, _BUILDING_S)
+    caches = make_folder(into / CACHES)
     try:
-        built = engine.build(spec, folder, into, instruments.announce)
+        built = engine.build(spec, folder, caches, instruments.announce)
+        move_over(caches / spec.engine_file, into / spec.engine_file)
     except MeasurementError as error:
         failure = str(error)
     except MemoryError:
@@ -134,7 +142,7 @@ def _row(
         file_hash=spec.file_hash,
         engine=spec.engine,
         engine_version=plan.versions[find_engine(spec.engine).package],
-        device=device_name(plan.gpu, plan.machine),
+        device=device_name(plan.gpu, plan.machine, spec.settings),
         precision=spec.precision,
         batch=spec.batch,
         dimensions=spec.dimensions,

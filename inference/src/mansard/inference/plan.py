@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from mansard.core.records import Copies, Phase, Record, Schema, Waiting
+from mansard.core.records import WHOLE, Copies, NetworkPart, Phase, Record, Schema, Waiting
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
 
@@ -40,6 +40,7 @@ class BuildSettings(Record, frozen=True, kw_only=True):
     workspace_bytes: int | None = None
     dla_core: int | None = None
     with_fallback: bool = True  # to the GPU, of layers that the DLA lacks
+    compute_capability: str | None = None  # to build for, as "8.6", without a device
     ranges: dict[str, ShapeRange] = msgspec.field(
         default_factory=dict
     )  # of inputs with open dimensions, by name
@@ -63,6 +64,7 @@ _BUILDERS_OWN = {
     "optimization_level": "the builder's own",
     "workspace_bytes": "the builder's own",
     "dla_core": "it is built for the GPU",
+    "compute_capability": "that of the device that builds",
 }
 
 
@@ -119,6 +121,9 @@ class NetworkTrial(PlannedTrial, frozen=True, kw_only=True):
     with_graph: bool = False  # as a CUDA graph, where the engine can
     with_layers: bool = True
     phase: Phase = "inference"
+    part: NetworkPart = WHOLE  # what was cut out of a network to be run alone
+    rest_s: float = 0.0  # before it is loaded, with nothing of ours running
+    meter_period_s: float = 0.0  # between two readings of the meters; 0: the meters' own
     engine_file: str = ""  # that the engine loads, built before; "": it loads ``file`` itself
 
     @property

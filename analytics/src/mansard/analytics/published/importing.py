@@ -40,6 +40,7 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
 from mansard.core.records import (
+    KernelCounters,
     Phase,
     Processor,
     PublishedLayer,
@@ -507,7 +508,7 @@ def _named(imported: Imported) -> Imported:
     )
 
 
-def table_id_of(rows: Sequence[PublishedRow]) -> str:
+def table_id_of(rows: Sequence[PublishedRow | KernelCounters]) -> str:
     """What a table of ``rows``, which have no id yet, is called: the hash of all they say."""
     return content_hash(rows)
 

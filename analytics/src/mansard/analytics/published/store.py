@@ -1,8 +1,8 @@
 """Published records in a folder of runs, and as the frames that models exchange.
 
-A file, ``published/rates-<id>.jsonl``, ``runs-<id>.jsonl`` or ``layers-<id>.jsonl``, is named by
-the hash of its content, so importing a table twice is importing it once. Published devices never
-have the name of a measured one.
+A file, ``published/rates-<id>.jsonl``, ``runs-<id>.jsonl``, ``layers-<id>.jsonl`` or
+``counters-<id>.jsonl``, is named by the hash of its content, so importing a table twice is
+importing it once. Published devices never have the name of a measured one.
 """
 
 from __future__ import annotations
@@ -38,9 +38,15 @@ from mansard.analytics.published.importing import (
 from mansard.core.errors import InputError
 from mansard.core.files import entries_in, find_status, make_folder
 from mansard.core.jsonl import read_rows, write_rows
-from mansard.core.records import PublishedLayer, PublishedMode, PublishedRate, PublishedRun
+from mansard.core.records import (
+    KernelCounters,
+    PublishedLayer,
+    PublishedMode,
+    PublishedRate,
+    PublishedRun,
+)
 
-Row = TypeVar("Row", PublishedRate, PublishedRun, PublishedLayer)
+Row = TypeVar("Row", PublishedRate, PublishedRun, PublishedLayer, KernelCounters)
 _ROW_TYPES: Mapping[str, Any] = {  # by Imported.kind
     "rates": PublishedRate,
     "runs": PublishedRun,
@@ -72,11 +78,25 @@ def write_published(runs: Path, imported: Imported) -> tuple[Path, bool]:
 
     Whole or not at all; raises StorageError.
     """
+    row_type = _ROW_TYPES[imported.kind]
+    return _write(runs, f"{imported.kind}-{imported.table_id}.jsonl", row_type, imported.rows)
+
+
+def write_counters(runs: Path, table_id: str, rows: Sequence[KernelCounters]) -> tuple[Path, bool]:
+    """Write the counters of an export into ``runs``, as ``write_published`` does."""
+    return _write(runs, f"counters-{table_id}.jsonl", KernelCounters, rows)
+
+
+def read_counters(*folders: Path) -> tuple[KernelCounters, ...]:
+    """All counters that were imported into ``folders``; raises as ``read_published`` does."""
+    return _read_all(folders, "counters", KernelCounters)
+
+
+def _write(runs: Path, name: str, row_type: Any, rows: Sequence[Any]) -> tuple[Path, bool]:
     folder = make_folder(runs / PUBLISHED_FOLDER, runs)
-    path = folder / f"{imported.kind}-{imported.table_id}.jsonl"
-    was_there = find_status(path, runs) is not None
-    write_rows(path, _ROW_TYPES[imported.kind], imported.rows, runs)
-    return path, was_there
+    was_there = find_status(folder / name, runs) is not None
+    write_rows(folder / name, row_type, rows, runs)
+    return folder / name, was_there
 
 
 def published_in(locations: Sequence[str]) -> Published:
@@ -129,8 +149,15 @@ def _check(path: Path, rows: Sequence[Row], torn: bytes | None) -> None:
         raise InputError("holds a number that no table has", where=str(path), fix="remove it")
 
 
-def _is_sound(row: PublishedRow) -> bool:
+def _is_sound(row: PublishedRow | KernelCounters) -> bool:
     """Whether every number is in the range that an import lets through."""
+    if isinstance(row, KernelCounters):
+        counts = [row.batch, row.n_launches, row.n_sms, row.row]
+        works = [row.time_s, row.sm_cycles, *(each.flop for each in row.work)]
+        bytes_ = [each.traffic_bytes for each in row.traffic]
+        return all(each is None or 0 <= each <= MOST for each in (*works, *bytes_)) and all(
+            each is None or 1 <= each <= LARGEST_COUNT for each in counts
+        )
     mode = row.mode
     amounts = [mode.gpu_hz, mode.memory_hz, mode.cpu_hz, mode.power_limit_w]
     counts = [mode.n_sms, mode.n_cpus, row.row]

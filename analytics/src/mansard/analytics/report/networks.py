@@ -27,7 +27,7 @@ from mansard.analytics.figures.tables import (
     shortened,
     tabulate,
 )
-from mansard.analytics.report import workloads
+from mansard.analytics.report import parts, workloads
 from mansard.analytics.report.workloads import SHARED, ModeText, measured_text, network_tables
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.roofline import Roofline
@@ -121,6 +121,18 @@ def accuracy_table(results: Results) -> Table:
     """How often networks are right; see ``workloads.accuracy_table``."""
     table = workloads.accuracy_table(results.accuracies)
     return condensed(shortened(table), ("Device", "Engine", "Data", "Samples", "Source"))
+
+
+def part_tables(results: Results) -> list[Table]:
+    """Layers that were run alone; see ``parts.part_tables``."""
+    labels = mode_labels(results)
+    found = parts.part_tables(
+        results.part_sums,
+        results.parts,
+        lambda row: display_name(labels[row.device, row.mode]),
+    )
+    kept = ("Mode", "Alone", "Whole")
+    return [condensed(shortened(each), SHARED, kept=kept) for each in found]
 
 
 def program_table(results: Results) -> Table:

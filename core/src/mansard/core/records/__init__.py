@@ -7,8 +7,14 @@ like a zero and never goes without an explanation.
 
 from mansard.core.records.accuracy import Accuracy
 from mansard.core.records.base import Record, Schema, Source
-from mansard.core.records.build import EngineBuild
-from mansard.core.records.counters import KernelCounters, MemoryLevel, TrafficCount, WorkCount
+from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
+from mansard.core.records.counters import (
+    CounterRun,
+    KernelCounters,
+    MemoryLevel,
+    TrafficCount,
+    WorkCount,
+)
 from mansard.core.records.machine import (
     Board,
     Cache,
@@ -45,11 +51,13 @@ from mansard.core.records.trial import (
 )
 from mansard.core.records.workload import (
     CHAIN_LENGTHS,
+    WHOLE,
     Copies,
     Launching,
     LayerTime,
     Measurement,
     NamedWindow,
+    NetworkPart,
     ProgramRepetition,
     ProgramRun,
     Waiting,
@@ -59,12 +67,15 @@ from mansard.core.records.workload import (
 
 __all__ = [
     "CHAIN_LENGTHS",
+    "ENGINES_FOLDER",
     "LAYER_COUNTS",
+    "WHOLE",
     "Accuracy",
     "Board",
     "Cache",
     "Conditions",
     "Copies",
+    "CounterRun",
     "CpuCluster",
     "EnergyWindow",
     "EngineBuild",
@@ -84,6 +95,7 @@ __all__ = [
     "ModeCommands",
     "ModelScore",
     "NamedWindow",
+    "NetworkPart",
     "Operands",
     "Optimizer",
     "Phase",

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.score import Phase
+from mansard.core.records.trial import Conditions
 
 # "memory": the DRAM by its own counters, or what fills the L2 cache where there are none (Tegra).
 MemoryLevel = Literal["L1", "L2", "memory"]
@@ -66,3 +67,36 @@ class KernelCounters(Record, frozen=True, kw_only=True):
     work_flop: float | None
     traffic: tuple[TrafficCount, ...]
     tool: str | None  # with its version
+
+
+class CounterRun(Record, frozen=True, kw_only=True):
+    """A network that was run under Nsight Compute; its counters are the table ``export``."""
+
+    schema: ClassVar[Schema] = Schema("counter-run", 1)
+
+    run_id: str
+    trial_id: str
+    source: Source
+    model: str
+    model_hash: str  # as that of ModelScore: without the weights
+    phase: Phase
+    engine: str
+    engine_version: str
+    provider: str
+    options: dict[str, str]  # of the engine
+    precision: str
+    batch: int | None
+    dimensions: dict[str, int]
+    inputs: str  # what it was fed, in words
+    tool: str  # with its version
+    chip: str  # as ``ncu --list-chips`` calls it
+    metrics: tuple[str, ...]
+    lacking: tuple[str, ...]  # what the chip has no metric for: ``core/ncu_metrics.py``
+    n_calls: int  # that were counted; a few before them were not
+    has_ranges: bool  # whether each call has an NVTX range of its own
+    cache_control: Literal["all", "none"]  # which caches are emptied before each kernel
+    export: str | None  # raw page as CSV, in the folder of the run
+    failure: str | None  # why it could not be run; no table then
+    conditions: Conditions
+    started_utc: str
+    duration_s: float

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,9 +15,10 @@ from mansard.core.errors import InputError, ModelError, UsageError
 from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
-from mansard.core.records import Copies, ModelScore, Waiting
+from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
 from mansard.core.text import printable
-from mansard.inference.plan import InputSpec, NetworkTrial
+from mansard.inference.builds import engine_key
+from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
 
 if TYPE_CHECKING:
     import onnx
@@ -31,11 +33,22 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.samples import RandomSamples, Samples
     from mansard.inference.preparing.writing import Conversion, Draft, Files
 
-# From the inputs of a network the samples that it is calibrated with; None: nothing was given.
-Calibrate: TypeAlias = "Callable[[tuple[InputSpec, ...]], Samples | RandomSamples | None]"
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60
 _SHOWN = 4  # inputs named in words
+_BATCH = "batch"  # the name of an open batch that has none in the file
+
+
+@dataclass(frozen=True)
+class Calibrating:
+    """How a network becomes int8. ``form``: for which engines.
+
+    ``samples``: from its inputs what its ranges are taken from; None: nothing was given, which is
+    enough for a network whose weights are random themselves.
+    """
+
+    form: Form = "operators"
+    samples: Callable[[tuple[InputSpec, ...]], Samples | RandomSamples | None] = lambda _: None
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +87,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     recipe: Recipe
     files: Files
+    part: NetworkPart = WHOLE
 
     @property
     def calibration(self) -> SampleFile | None:
@@ -118,6 +132,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         waiting: Waiting = "spin",
         with_graph: bool = False,
         with_layers: bool = True,
+        engine_file: str = "",
     ) -> NetworkTrial:
         """The network as one trial of a plan, run in this way."""
         shared: dict[str, Any] = {
@@ -137,8 +152,29 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
             waiting=waiting,
             with_graph=with_graph,
             with_layers=with_layers,
+            engine_file=engine_file,
             **shared,
         )
+
+    def build_trial(
+        self, *, engine: str, version: str, device: str, settings: BuildSettings
+    ) -> BuildTrial:
+        """The engine file that it is run from, as one trial of a run of builds.
+
+        ``version``: of the engine; ``device``: that the file is for, in words.
+        """
+        shared: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in self.__struct_fields__
+            if name in BuildTrial.__struct_fields__
+        }
+        unknown = {} if self.batch is not None else {"batch": self.score.unknown["batch"]}
+        trial = BuildTrial(
+            unknown=unknown, engine=engine, settings=settings, engine_file="", **shared
+        )
+        key = engine_key(trial, version, device)
+        name = f"{self.recipe.stem}_{settings.dataset}_{self.precision}-{key}.engine"
+        return msgspec.structs.replace(trial, engine_file=name)
 
 
 def prepare(
@@ -149,8 +185,8 @@ def prepare(
     dims: Mapping[str, int] | None = None,
     inputs: Path | None = None,
     precision: str | None = None,
-    calibrate: Calibrate | None = None,
-    form: Form = "operators",
+    calibrating: Calibrating = Calibrating(),
+    is_batch_open: bool = False,
 ) -> PreparedNetwork:
     """What the network ``source`` is as an engine loads it; ``write`` writes its files.
 
@@ -160,9 +196,9 @@ def prepare(
     ``inputs``: an .npz of arrays for some or all inputs; dimensions that are open follow from
     these. ``precision``: None is the file's own; a network of fp32 is converted to fp16 or int8. It
     keeps its model hash and the indexes of its layers, and its score is that of the file at this
-    precision. ``calibrate``: the samples that ranges of int8 are taken from, by the inputs; None
-    is enough for a network whose weights are random themselves. ``form``: for which engines int8
-    is.
+    precision. ``calibrating``: how it becomes int8.
+    ``is_batch_open``: the file keeps an open batch, for an engine file of a range of them; the
+    inputs are those of ``batch``.
 
     The same input gives the same files, called by the hash of what they are made of. Raises
     ModelError, UsageError, InputError or StorageError.
@@ -210,17 +246,20 @@ def prepare(
         )
         labelled, digest = _read(source)
         check_numbers(labelled, loaded.model)
-        given_data = (
-            calibrate(specs) if calibrate and is_converted and precision == "int8" else None
-        )
+        is_int8 = is_converted and precision == "int8"
+        given_data = calibrating.samples(specs) if is_int8 else None
         conversion, calibration = None, None
         if is_converted and precision is not None:
-            conversion, calibration = _conversion(precision, specs, given_data, form, seed)
+            conversion, calibration = _conversion(
+                precision, specs, given_data, calibrating.form, seed
+            )
         recipe = Recipe(
             source=source,
             stem=_file_stem(loaded.name),
             seed=seed,
-            shapes=_shapes(labelled.model.graph, tensors),
+            shapes=_open_shapes(loaded.model, tensors)
+            if is_batch_open
+            else _shapes(labelled.model.graph, tensors),
             inputs=inputs,
             conversion=conversion,
             specs=specs,
@@ -372,18 +411,35 @@ def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, 
     }
 
 
+def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs; -1: the batch, which is open. Outputs stay as the file has them."""
+    from mansard.estimator import Given
+    from mansard.estimator.shape_inference.dimensions import find_dimensions
+
+    found = find_dimensions(model, Given())
+    return {
+        name: tuple(
+            -1 if dim.fixed is None and dim.symbol in found.batch_symbols else size
+            for dim, size in zip(dims, tensors[name].shape, strict=True)
+        )
+        for name, dims in found.by_input.items()
+        if tensors[name].unknown is None
+    }
+
+
 def _fix_dimensions(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Write ``shapes`` over the dimensions of inputs and outputs.
+    """Write ``shapes`` over the dimensions of inputs and outputs; -1: one that stays open.
 
     What the file notes of other tensors may be for other dimensions, so it goes.
     """
     del graph.value_info[:]
     for declared in (*graph.input, *graph.output):
         if declared.name in shapes:
-            shape = declared.type.tensor_type.shape
-            del shape.dim[:]
-            for size in shapes[declared.name]:
-                shape.dim.add(dim_value=size)
+            dims = declared.type.tensor_type.shape.dim
+            before = [dim.dim_param for dim in dims]
+            del dims[:]
+            for axis, size in enumerate(shapes[declared.name]):
+                dims.add(dim_param=before[axis] or _BATCH) if size < 0 else dims.add(dim_value=size)
 
 
 def _file_stem(name: str) -> str:

@@ -1,0 +1,161 @@
+"""A file of counters, whatever page of Nsight Compute it is, as launches.
+
+What is before the table (``==PROF==`` lines, what the program printed) is skipped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from mansard.analytics.counters.launch import METRIC_NAME, Export
+from mansard.analytics.counters.pages import (
+    KERNEL,
+    METRIC,
+    Lines,
+    is_metric_table,
+    read_details,
+    read_metric_table,
+    read_raw,
+    read_summary,
+    twice,
+)
+from mansard.analytics.counters.sections import is_sections, read_sections
+from mansard.analytics.counters.traced import is_kernel_sum, read_kernel_sum
+from mansard.analytics.published.readers.reader import ToolFile
+from mansard.core.errors import InputError
+
+MOST_LAUNCHES = 200_000
+MOST_EXPORT_BYTES = 512 << 20  # a raw page has 4 KB a launch
+MOST_COLUMNS = 20_000  # --metrics regex:.* has 8000
+_MOST_BEFORE = 100_000  # lines before the header
+_BINARY = (b"NVR\x00", b"PK\x03\x04", b"\x1f\x8b", b"SQLite format 3")
+
+
+def read_export(source: ToolFile) -> Export:
+    """The launches of a file; raises InputError with the line of what cannot be read."""
+    text = _decoded(source)
+    lines = text.splitlines()
+    start = _header_line(lines)
+    if start is None:
+        if is_sections(lines):
+            return read_sections(lines, source.where)
+        raise InputError(
+            "is no export of Nsight Compute: no line has 'Kernel Name' or names of metrics",
+            where=source.where,
+            fix="export it with ncu --import REPORT --csv --page raw",
+        )
+    table = _rows(source.where, text, lines, start)
+    if is_kernel_sum(table.header):
+        return read_kernel_sum(table)
+    if METRIC in table.header and KERNEL in table.header:
+        return read_summary(table) if "Average" in table.header else read_details(table)
+    return read_raw(table) if KERNEL in table.header else read_metric_table(table)
+
+
+def _decoded(source: ToolFile) -> str:
+    data = source.data
+    if data.startswith(_BINARY) or b"NVPROF" in data[:64]:
+        raise InputError(
+            "is a report or an archive, not an export as text",
+            where=source.where,
+            fix="export it with ncu --import REPORT --csv --page raw",
+        )
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # what PowerShell's > writes
+        encodings = ["utf-16"]
+    else:
+        encodings = ["utf-8-sig", "cp1252"]
+    for encoding in encodings:
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text:
+            return text
+    raise InputError(
+        "is no text", where=source.where, fix="export it with ncu --import REPORT --csv --page raw"
+    )
+
+
+def _header_line(lines: list[str]) -> int | None:
+    for number, line in enumerate(lines[:_MOST_BEFORE]):
+        if KERNEL not in line and "__" not in line and "Total Time (ns)" not in line:
+            continue
+        header = _header(line)
+        if header is None:
+            continue
+        if KERNEL in header or is_metric_table(header) or is_kernel_sum(header):
+            return number
+    return None
+
+
+def _header(line: str) -> tuple[str, ...] | None:
+    try:
+        cells = next(csv.reader([line], strict=True))
+    except (csv.Error, StopIteration):
+        return None
+    return tuple(cell.strip() for cell in cells) if len(cells) > 1 else None
+
+
+def _rows(where: str, text: str, lines: list[str], start: int) -> Lines:
+    header = _header(lines[start]) or ()
+    if len(header) > MOST_COLUMNS:
+        raise InputError(f"has {len(header):,} columns", where=where, fix="export fewer metrics")
+    if name := twice(header):
+        raise InputError(
+            f"its header has the column {name!r} more than once", where=where, fix="leave one out"
+        )
+    body = "\n".join(lines[start + 1 :])
+    reader = csv.reader(io.StringIO(body, newline=""))
+    rows: list[tuple[int, list[str]]] = []
+    skipped, is_row = 0, False
+    least = _least_cells(header)
+    try:
+        for cells in reader:
+            if not any(cells):
+                continue
+            is_row = least <= len(cells) <= len(header) + 1
+            if not is_row:
+                skipped += 1
+                continue
+            rows.append((start + 1 + reader.line_num, cells))
+            if len(rows) > MOST_LAUNCHES * (60 if METRIC in header else 1):
+                raise InputError(
+                    "holds more launches than can be read", where=where, fix="split it"
+                )
+    except csv.Error as error:
+        raise InputError(
+            f"cannot read line {start + 1 + reader.line_num}: {error}",
+            where=where,
+            fix="export it again",
+        ) from error
+    cut = not text.endswith(("\n", "\r")) and not (is_row and _is_closed(lines[-1], rows[-1][1]))
+    if cut and is_row:
+        rows.pop()
+    elif cut and skipped:
+        skipped -= 1
+    return Lines(where, header, rows, cut, skipped)
+
+
+def _least_cells(header: tuple[str, ...]) -> int:
+    """So many cells has a row at least: a raw page's are whole, a details row may end early."""
+    return header.index(METRIC) + 3 if METRIC in header and KERNEL in header else len(header)
+
+
+def _is_closed(line: str, cells: list[str]) -> bool:
+    """Whether a last row without a line end is whole: its last cell is closed by a quote."""
+    return line.endswith('"') and not line.endswith(',"') and not cells[-1].endswith("\n")
+
+
+def looks_like_export(head: str) -> bool:
+    """Whether the first lines of a file are those of an export of counters."""
+    lines = head.splitlines()[:200]
+    named = ("ID", "Process ID", "Process Name")
+    for line in lines:
+        header = _header(line) if KERNEL in line or "__" in line else None
+        if header and (
+            (KERNEL in header and any(name in header for name in named))
+            or (is_metric_table(header) and sum(bool(METRIC_NAME.fullmatch(n)) for n in header) > 3)
+        ):
+            return True
+    return any("==PROF==" in line for line in lines) or is_sections(lines)

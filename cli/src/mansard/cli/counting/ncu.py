@@ -1,0 +1,93 @@
+"""``mansard ncu``: counters of Nsight Compute, imported and held against estimates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.options import JsonOption
+from mansard.cli.tables import print_tables
+from mansard.core.errors import UsageError
+from mansard.core.precision import parse_precision
+
+ncu_app = typer.Typer(
+    help="Counters of Nsight Compute: FLOP and bytes of each kernel, beside the estimate.",
+    no_args_is_help=True,
+)
+_MOST_SHOWN = 15  # kernels of an export
+
+
+@ncu_app.command("import")
+def import_exports(
+    exports: Annotated[
+        list[Path], typer.Argument(help="Exports of ncu, as CSV or text.", readable=False)
+    ],
+    citation: Annotated[str, typer.Option(help="Where it was published; printed beside it.")],
+    device: Annotated[str, typer.Option(help="The device that was profiled.")],
+    mode: Annotated[str, typer.Option(help="Its power mode.")] = "not said",
+    network: Annotated[
+        str | None, typer.Option(help="What ran: a network of the zoo, or its ONNX file's name.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Its batch.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Its precision, such as fp16.")] = None,
+    phase: Annotated[
+        Literal["inference", "training"], typer.Option(help="What it did.")
+    ] = "inference",
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Calls of the network in each export.")
+    ] = None,
+    compute_capability: Annotated[
+        str | None, typer.Option(help="Of the GPU, such as 8.7, where the export lacks it.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of runs to keep it in.", readable=False)] = (
+        Path("runs")
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Read EXPORTS of Nsight Compute and keep each kernel's time, FLOP and bytes.
+
+    The raw page (ncu --csv --page raw), the details page, summaries by kernel, their text, and
+    tables whose columns are metrics. They are labelled published; 'mansard ncu check' holds them
+    against the estimate. An export that was imported before is not imported again.
+    """
+    imported = api.import_counters(
+        exports,
+        api.ExportOrigin(
+            citation=citation,
+            device=device,
+            mode=mode,
+            network=network,
+            batch=batch,
+            precision=None if precision is None else parse_precision(precision).name,
+            phase=phase,
+            iterations=iterations,
+            compute_capability=_capability(compute_capability),
+        ),
+        runs=runs,
+        reporter=TerminalReporter(),
+    )
+    if as_json:
+        print_json(imported)
+        return
+    for one in imported:
+        caption = f"{one.export.name}: {one.launches} launches, {one.form}"
+        table = api.kernel_table(caption, one.kernels[:_MOST_SHOWN])
+        print_tables([(table.caption, table.columns, table.rows)])
+        if (left := len(one.kernels) - _MOST_SHOWN) > 0:
+            typer.echo(f"and {left} more kernels")
+        typer.echo(f"{'was there before' if one.was_there else 'written'}: {one.path}")
+
+
+def _capability(text: str | None) -> int | None:
+    """``8.7`` as 87; raises UsageError."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no compute capability", fix="write it as 8.7")
+    return 10 * int(found[1]) + int(found[2])

@@ -1,0 +1,173 @@
+"""Nsight Compute as a program: where it is, what it knows of a chip, how it is called, its errors.
+
+https://docs.nvidia.com/nsight-compute/NsightComputeCli/
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mansard.core.errors import DeniedError, MansardError, MeasurementError, UsageError
+from mansard.core.programs import Finished, run_program
+from mansard.inference.counters.plan import CounterTrial
+
+_INSTALLED = ("opt/nvidia/nsight-compute/*/ncu", "usr/local/cuda*/bin/ncu")
+_ANSWER_S = 120.0  # the list of a chip's metrics takes seconds, on a Nano longer
+_MOST_BYTES = 64 << 20  # of such a list: 0.8 MB
+_VERSION = re.compile(r"^Version (\d+(?:\.\d+)+)", re.MULTILINE)
+_METRIC = re.compile(r"^\"?([a-z0-9]+__[a-z0-9_]+)", re.MULTILINE)
+_INSTALL = "install Nsight Compute (nsight-compute of the CUDA toolkit or of JetPack)"
+_CHIP = re.compile(r"\b[a-z]+\d+[a-z0-9]*\b")
+_MESSAGES = re.compile(r"^==.*$", re.MULTILINE)
+MESSAGE = re.compile(r"^==(ERROR|WARNING|PROF)==\s*(.*)")
+
+
+@dataclass(frozen=True)
+class Ncu:
+    """The program, and its version."""
+
+    path: Path
+    version: str
+
+
+def find_ncu(wanted: Path | None = None, root: Path = Path("/")) -> Ncu:
+    """``wanted``, that on PATH, or the newest that is installed below ``root``.
+
+    Raises UsageError where there is none, MeasurementError where it does not say its version.
+    """
+    if wanted is not None and not wanted.is_file():
+        raise UsageError("there is no such program", where=str(wanted), fix=_INSTALL)
+    on_path = shutil.which("ncu")
+    found = wanted or (Path(on_path) if on_path else _newest(root))
+    if found is None:
+        raise UsageError(
+            "ncu is neither on PATH nor where NVIDIA installs it",
+            fix=f"{_INSTALL}, or name it with --ncu",
+        )
+    answer = _ask(found, "--version")
+    version = _VERSION.search(answer.text)
+    if version is None:
+        raise MeasurementError("does not say its version", where=str(found), fix=_INSTALL)
+    return Ncu(found.absolute(), version[1])
+
+
+def _newest(root: Path) -> Path | None:
+    found = [path for pattern in _INSTALLED for path in root.glob(pattern) if path.is_file()]
+    return max(found, key=_version_in_path, default=None)
+
+
+def _version_in_path(path: Path) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", str(path))))
+
+
+def listed_metrics(ncu: Ncu, chip: str) -> frozenset[str]:
+    """The base names of the metrics that ``ncu`` has for a chip; raises UsageError for another."""
+    answer = _ask(ncu.path, "--query-metrics", "--chips", chip)
+    names = frozenset(_METRIC.findall(answer.text))
+    if names:
+        return names
+    chips = _CHIP.findall(_MESSAGES.sub("", _ask(ncu.path, "--list-chips").text))
+    if chip not in chips:
+        raise UsageError(
+            f"Nsight Compute {ncu.version} does not know the chip {chip!r}",
+            where=str(ncu.path),
+            fix=f"name one with --chip: {', '.join(chips)}" if chips else "install a newer one",
+        )
+    raise MeasurementError(
+        f"lists no metrics of {chip}: {_said(answer)}", where=str(ncu.path), fix=_INSTALL
+    )
+
+
+def _ask(path: Path, *question: str) -> Finished:
+    return run_program(
+        [path, *question], timeout_s=_ANSWER_S, max_bytes=_MOST_BYTES, error=MeasurementError
+    )
+
+
+def _said(answer: Finished) -> str:
+    """The last line of an answer."""
+    lines = (answer.output + b"\n" + answer.complaints).decode("utf-8", "replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
+
+
+def command_line(ncu: Ncu, trial: CounterTrial, program: Sequence[str]) -> list[str]:
+    """``ncu``, counting what ``program`` launches between cuProfilerStart and cuProfilerStop.
+
+    Clocks are left as the power mode has them: by default ncu would lock them to a base clock.
+    Each kernel is replayed until all metrics are read.
+    """
+    return [
+        str(ncu.path),
+        *("--csv", "--page", "raw", "--print-units", "base"),
+        *("--profile-from-start", "off", "--nvtx"),
+        *("--clock-control", "none", "--cache-control", trial.cache_control),
+        *("--replay-mode", "kernel", "--target-processes", "all"),
+        *("--metrics", ",".join(trial.metrics)),
+        *program,
+    ]
+
+
+# A part of a message, what it means, and the one thing to do about it.
+_KNOWN: tuple[tuple[str, type[MansardError], str, str], ...] = (
+    (
+        "ERR_NVGPUCTRPERM",
+        DeniedError,
+        "this user may not read the GPU's counters",
+        "run the same command as root (sudo -E)",
+    ),
+    (
+        "does not have permission to access NVIDIA GPU Performance Counters",
+        DeniedError,
+        "this user may not read the GPU's counters",
+        "run the same command as root (sudo -E)",
+    ),
+    (
+        "failed to connect to the CUDA driver",
+        MeasurementError,
+        "Nsight Compute finds no CUDA driver",
+        "load NVIDIA's driver, and run this on the machine itself, not in a container",
+    ),
+    (
+        "Driver could not be loaded",
+        MeasurementError,
+        "Nsight Compute finds no CUDA driver",
+        "load NVIDIA's driver, and run this on the machine itself, not in a container",
+    ),
+    (
+        "Insufficient driver version",
+        MeasurementError,
+        "the driver is too old for this Nsight Compute",
+        "name the Nsight Compute of the driver's CUDA with --ncu",
+    ),
+    (
+        "Failed to find metric",
+        MeasurementError,
+        "Nsight Compute does not know a metric that it lists",
+        "name another Nsight Compute with --ncu",
+    ),
+)
+
+
+def refusal_of(messages: Sequence[str]) -> MansardError | None:
+    """Why ``ncu`` counts nothing here, by what it said in lines ``==ERROR== …``; None: no reason.
+
+    What follows from an end of the program that it ran is none.
+    """
+    text = "\n".join(messages)
+    for part, error, what, fix in _KNOWN:
+        if part in text:
+            return error(what, where="ncu", fix=fix)
+    for line in messages:
+        found = MESSAGE.match(line)
+        if found and found[1] == "ERROR" and "application returned" not in found[2]:
+            return MeasurementError(found[2], where="ncu", fix="run 'ncu' by hand to see more")
+    return None
+
+
+def is_without_kernels(messages: Sequence[str]) -> bool:
+    """Whether ``ncu`` says that nothing ran on the GPU."""
+    return any("No kernels were profiled" in line for line in messages)

@@ -1,0 +1,150 @@
+"""The program that runs under Nsight Compute: a network is loaded, warmed up, and called.
+
+``python -m mansard.inference.counters.profiled JOB RESULT ALIVE``: only the calls lie between
+cuProfilerStart and cuProfilerStop, each in an NVTX range of its own. It ends when the pipe ALIVE
+has no writer any more: then the process that started ``ncu`` is gone. Exit codes: 0 done, 1 the
+network cannot be run, which RESULT says.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from mansard.core.errors import MansardError, MeasurementError
+from mansard.core.line_channel import LineReader
+from mansard.core.ncu_metrics import call_range
+from mansard.core.records import Record, Schema
+from mansard.inference.counters.plan import CounterTrial
+from mansard.inference.engines import find_engine
+from mansard.inference.inputs import make_inputs
+
+_N_WARM = 3  # the first call allocates and chooses kernels; a CUDA library may do so in the second
+_NVTX_LIBRARIES = ("libnvToolsExt.so.1", "libnvToolsExt.so")
+
+
+class ProfiledJob(Record, frozen=True, kw_only=True):
+    """What is to be run: ``folder`` holds the files that the trial names."""
+
+    schema: ClassVar[Schema] = Schema("profiled-job", 1)
+
+    trial: CounterTrial
+    folder: str
+    seed: int
+    n_threads: int
+
+
+class ProfiledResult(Record, frozen=True, kw_only=True):
+    """What became of it. ``has_ranges``: whether each call had an NVTX range."""
+
+    schema: ClassVar[Schema] = Schema("profiled-result", 1)
+
+    failure: str | None
+    options: dict[str, str]
+    has_ranges: bool
+
+
+def run_job(job: ProfiledJob) -> ProfiledResult:
+    """Load the network and call it, counted; raises MansardError where it cannot be run."""
+    trial, folder = job.trial, Path(job.folder)
+    network = find_engine(trial.engine).load(
+        trial, folder, make_inputs(trial, folder, job.seed), job.n_threads
+    )
+    try:
+        for _ in range(_N_WARM):
+            network.call()
+        ranged = _nvtx()
+        with nullcontext() if trial.provider == "cpu" else _counted():
+            for number in range(trial.n_calls):
+                with nullcontext() if ranged is None else ranged(call_range(number)):
+                    network.call()
+        return ProfiledResult(
+            failure=None,
+            options=dict(network.options),
+            has_ranges=ranged is not None,
+            unknown={"failure": "it ran"},
+        )
+    finally:
+        network.close()
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    """Counters are read in this block: CUDA Driver API, "Profiler Control"."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise MeasurementError(f"no NVIDIA driver answers: {error}") from error
+    _check(cuda.cuProfilerStart(), "cuProfilerStart")
+    try:
+        yield
+    finally:
+        _check(cuda.cuProfilerStop(), "cuProfilerStop")
+
+
+def _check(code: int, name: str) -> None:
+    if code:
+        raise MeasurementError(f"{name} fails with CUDA error {code}")
+
+
+def _nvtx() -> Callable[[str], AbstractContextManager[Any]] | None:
+    """What puts a block into a range: the package nvtx, or CUDA's library; None without both."""
+    try:
+        ranged: Callable[[str], AbstractContextManager[Any]] = import_module("nvtx").annotate
+    except (ImportError, AttributeError):
+        pass
+    else:
+        return ranged
+    for name in _NVTX_LIBRARIES:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+
+        @contextmanager
+        def in_range(text: str, library: ctypes.CDLL = library) -> Iterator[None]:
+            library.nvtxRangePushA(text.encode())
+            try:
+                yield
+            finally:
+                library.nvtxRangePop()
+
+        return in_range
+    return None
+
+
+def _end_with(alive: str) -> None:
+    """End this process when the pipe has no writer any more."""
+    handle = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
+
+    def watch() -> None:
+        LineReader(handle).wait_for_end()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(job_file: str, result_file: str, alive: str) -> int:
+    """Do the job of a file; returns the exit code."""
+    os.dup2(2, 1)  # standard output is the table of counters: ncu writes it there
+    _end_with(alive)
+    try:
+        result = run_job(msgspec.json.decode(Path(job_file).read_bytes(), type=ProfiledJob))
+    except (MansardError, MemoryError) as error:
+        failure = str(error) or "too little memory"
+        result = ProfiledResult(failure=failure, options={}, has_ranges=False)
+    Path(result_file).write_bytes(msgspec.json.encode(result))
+    return 0 if result.failure is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

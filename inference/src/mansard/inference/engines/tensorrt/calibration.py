@@ -1,0 +1,185 @@
+"""Ranges of activations for int8, found by running samples: entropy calibration, up to 10.x.
+
+The builder asks for batches and runs the network on each. What it finds is kept in a cache, so
+that the next build of the same network with the same samples runs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from mansard.core.errors import InputError, MansardError, MeasurementError, StorageError
+from mansard.core.files import read_whole, write_atomic
+from mansard.core.hashing import content_hash
+from mansard.inference.engines.tensorrt.versions import Version
+from mansard.inference.inputs import Array, numpy_name, read_arrays
+from mansard.inference.plan import BuildTrial, InputSpec
+
+_FIX = "give an .npz with an array for each input, whose first dimension is the samples"
+
+
+class DeviceMemory(Protocol):
+    """Memory of the device, by addresses."""
+
+    def allocate(self, n_bytes: int) -> int: ...
+
+    def copy_in(self, address: int, array: Array) -> None: ...
+
+    def free(self, address: int) -> None: ...
+
+
+class Samples:
+    """The samples of a file in batches of the network's, on the device one after the other.
+
+    ``stopped``: what went wrong in a call of the builder's, through which nothing can be raised.
+    """
+
+    def __init__(
+        self, batches: Sequence[Mapping[str, Array]], memory: DeviceMemory, cache: Path
+    ) -> None:
+        self.stopped: BaseException | None = None
+        self.batch_size = max(
+            (len(array) for array in batches[0].values() if array.ndim), default=1
+        )
+        self._n_batches, self._was_cached = len(batches), False
+        self._batches, self._memory, self._cache = iter(batches), memory, cache
+        self._addresses = {
+            name: memory.allocate(array.nbytes) for name, array in batches[0].items()
+        }
+
+    def next_batch(self, names: Sequence[str]) -> list[int] | None:
+        """The addresses of the inputs ``names``, with the next batch in them; None: no more."""
+        try:
+            batch = next(self._batches, None)
+            if batch is None:
+                return None
+            for name in names:
+                self._memory.copy_in(self._addresses[name], batch[name])
+            return [self._addresses[name] for name in names]
+        except BaseException as error:
+            self.stopped = error
+            return None
+
+    def read_cache(self) -> bytes | None:
+        """What an earlier calibration found; None where there was none."""
+        try:
+            found = read_whole(self._cache) if self._cache.exists() else None
+        except StorageError:  # it is calibrated anew
+            return None
+        self._was_cached = found is not None
+        return found
+
+    def write_cache(self, found: bytes) -> None:
+        """Keep what was found."""
+        try:
+            write_atomic(self._cache, found)
+        except MansardError as error:
+            self.stopped = error
+
+    @property
+    def in_words(self) -> str:
+        """What calibrated the network."""
+        how = ", from the cache" if self._was_cached else ""
+        return f"entropy, {self._n_batches} batches of {self.batch_size}{how}"
+
+    def close(self) -> None:
+        """Free the memory on the device."""
+        for address in self._addresses.values():
+            self._memory.free(address)
+        self._addresses.clear()
+
+
+def open_samples(
+    trial: BuildTrial, folder: Path, into: Path, version: Version, memory: DeviceMemory
+) -> Samples:
+    """The samples of ``trial``, with their cache in ``into``; raises as ``read_batches``."""
+    return Samples(read_batches(trial, folder), memory, into / cache_name(trial, version))
+
+
+def cache_name(trial: BuildTrial, version: Version) -> str:
+    """How the cache of a network, its samples and a version is called."""
+    made_for = [trial.file_hash, trial.settings.calibration_hash, version.text]
+    return f"calibration-{content_hash(made_for)}.cache"
+
+
+def read_batches(trial: BuildTrial, folder: Path) -> tuple[Mapping[str, Array], ...]:
+    """The samples of the trial's file in whole batches of its inputs' shapes.
+
+    Samples that do not fill the last batch are left out. Raises MeasurementError where there is no
+    file, or where it lacks an input, has too few samples, or another shape or kind of numbers.
+    """
+    name = trial.settings.calibration_file
+    if not name:
+        raise MeasurementError("int8 needs data to calibrate with", fix=_FIX)
+    try:
+        arrays = read_arrays(folder / name, [spec.name for spec in trial.input_specs])
+    except (InputError, StorageError) as error:
+        raise MeasurementError(error.what, where=name, fix=error.fix) from error
+    for spec in trial.input_specs:
+        _check(spec, arrays.get(spec.name), name)
+    n_batches = min(
+        arrays[spec.name].shape[0] // spec.shape[0] for spec in trial.input_specs if spec.shape
+    )
+    return tuple(
+        {
+            spec.name: _batch(spec, arrays[spec.name], index) if spec.shape else arrays[spec.name]
+            for spec in trial.input_specs
+        }
+        for index in range(n_batches)
+    )
+
+
+def _batch(spec: InputSpec, array: Array, index: int) -> Array:
+    size = spec.shape[0]
+    part = array[index * size : (index + 1) * size]
+    return np.ascontiguousarray(part, dtype=numpy_name(spec.type_name))
+
+
+def _check(spec: InputSpec, array: Array | None, file: str) -> None:
+    if array is None:
+        raise MeasurementError(
+            f"it has no samples of the input {spec.name!r}", where=file, fix=_FIX
+        )
+    if array.shape[1:] != spec.shape[1:] or array.ndim != len(spec.shape):
+        wanted = ["samples", *map(str, spec.shape[1:])] if spec.shape else []
+        raise MeasurementError(
+            f"{spec.name!r} is {list(array.shape)}, not [{', '.join(wanted)}]", where=file, fix=_FIX
+        )
+    if spec.shape and array.shape[0] < spec.shape[0]:
+        raise MeasurementError(
+            f"{spec.name!r} has {array.shape[0]} samples, fewer than one batch of {spec.shape[0]}",
+            where=file,
+            fix="give more samples, or use a smaller batch",
+        )
+    if not np.can_cast(array.dtype, numpy_name(spec.type_name), "same_kind"):
+        raise MeasurementError(
+            f"{spec.name!r} is {array.dtype.name}, the network wants {spec.type_name}", where=file
+        )
+
+
+def calibrator(bindings: Any, samples: Samples) -> Any:
+    """``samples`` as a calibrator of TensorRT's; the caller keeps it until the build has ended."""
+
+    class Calibrator(bindings.IInt8EntropyCalibrator2):  # type: ignore[misc]
+        """Hands on what the builder asks for."""
+
+        def __init__(self) -> None:
+            bindings.IInt8EntropyCalibrator2.__init__(self)
+
+        def get_batch_size(self) -> int:
+            return samples.batch_size
+
+        def get_batch(self, names: Sequence[str]) -> list[int] | None:
+            return samples.next_batch(names)
+
+        def read_calibration_cache(self) -> bytes | None:
+            return samples.read_cache()
+
+        def write_calibration_cache(self, cache: Any) -> None:
+            samples.write_cache(bytes(cache))
+
+    return Calibrator()

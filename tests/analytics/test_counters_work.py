@@ -1,0 +1,152 @@
+"""FLOP, bytes and times of a launch, by hand from its metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from mansard.analytics.counters.counting import count
+from mansard.analytics.counters.tensor_kernels import (
+    instruction_flop,
+    kernel_precision,
+    operand_precision,
+)
+from tests.analytics.ncu_exports import launch
+
+SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+HMMA = "sm__inst_executed_pipe_tensor_op_hmma"
+GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_relu_f2f_stages_32x5_tn"
+
+
+def floats(fma: float, add: float = 0, mul: float = 0) -> dict[str, float]:
+    return {SASS.format("ffma"): fma, SASS.format("fadd"): add, SASS.format("fmul"): mul}
+
+
+def test_fp32_of_sums() -> None:
+    # 2·100 + 30 + 4 = 234 FLOP.
+    metrics = floats(100, 30, 4) | {"sm__inst_executed_pipe_tensor.sum": 0}
+    found = count(launch(metrics), precision="fp32")
+    assert found.work_flop == 234
+    assert [(w.unit, w.precision, w.flop) for w in found.work] == [("CUDA core", "fp32", 234)]
+
+
+def test_fp32_of_rates_in_the_default_sections() -> None:
+    # 1014 GFLOP/s for 4.252 ms is ncu.md's check of sgemm; here (2·100 + 8 + 4) · 1000 cycles.
+    rate = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+    metrics = {rate.format("ffma"): 100.0, rate.format("fadd"): 8.0, rate.format("fmul"): 4.0}
+    metrics |= {"smsp__cycles_elapsed.max": 1000.0, "sm__inst_executed_pipe_tensor.sum": 0}
+    assert count(launch(metrics), precision="fp32").work_flop == 212_000
+
+
+def test_half_instructions_of_an_fp16_network_do_two_lanes() -> None:
+    # 4·10 + 2·3 + 2·1 = 48.
+    halves = {SASS.format("hfma"): 10, SASS.format("hadd"): 3, SASS.format("hmul"): 1}
+    metrics = floats(0) | halves | {f"{HMMA}.sum": 0}
+    assert count(launch(metrics), precision="fp16").work_flop == 48
+    assert count(launch(metrics), precision="fp32").work_flop == 0  # there they move constants
+
+
+def test_work_is_unknown_where_a_unit_was_not_counted() -> None:
+    found = count(launch(floats(5)), precision="fp32")
+    assert found.work_flop is None
+    assert "tensor pipe" in found.unknown["work_flop"]
+    assert found.work[0].flop == 10  # what was counted stays
+
+
+def test_the_recorded_gemm_by_instructions_and_cycles() -> None:
+    # ncu.md: M=32768, N=256, K=256 is 2·32768·256·256 = 4.29497e9 FLOP on 8 SMs:
+    # 51.95 % of 504,621 cycles, and 12.97 % of 505,386 cycles at 2 instructions a cycle.
+    metrics = floats(0) | {
+        "sm__cycles_elapsed.avg": 504_621.0,
+        "sm__cycles_active.avg": 505_386.0,
+        "launch__sm_count": 8.0,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 51.95,
+        f"{HMMA}.avg.pct_of_peak_sustained_active": 12.97,
+        "sm__inst_executed_pipe_fma_type_fp16.avg.pct_of_peak_sustained_active": 0.0,
+    }
+    found = count(launch(metrics, GEMM), precision="fp16")
+    assert found.work_flop == pytest.approx(2 * 32768 * 256 * 256, rel=5e-4)
+    assert (found.work[0].unit, found.work[0].precision) == ("tensor core", "fp16")
+
+
+def test_half_instructions_on_the_tensor_pipe_are_no_matrix_work() -> None:
+    # The Gelu kernel of that export: 131,072 half instructions at half a cycle each on 8 SMs, so
+    # 8,192 of 431,744 cycles: 1.90 %. Counted as HMMA.16816 they would be 0.54 GFLOP.
+    metrics = floats(0) | {
+        "sm__cycles_elapsed.avg": 431_744.0,
+        "launch__sm_count": 8.0,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 1.90,
+        f"{HMMA}.sum": 131_072.0,
+    }
+    assert count(launch(metrics, "gelu"), precision="fp32").work == ()
+
+
+def test_half_instructions_are_taken_off_where_they_were_counted() -> None:
+    # (1000 − 200) · 4096 FLOP.
+    metrics = floats(0) | {f"{HMMA}.sum": 1000, f"{HMMA}_type_hfma2.sum": 200}
+    (work,) = count(launch(metrics, GEMM), precision="fp32").work
+    assert work.flop == 800 * 4096
+
+
+def test_operations_of_the_tensor_path_are_flop() -> None:
+    metrics = floats(0) | {"sm__ops_path_tensor_src_bf16_dst_fp32.sum": 4096.0, f"{HMMA}.sum": 9.0}
+    (work,) = count(launch(metrics), precision="fp32").work
+    assert (work.flop, work.precision) == (4096, "bf16")
+
+
+def test_other_chips_take_the_half_instructions_of_threads_off() -> None:
+    # A100's pipe_tensor counts HFMA2: 640 of them are 20,480 thread instructions, none is left.
+    metrics = floats(0) | {"sm__inst_executed_pipe_tensor.sum": 640, SASS.format("hfma"): 20_480}
+    assert count(launch(metrics, "copy", 80), precision="fp32").work == ()
+    # 6144 without any: 6144 · 4096.
+    metrics |= {"sm__inst_executed_pipe_tensor.sum": 6144, SASS.format("hfma"): 0}
+    name = "cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_64x1_tn_align8"
+    (work,) = count(launch(metrics, name, 80), precision="fp32").work
+    assert work.flop == 6144 * 4096
+
+
+def test_a_zero_of_dram_is_unknown_on_a_jetson_and_counted_elsewhere() -> None:
+    metrics = {"dram__bytes_read.sum": 0.0, "dram__bytes_write.sum": 0.0, "dram__bytes.sum": 0.0}
+    orin, a100 = (count(launch(metrics, sm=sm)).traffic[-1] for sm in (87, 80))
+    assert orin.traffic_bytes is None
+    assert "no counters of DRAM" in orin.unknown["traffic_bytes"]
+    assert a100.traffic_bytes == 0
+
+
+def test_memory_of_a_jetson_is_what_fills_the_cache() -> None:
+    # ncu.md: 529,007 sectors in and 524,301 out: 16.93 and 16.78 MB.
+    metrics = {
+        "lts__d_sectors_fill_sysmem.sum": 529_007.0,
+        "lts__t_sectors_aperture_sysmem_op_write.sum": 524_301.0,
+    }
+    memory = count(launch(metrics)).traffic[-1]
+    assert (memory.read_bytes, memory.write_bytes) == (32 * 529_007, 32 * 524_301)
+    assert memory.traffic_bytes == 32 * (529_007 + 524_301)
+
+
+def test_fills_as_a_share_of_a_sector_a_cycle_and_slice() -> None:
+    # 24.25 % of 2,181,168 slice cycles is 528,933 sectors: 0.01 % off the counted ones.
+    name = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
+    metrics = {name: 24.25, "lts__cycles_elapsed.sum": 2_181_168.0}
+    memory = count(launch(metrics)).traffic[-1]
+    assert memory.read_bytes == pytest.approx(32 * 529_007, rel=2e-4)
+    assert memory.write_bytes is None
+
+
+def test_a_time_without_a_duration() -> None:
+    # 5,387.52 cycles at 967,585,940.83 Hz: 5.568 µs.
+    metrics = {"sm__cycles_elapsed.avg": 5387.52, "sm__cycles_elapsed.avg.per_second": 967585940.83}
+    found = count(launch(metrics))
+    assert found.time_s == pytest.approx(5.568e-6, rel=1e-4)
+    assert found.clocks_hz == {"sm": 967585940.83}
+
+
+def test_names_of_kernels() -> None:
+    turing = "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwc_tilesize64_tensor16x8x8_kernel"
+    assert instruction_flop(GEMM) == 4096
+    assert instruction_flop(turing) == 2048
+    assert instruction_flop("ampere_sgemm_128x64_tn") is None
+    assert instruction_flop("ampere_i16832gemm_int8_128x128_ldg16_stages_64x3_tn") == 8192
+    assert kernel_precision(GEMM) == "fp16"
+    assert kernel_precision(turing) == "tf32"
+    assert kernel_precision("ampere_bf16_s16816gemm_bf16_64x64_tn") == "bf16"
+    assert operand_precision("kernel", "fp32") == "tf32"

@@ -1,0 +1,152 @@
+"""Networks under a stand-in of Nsight Compute: rows, tables, resuming, and what goes wrong."""
+
+from __future__ import annotations
+
+import ast
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mansard import api
+from mansard.core.errors import DeniedError, MeasurementError, UsageError
+from mansard.core.jsonl import read_rows
+from mansard.core.records import CounterRun
+from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
+
+Count = Callable[..., api.CountResult]
+
+
+@pytest.fixture
+def count(tmp_path: Path) -> Count:
+    """Counts squeezenet on the CPU, into ``runs``, unless told otherwise."""
+    ncu = write_ncu(tmp_path)
+
+    def run(*models: str, **changes: Any) -> api.CountResult:
+        settings = api.NetworkSettings(
+            provider="cpu", batches=changes.pop("batches", (1,)), threads=1, with_layers=False
+        )
+        request: dict[str, Any] = {"ncu": ncu, "chip": "ga10b", "runs": tmp_path / "runs"}
+        return api.count_networks(
+            api.CountRequest(
+                models=models or ("squeezenet1_1",), settings=settings, **(request | changes)
+            )
+        )
+
+    return run
+
+
+def calls(tmp_path: Path) -> list[list[str]]:
+    """What the stand-in was called with."""
+    return [ast.literal_eval(line) for line in (tmp_path / "log").read_text().splitlines()]
+
+
+def test_networks_times_batches_are_rows_with_tables(count: Count, tmp_path: Path) -> None:
+    result = count(batches=(1, 2))
+    result.check()
+    assert [(one.row.model, one.row.batch) for one in result.rows] == [
+        ("squeezenet1_1", 1),
+        ("squeezenet1_1", 2),
+    ]
+    row, table = result.rows[0].row, result.rows[0].table
+    assert row.tool == f"Nsight Compute {VERSION}"
+    assert (row.chip, row.provider, row.n_calls, row.failure) == ("ga10b", "cpu", 1, None)
+    assert {name.partition(".")[0] for name in row.metrics} == set(NAMES)
+    assert row.lacking == ()
+    assert table is not None
+    header, units, *launches = csv.reader(table.read_text().splitlines())
+    assert header[5:] == list(row.metrics)  # after ID, name, block, grid and CC
+    assert units[5:] == ["byte"] * len(row.metrics)
+    assert [launch[1] for launch in launches] == ["conv", "gemm"]
+
+
+def test_the_program_is_called_as_it_documents(count: Count, tmp_path: Path) -> None:
+    count(n_calls=3, cache_control="none")
+    words = calls(tmp_path)[-1]
+    joined = " ".join(words)
+    for part in (
+        "--csv --page raw --print-units base",
+        "--profile-from-start off --nvtx",
+        "--clock-control none --cache-control none",
+        "--replay-mode kernel",
+        "--metrics gpu__time_duration.sum,",
+        "mansard.inference.counters.profiled",
+    ):
+        assert part in joined
+
+
+def test_what_was_counted_is_not_counted_again(count: Count, tmp_path: Path) -> None:
+    def n_runs() -> int:
+        return sum("--metrics" in words for words in calls(tmp_path))
+
+    count()
+    first = n_runs()
+    assert first == 1
+    count()
+    assert n_runs() == first
+    result = count(batches=(1, 2))  # another plan: one run of two trials, in another folder
+    assert n_runs() == first + 2
+    assert len(result.rows) == 2
+    count(n_calls=2)
+    assert n_runs() == first + 3
+
+
+def test_the_folder_can_still_be_read_as_runs(count: Count, tmp_path: Path) -> None:
+    count()
+    (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    (row,) = read_rows(folder / "counter_runs.jsonl", CounterRun, tmp_path / "runs").rows
+    assert row.run_id == folder.name
+    assert row.export is not None
+    assert (folder / row.export).is_file()
+    assert (folder / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        (
+            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
+            "Performance Counters on the target device 0.",
+            DeniedError,
+            "sudo",
+        ),
+        (
+            "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] "
+            "on path?).\n==ERROR== The application returned an error code (1).\n"
+            "==WARNING== No kernels were profiled.",
+            MeasurementError,
+            "finds no CUDA driver",
+        ),
+        ("==WARNING== No kernels were profiled.", MeasurementError, "no kernel ran on the GPU"),
+        ("==ERROR== Something new.", MeasurementError, "Something new."),
+        ("Killed", MeasurementError, "0 lines of counters: Killed"),
+    ],
+)
+def test_what_it_says_is_one_line_and_nothing_is_kept(
+    count: Count,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    error: type[Exception],
+    words: str,
+) -> None:
+    monkeypatch.setenv("SAYS", said)
+    with pytest.raises(error) as raised:
+        count()
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not [path for path in (tmp_path / "runs").rglob("*") if path.suffix == ".csv"]
+    monkeypatch.delenv("SAYS")
+    assert count().rows[0].row.failure is None  # and the same command counts it then
+
+
+def test_a_chip_that_it_does_not_know_is_refused_with_those_it_knows(count: Count) -> None:
+    with pytest.raises(UsageError, match="ga102, ga10b, gh100"):
+        count(chip="ga999")
+
+
+def test_a_program_that_is_not_there_is_named(count: Count, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such program"):
+        count(ncu=tmp_path / "none")

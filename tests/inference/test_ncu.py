@@ -1,0 +1,149 @@
+"""Nsight Compute as a program: where it is found, what it lists, its command line, its errors.
+
+The real one is used where it is: MANSARD_NCU, on PATH, or fetched by ``make ncu``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mansard.core.errors import MeasurementError, UsageError
+from mansard.core.ncu_metrics import base_name, choose_metrics
+from mansard.inference.counters.ncu import (
+    Ncu,
+    command_line,
+    find_ncu,
+    is_without_kernels,
+    listed_metrics,
+    refusal_of,
+)
+from mansard.inference.counters.plan import CounterTrial
+from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
+
+ROOT = Path(__file__).parents[2]
+
+
+def counter_trial(*metrics: str) -> CounterTrial:
+    return CounterTrial(
+        model="small",
+        model_hash="0" * 16,
+        file="small.onnx",
+        file_hash="0" * 16,
+        inputs_file="",
+        inputs_hash="",
+        input_specs=(),
+        inputs="uniform random numbers",
+        engine="ort",
+        provider="cuda",
+        precision="fp32",
+        batch=1,
+        dimensions={},
+        n_threads=1,
+        chip="ga10b",
+        metrics=metrics,
+        lacking=(),
+        n_calls=1,
+    )
+
+
+def test_it_is_found_where_nvidia_installs_it_the_newest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    for place in (
+        "opt/nvidia/nsight-compute/2022.3.0",
+        "opt/nvidia/nsight-compute/2024.10.1",
+        "opt/nvidia/nsight-compute/2024.3.1",
+        "usr/local/cuda-12.6/bin",
+    ):
+        (tmp_path / place).mkdir(parents=True)
+        write_ncu(tmp_path / place)
+    found = find_ncu(root=tmp_path)
+    assert found.path == tmp_path / "opt/nvidia/nsight-compute/2024.10.1/ncu"
+    assert found.version == VERSION
+
+
+def test_that_on_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "usr/local/cuda/bin").mkdir(parents=True)
+    write_ncu(tmp_path / "usr/local/cuda/bin")
+    (tmp_path / "bin").mkdir()
+    own = write_ncu(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{own.parent}:/usr/bin:/bin")
+    assert find_ncu(root=tmp_path).path == own
+
+
+def test_without_one_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError, match="--ncu"):
+        find_ncu(root=tmp_path)
+
+
+def test_another_program_of_that_name_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "ncu"
+    other.write_text("#!/bin/sh\necho curses\n")
+    other.chmod(0o755)
+    with pytest.raises(MeasurementError, match="does not say its version"):
+        find_ncu(other)
+
+
+def test_names_of_metrics_are_read_from_its_list(tmp_path: Path) -> None:
+    found = find_ncu(write_ncu(tmp_path))
+    assert listed_metrics(found, "ga10b") == frozenset(NAMES)
+
+
+def test_a_warning_is_no_refusal() -> None:
+    assert refusal_of(["==WARNING== No section files found in search paths."]) is None
+    assert refusal_of(["==ERROR== The application returned an error code (1)."]) is None
+    assert is_without_kernels(["==WARNING== No kernels were profiled."])
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Ncu:
+    """The real program; its settings go into a home folder of the test's own."""
+    fetched = list(ROOT.glob(".venv/ncu/usr/lib/*/nsight-compute/target/*/ncu"))
+    named = os.environ.get("MANSARD_NCU") or shutil.which("ncu")
+    path = Path(named) if named else next(iter(fetched), None)
+    if path is None:
+        pytest.skip("no Nsight Compute is here: 'make ncu' fetches it")
+    return find_ncu(path)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nsight Compute writes into the home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("chip", ["gv11b", "ga10b", "ga102", "gh100"])
+def test_the_real_one_lists_all_that_is_asked_for(real: Ncu, chip: str) -> None:
+    listed = listed_metrics(real, chip)
+    choice = choose_metrics(chip, listed)
+    assert choice.lacking == ()
+    assert {base_name(name) for name in choice.metrics} <= listed
+
+
+def test_the_real_one_does_not_know_a_chip_of_no_name(real: Ncu) -> None:
+    with pytest.raises(UsageError, match="ga10b"):
+        listed_metrics(real, "zz1")
+
+
+def test_the_real_one_takes_our_options_and_refuses_others(real: Ncu) -> None:
+    choice = choose_metrics("ga102", listed_metrics(real, "ga102"))
+    command = command_line(real, counter_trial(*choice.metrics), [sys.executable, "-c", ""])
+    taken = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [*taken.stdout.splitlines(), *taken.stderr.splitlines()]
+    assert not [line for line in said if "option" in line.lower()], said
+    # On a machine without a card this is the driver; with one, that nothing ran on it.
+    refused = refusal_of(said)
+    assert is_without_kernels(said)
+    if refused is not None:
+        assert "finds no CUDA driver" in str(refused)
+    command.insert(1, "--no-such-option")
+    other = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "unrecognised option" in other.stdout + other.stderr
