@@ -53,14 +53,13 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, data, places = blobs(tmp_path)
-    words = (model, "--data", data, "--precision", "fp32,int8", "--mode", "1c")
-    code, out, err = measure(capsys, tmp_path, *words)
+    how = (model, "--data", data, "--mode", "1c")
+    code, out, err = measure(capsys, tmp_path, *how, "--precision", "fp32,int8")
     assert code == 0
     assert "Accuracy of networks" in out
     assert "int8: ranges hold 99.999 % of the values in 128 samples of blobs" in err
-    # In another precision beside, and other batch sizes: nothing is measured again.
-    words = (*words[:3], "--precision", "fp32,fp16,int8", "--mode", "1c", "--json")
-    code, out, err = measure(capsys, tmp_path, *words)
+    # With another precision beside: what was measured is not measured again.
+    code, out, err = measure(capsys, tmp_path, *how, "--precision", "fp32,fp16,int8", "--json")
     assert code == 0
     assert "accuracy of blobs in int8: already measured" in err
     assert "accuracy of blobs in fp16: already measured" not in err

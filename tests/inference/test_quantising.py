@@ -48,8 +48,8 @@ def conv_bn(path: Path, opset: int = 17) -> Path:
         helper.make_node("Conv", ["c", "w1"], ["y"]),
     ]
     ends = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        for name, shape in (("x", ["n", 3, 8, 8]), ("y", ["n", 2, 8, 8]))
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", n_channels, 8, 8])
+        for name, n_channels in (("x", 3), ("y", 2))
     ]
     held = [numpy_helper.from_array(v.astype(np.float32), k) for k, v in stored.items()]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
