@@ -27,38 +27,6 @@ class NoDevice:
 
 
 @dataclass
-class PlayedDevice:
-    """The stand-in's device, over its CUDA runtime; ``held``: addresses that are not freed."""
-
-    held: set[int] = field(default_factory=set)
-
-    def device_name(self) -> str:
-        return "Orin"
-
-    def compute_capability(self) -> tuple[int, int]:
-        return (8, 7)
-
-    def allocate(self, n_bytes: int) -> int:
-        from cuda.bindings import runtime
-
-        _, address = runtime.cudaMalloc(n_bytes)
-        self.held.add(int(address))
-        return int(address)
-
-    def copy_in(self, address: int, array: Any) -> None:
-        from cuda.bindings import runtime
-
-        kind = runtime.cudaMemcpyKind.cudaMemcpyHostToDevice
-        runtime.cudaMemcpy(address, array.ctypes.data, array.nbytes, kind)
-
-    def free(self, address: int) -> None:
-        from cuda.bindings import runtime
-
-        runtime.cudaFree(address)
-        self.held.remove(address)
-
-
-@dataclass
 class Bench:
     """A folder of files, a folder of engines, and what was announced, each 5 s after the last."""
 

@@ -12,7 +12,6 @@ from onnx import TensorProto, helper
 from mansard.core.errors import MeasurementError
 from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings, ShapeRange
-from tests.inference import engine_builds
 from tests.inference.engine_builds import FP8_ZERO, Bench, dense, quantised, save
 
 pytest.importorskip("tensorrt_rtx_bindings", reason="the extra trt-test is not installed")
@@ -180,12 +179,6 @@ def test_it_has_no_dla(bench: Bench) -> None:
     settings = BuildSettings(compute_capability="8.6", dla_core=0)
     file = dense(bench.folder / "dense.onnx", type_name="float16")
     assert "TensorRT for RTX 1." in refusal(bench, file, settings, precision="fp16")
-
-
-def test_without_a_name_it_builds_for_every_card_that_it_knows(bench: Bench) -> None:
-    bench.device = engine_builds.PlayedDevice()  # gives the name in the name of the timing cache
-    bench.built(dense(bench.folder / "dense.onnx"), BuildSettings())
-    assert bench.engine.exists()
 
 
 def test_progress_is_announced_and_never_falls(bench: Bench) -> None:

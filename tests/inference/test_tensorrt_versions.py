@@ -42,6 +42,7 @@ def test_the_table_says_what_a_version_has(text: str, present: str, absent: str)
 def test_a_version_is_three_numbers_and_may_come_from_a_long_text() -> None:
     assert parse_version("10.3.0.30").text == "10.3.0"
     assert parse_version("8.6.1.post1").number == (8, 6, 1)
+    assert parse_version("10.3.0.30+made-up").text == "10.3.0+made-up"
     assert parse_version("10.3.0").precisions == ("fp32", "fp16", "int8", "bf16", "fp8")
     assert parse_version("8.6.2").precisions == ("fp32", "fp16", "int8")
     with pytest.raises(MeasurementError, match="says that its version is 'none'"):
@@ -104,7 +105,7 @@ def test_the_table_agrees_with_published_symbols(text: str) -> None:
         bindings = load_bindings()
         version, found = read_version(bindings), symbols(bindings)
     assert found == {name: version.has(name) for name in found}  # type: ignore[arg-type]
-    assert version.text == text
+    assert version.text.partition("+")[0] == text
 
 
 def test_the_table_agrees_with_a_real_module(monkeypatch: pytest.MonkeyPatch) -> None:

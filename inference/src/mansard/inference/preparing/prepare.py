@@ -13,7 +13,7 @@ from mansard.core.errors import InputError, ModelError
 from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
-from mansard.core.records import Copies, ModelScore, Waiting
+from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
 from mansard.core.text import printable
 from mansard.inference.builds import engine_key
 from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
@@ -68,6 +68,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     recipe: Recipe
     files: Files
+    part: NetworkPart = WHOLE
 
     def trial(
         self,
