@@ -46,10 +46,10 @@ def _check(name: str, probe: EngineProbe) -> Check:
 
 
 def _dla_cores() -> str:
-    from mansard.inference.engines.tensorrt.dla import count_cores
+    from mansard.inference.engines.tensorrt.building import count_dla_cores
 
     try:
-        n_cores = count_cores()
+        n_cores = count_dla_cores()
     except MansardError as error:
         return f"; DLA cores unknown: {error.what}"
     return f", {n_cores or 'no'} DLA core{'' if n_cores == 1 else 's'}"

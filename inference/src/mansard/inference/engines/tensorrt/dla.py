@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mansard.core.errors import MeasurementError
-from mansard.inference.engines.tensorrt.bindings import load_bindings
-from mansard.inference.engines.tensorrt.messages import kept_messages
-from mansard.inference.engines.tensorrt.refusals import explained
 from mansard.inference.engines.tensorrt.versions import Version
 from mansard.inference.plan import BuildSettings
 
@@ -28,16 +25,6 @@ class Placement:
     def share(self) -> float | None:
         """From 0 to 1; None where the network has no layer."""
         return 1 - len(self.lacking) / self.n_layers if self.n_layers else None
-
-
-def count_cores() -> int:
-    """The DLA cores of this device, by TensorRT's builder; MeasurementError where it cannot say."""
-    bindings = load_bindings()
-    with kept_messages(bindings) as (logger, messages):
-        try:
-            return int(bindings.Builder(logger).num_DLA_cores)
-        except (TypeError, RuntimeError) as error:  # what pybind11 makes of no builder
-            raise explained(messages, "the DLA") from error
 
 
 def check_dla(settings: BuildSettings, precision: str, version: Version, n_cores: int) -> None:
