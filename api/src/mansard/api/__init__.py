@@ -47,6 +47,13 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.figures.tables import Table as Table
+    from mansard.analytics.hierarchical.records import Amount as Amount
+    from mansard.analytics.hierarchical.records import Hierarchical as Hierarchical
+    from mansard.analytics.hierarchical.records import HiPoint as HiPoint
+    from mansard.analytics.hierarchical.records import Logistic as Logistic
+    from mansard.analytics.hierarchical.records import make_amount as make_amount
+    from mansard.analytics.hierarchical.wording import accuracy_text as accuracy_text
+    from mansard.analytics.hierarchical.wording import amount_text as amount_text
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
@@ -87,6 +94,10 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
     from mansard.api.engine_builds import BuildOptions as BuildOptions
+    from mansard.api.hierarchical import HiRequest as HiRequest
+    from mansard.api.hierarchical import hi as hi
+    from mansard.api.hierarchical import parse_amount as parse_amount
+    from mansard.api.hierarchical import parse_share as parse_share
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
     from mansard.api.images import list_images as list_images

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.prepare import PreparedNetwork
 
 
+_TENSORRT = ("tensorrt", "trtexec")  # engines that images with TensorRT have, the better first
+
+
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How networks are run; the defaults are those of the command."""
 
@@ -107,6 +110,7 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
     if request.settings.engine is not None:
         find_engine(request.settings.engine)
+    request = _with_image(request)
     with Preparation(request.settings) as preparation:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said first
@@ -119,6 +123,14 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(_rows(request.runs, swept.run_ids))
     return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
+
+
+def _with_image(request: MeasureRequest) -> MeasureRequest:
+    """``request`` for an image that has the engine which it asks for."""
+    engine = request.settings.engine
+    engines = _TENSORRT if engine is None else tuple({engine} & set(_TENSORRT))
+    wanted = msgspec.structs.replace(request.wanted_image, engines=engines)
+    return msgspec.structs.replace(request, wanted_image=wanted)
 
 
 def _plan(

@@ -43,6 +43,7 @@ class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
     table: Path | None = None  # TOML file of the user's, over ours
     is_offline: bool = False  # neither pull nor build
     engine: str | None = None  # address; None: the first that answers
+    engines: tuple[str, ...] = ()  # of networks: an image with the first that there is
 
 
 class BenchTarget(Protocol):
@@ -296,7 +297,8 @@ def _find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
 ) -> ContainerImage:
     """The image that fits ``machine``, built first where it is not there."""
-    fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
+    table = user_table(wanted.table)
+    fit = choose_image(machine, table, name=wanted.name, engines=wanted.engines)
     reporter.note(f"image {fit.image.name}: {fit.why}")
     return _ensure(engine, fit.image, wanted, reporter)
 
