@@ -69,11 +69,13 @@ def check_network(
     layers: Sequence[LayerTime] = (),
     *,
     cache_bytes: int | None = None,
+    warm: bool = False,
 ) -> CheckedNetwork:
     """``score`` held against ``rows``, the kernels of one network in one setting; at least one row.
 
     Fused groups are parts, or single nodes where more of the kernels' time then has its part.
-    ``layers``: measured without a profiler. ``cache_bytes``: the last-level cache.
+    ``layers``: measured without a profiler. ``cache_bytes``: the last-level cache. ``warm``: caches
+    were not emptied before each kernel (``--cache-control none``).
     """
     tried = [_tried(score, rows, fused=fused) for fused in (True, False)]
     is_fused, (parts, matching) = max(
@@ -82,13 +84,13 @@ def check_network(
     calls = n_calls(rows) if matching.matched == "nodes" else 1
     times = _times(parts, layers)
     checked = tuple(
-        _part(part, matching.kernels.get(at, ()), calls, times.get(at), cache_bytes)
+        _part(part, matching.kernels.get(at, ()), calls, times.get(at), cache_bytes, warm=warm)
         for at, part in enumerate(parts)
     )
     first, whole = rows[0], _counted(rows, n_calls(rows))
     estimated = {
         "estimated_flop": _sum([part.work_flop for part in parts]),
-        "estimated_bytes": _sum([part.expected_bytes for part in parts]),
+        "estimated_bytes": _sum([part.expected_bytes(warm=warm) for part in parts]),
     }
     values: dict[str, float | None] = {
         **estimated,
@@ -98,9 +100,8 @@ def check_network(
         "matched_share": _share(matching, rows),
     }
     reasons = {name: _why(name, rows) for name in values}
-    fields = {"citation": first.citation, "batch": first.batch, "precision": first.precision}
     unknown = {n: reasons[n] for n, value in values.items() if value is None}
-    unknown |= {n: first.unknown[n] for n, value in fields.items() if value is None}
+    unknown |= {n: first.unknown[n] for n in _SETTING if getattr(first, n) is None}
     return CheckedNetwork(
         network=first.network or score.model,
         device=first.device,
@@ -110,8 +111,10 @@ def check_network(
         is_fused=is_fused,
         parts=checked,
         left=tuple(dict.fromkeys(row.kernel for row in matching.left)),
-        **fields,  # type: ignore[arg-type]
-        **values,  # type: ignore[arg-type]
+        citation=first.citation,
+        batch=first.batch,
+        precision=first.precision,
+        **values,
         unknown=unknown,
     )
 
@@ -151,6 +154,8 @@ def _part(
     calls: int,
     measured_s: float | None,
     cache_bytes: int | None,
+    *,
+    warm: bool,
 ) -> CheckedPart:
     counted = _counted(rows, calls) if rows else dict.fromkeys(_COUNTS)
     flop, bytes_ = counted["counted_flop"], counted["counted_bytes"]
@@ -160,9 +165,9 @@ def _part(
     values: dict[str, float | None] = {
         **counted,
         "estimated_flop": expected,
-        "estimated_bytes": part.expected_bytes,
+        "estimated_bytes": part.expected_bytes(warm=warm),
         "work_ratio": _ratio(flop, part.work_flop),
-        "bytes_ratio": _ratio(bytes_, part.expected_bytes),
+        "bytes_ratio": _ratio(bytes_, part.expected_bytes(warm=warm)),
         "measured_s": measured_s,
     }
     reasons = {
@@ -177,12 +182,15 @@ def _part(
         op_types=part.op_types,
         kernels=tuple(row.kernel for row in rows),
         work_classes=() if known_flop is None else work_classes(part, rows, known_flop),
-        bytes_classes=() if bytes_ is None else traffic_classes(part, rows, bytes_, cache_bytes),
-        **values,  # type: ignore[arg-type]
+        bytes_classes=()
+        if bytes_ is None
+        else traffic_classes(part, rows, bytes_, cache_bytes=cache_bytes, warm=warm),
+        **values,
         unknown={name: reasons[name] for name, value in values.items() if value is None},
     )
 
 
+_SETTING = ("citation", "batch", "precision")
 _COUNTS = ("counted_flop", "least_flop", "counted_bytes", "counted_s")
 
 

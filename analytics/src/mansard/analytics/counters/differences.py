@@ -28,7 +28,7 @@ UNFUSED = "not fused"
 CACHE = "kept in the cache"
 LAUNCH = "code and parameters of a kernel"
 # Recorded kernels read 4 to 24 kB beside their tensors, the same whatever they work on.
-_LAUNCH_BYTES = 32 << 10
+_LAUNCH_BYTES = 25_000
 _MOST_SPLITS = 16
 _EPILOGUE_FLOP = 3.0  # for each output: alpha, beta and the bias
 _WINOGRAD = re.compile(r"winograd", re.I)
@@ -41,7 +41,9 @@ def is_near(counted: float, expected: float, share: float = AGREE) -> bool:
     return abs(counted - expected) <= share * expected
 
 
-def work_classes(part: Part, rows: Sequence[KernelCounters], counted_flop: float) -> tuple[str, ...]:
+def work_classes(
+    part: Part, rows: Sequence[KernelCounters], counted_flop: float
+) -> tuple[str, ...]:
     """The classes that explain ``counted_flop``; empty where it agrees with the estimate."""
     expected = part.work_flop
     if expected is None or is_near(counted_flop, expected):
@@ -52,9 +54,17 @@ def work_classes(part: Part, rows: Sequence[KernelCounters], counted_flop: float
     if _FOURIER.search(names):
         return (FOURIER,)
     found = () if part.product is None else _of_product(part, part.product, rows, counted_flop)
-    if not found and counted_flop > expected and (part.function_flop or not part.multiply_add_flop):
+    if not found and counted_flop > expected and not _has_other_sums(part, rows):
         found = (SEVERAL,)
     return found or (NOT_EXPLAINED,)
+
+
+def _has_other_sums(part: Part, rows: Sequence[KernelCounters]) -> bool:
+    """Whether matrix instructions did other work than the multiply-adds of the part."""
+    if not part.multiply_add_flop:
+        return False
+    flop = sum(work.flop for row in rows for work in row.work if work.unit == "tensor core")
+    return not flop or not is_near(flop, part.multiply_add_flop)
 
 
 def _of_product(
@@ -81,20 +91,28 @@ def _of_product(
 
 
 def traffic_classes(
-    part: Part, rows: Sequence[KernelCounters], counted_bytes: float, cache_bytes: int | None
+    part: Part,
+    rows: Sequence[KernelCounters],
+    counted_bytes: float,
+    *,
+    cache_bytes: int | None,
+    warm: bool,
 ) -> tuple[str, ...]:
-    """The classes that explain ``counted_bytes``; empty where they agree with the estimate."""
-    expected, alone = part.expected_bytes, part.bytes_alone
+    """The classes that explain ``counted_bytes``; empty where they agree with the estimate.
+
+    ``cache_bytes``: the last-level cache; ``warm``: as ``Part.expected_bytes`` has it.
+    """
+    expected, alone = part.expected_bytes(warm=warm), part.bytes_alone
     if expected is None or is_near(counted_bytes, expected):
         return ()
     if counted_bytes < expected:
         fits = cache_bytes is not None and expected - counted_bytes <= cache_bytes
         return (CACHE,) if fits else (NOT_EXPLAINED,)
-    if counted_bytes - expected <= _LAUNCH_BYTES * len(rows):
-        return (LAUNCH,)
     found = []
     if any(is_helper(row) for row in rows):
         found.append(SPLIT)
+    elif counted_bytes - expected <= _LAUNCH_BYTES * len(rows):
+        return (LAUNCH,)
     if any(_REFORMAT.search(row.kernel) for row in rows) and len(rows) > 1:
         found.append(REFORMATS)
     if not found and len(rows) > 1 and alone is not None and counted_bytes <= alone * (1 + AGREE):

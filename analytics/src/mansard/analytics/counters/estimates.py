@@ -37,10 +37,13 @@ class Part:
         both = (self.read_bytes, self.write_bytes)
         return None if None in both else sum(each for each in both if each is not None)
 
-    @property
-    def expected_bytes(self) -> float | None:
-        """What is held against the counters: cache-aware where the cache is known."""
-        return self.cached_bytes if self.cached_bytes is not None else self.traffic_bytes
+    def expected_bytes(self, *, warm: bool) -> float | None:
+        """What is held against the counters.
+
+        Nsight Compute empties the caches before each kernel, so a part reads all that it reads from
+        memory. ``warm``: it did not, and the cache-aware traffic counts where it is known.
+        """
+        return self.cached_bytes if warm and self.cached_bytes is not None else self.traffic_bytes
 
 
 def parts_of(score: ModelScore, *, fused: bool = True) -> tuple[Part, ...]:

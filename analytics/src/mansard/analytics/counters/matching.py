@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import inf, log
+from types import MappingProxyType
 from typing import Literal
 
 from mansard.analytics.counters.by_kernel import memory_of
@@ -47,6 +48,12 @@ def is_product(row: KernelCounters) -> bool:
 def is_helper(row: KernelCounters) -> bool:
     """Whether a kernel only sums what the split parts of a product left."""
     return _HELPERS.search(row.kernel) is not None
+
+
+_WORDS = MappingProxyType(  # in names of kernels, where they are not the operator's
+    {"Concat": "cat", "Transpose": "copy", "ReduceSum": "reduce", "ReduceMean": "reduce"}
+)
+_NOT_NAMED = 0.1  # of two kernels that move as much, that with the operator's name is it
 
 
 def match(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
@@ -122,6 +129,17 @@ def _cost(part: Part, row: KernelCounters) -> float:
     """How little a kernel looks like a part: 0 the same, infinite another kind or twice as much."""
     if bool(part.multiply_add_flop) != is_product(row):
         return inf
+    return _size_gap(part, row) + (0.0 if _is_named(part, row) else _NOT_NAMED)
+
+
+def _is_named(part: Part, row: KernelCounters) -> bool:
+    """Whether a kernel has the name of an operator of the part."""
+    name = row.kernel.casefold()
+    words = (_WORDS.get(op_type, op_type.casefold()) for op_type in part.op_types)
+    return any(word in name for word in words)
+
+
+def _size_gap(part: Part, row: KernelCounters) -> float:
     if part.multiply_add_flop:
         counted = sum(work.flop for work in row.work)
         tile = tile_of(row.kernel)
