@@ -58,10 +58,13 @@ if TYPE_CHECKING:
     from mansard.analytics.hierarchical.wording import amount_text as amount_text
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
+    from mansard.analytics.predict.parts import PartSum as PartSum
+    from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.counters import checked_table as checked_table
     from mansard.analytics.report.counters import checked_words as checked_words
     from mansard.analytics.report.counters import kernel_table as kernel_table
+    from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import network_tables as network_tables
@@ -109,6 +112,11 @@ if TYPE_CHECKING:
     from mansard.api.images import list_libraries as list_libraries
     from mansard.api.images import load_image as load_image
     from mansard.api.images import save_image as save_image
+    from mansard.api.layers import LayerSettings as LayerSettings
+    from mansard.api.layers import LayersResult as LayersResult
+    from mansard.api.layers import measure_layers as measure_layers
+    from mansard.api.layers import parse_each_layer as parse_each_layer
+    from mansard.api.layers import write_nn_profiler as write_nn_profiler
     from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
     from mansard.api.logs import LiveSummary as LiveSummary
     from mansard.api.logs import OnLine as OnLine

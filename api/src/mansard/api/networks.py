@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.measuring.protocol import Protocol
 
 
 _TENSORRT = ("tensorrt", "trtexec")  # engines that images with TensorRT have, the better first
@@ -110,7 +111,7 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
     if request.settings.engine is not None:
         find_engine(request.settings.engine)
-    request = _with_image(request)
+    request = with_image(request)
     with Preparation(request.settings) as preparation:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said first
@@ -121,11 +122,11 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
         finally:
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
-    rows = tuple(_rows(request.runs, swept.run_ids))
+    rows = tuple(measured_rows(request.runs, swept.run_ids))
     return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
 
 
-def _with_image(request: MeasureRequest) -> MeasureRequest:
+def with_image(request: MeasureRequest) -> MeasureRequest:
     """``request`` for an image that has the engine which it asks for."""
     engine = request.settings.engine
     engines = _TENSORRT if engine is None else tuple({engine} & set(_TENSORRT))
@@ -182,7 +183,9 @@ def plan_networks(
     files = preparation.new_folder()
     plans, needed = [], set[str]()
     for mode in modes:
-        plan = make_network_plan(machine, mode, request.profile, trials, probe, gpu)
+        plan = make_network_plan(
+            machine, mode, request.profile, trials, probe, gpu, protocol=preparation.protocol
+        )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
         needed |= {spec.engine_file for spec in missing}
@@ -263,12 +266,18 @@ class Preparation:
 
     def __init__(self, settings: NetworkSettings) -> None:
         self.settings = settings
-        self.networks: list[PreparedNetwork] = []
+        self.protocol: Protocol | None = None  # None: that of the profile
+        self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._is_done = False
+
+    @property
+    def store(self) -> Path:
+        """The folder of all files that were written."""
+        return make_folder(self._folder / "files", self._folder)
 
     def __enter__(self) -> Preparation:
         self._folder = self._stack.enter_context(temporary_folder())
@@ -346,9 +355,9 @@ class Preparation:
         ]
         if not found:
             return
-        store = self._folder / "files"
+        store = self.store
         with self._lock, reporter.progress("Writing networks") as progress:
-            check_space([network.files for network in found], make_folder(store, self._folder))
+            check_space([network.files for network in found], store)
             for number, network in enumerate(found):
                 progress.update(number, len(found), None, network.model)
                 for name in write(network, store):
@@ -419,8 +428,10 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
     return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
 
 
-def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
-    """The rows of these runs, in the order in which the runs were begun."""
+def measured_rows(
+    runs: Path, run_ids: frozenset[str], *, of_parts: bool = False
+) -> list[MeasuredNetwork]:
+    """The rows of networks, or of their parts, in the order in which the runs were begun."""
     from mansard.core.documents import read_document
     from mansard.core.jsonl import read_rows
     from mansard.core.records import Manifest
@@ -433,5 +444,5 @@ def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
         for manifest in sorted(manifests, key=lambda each: (each.started_utc, each.run_id))
         if manifest.kind == "networks"
         for row in read_rows(runs / manifest.run_id / "measurements.jsonl", Measurement, runs).rows
-        if chain_length(row.model) is None
+        if chain_length(row.model) is None and row.is_part == of_parts
     ]

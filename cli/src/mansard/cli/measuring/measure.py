@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, note
+from mansard.cli.measuring.layers import print_layers
 from mansard.cli.measuring.networks import print_networks
 from mansard.cli.measuring.programs import print_programs
 from mansard.cli.options import (
@@ -57,7 +58,9 @@ _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
     *("graph", "layers", "processor", "local", "hosts_file", "image", "images", "offline"),
     *("container_engine", "yes", "dla", "fallback", "opt_level", "workspace"),
+    *("each_layer", "window", "boundary", "rest", "meter_interval", "nn_profiler"),
 )
+_OF_LAYERS = ("window", "boundary", "rest", "meter_interval", "nn_profiler")
 
 
 def measure(
@@ -134,6 +137,34 @@ def measure(
     layers: Annotated[
         bool, typer.Option("--layers", help="Print the 30 slowest layers of each network.")
     ] = False,
+    each_layer: Annotated[
+        str | None,
+        typer.Option(
+            help="Also cut the layers out and run each alone: all, stages, or how many of the "
+            "slowest: 10."
+        ),
+    ] = None,
+    window: Annotated[
+        float | None,
+        typer.Option(min=0.05, max=3600, help="Seconds that the meters look at each layer."),
+    ] = None,
+    boundary: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=600, help="Seconds that each layer runs before that; until power settles."
+        ),
+    ] = None,
+    rest: Annotated[
+        float, typer.Option(min=0, max=600, help="Seconds of rest before each layer.")
+    ] = 0.0,
+    meter_interval: Annotated[
+        float | None,
+        typer.Option(min=1, max=10_000, help="Milliseconds between readings; the meters' own."),
+    ] = None,
+    nn_profiler: Annotated[
+        Path | None,
+        typer.Option(help="Write the layers into this folder as NN-Profiler does."),
+    ] = None,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
@@ -239,8 +270,34 @@ def measure(
         hosts_file=hosts_file,
         wanted_image=wanted,
     )
+    if each_layer is not None:
+        kind, slowest = api.parse_each_layer(each_layer)
+        alone = api.LayerSettings(
+            kind=kind,
+            slowest=slowest,
+            window_s=window,
+            boundary_s=boundary,
+            rest_s=rest,
+            meter_period_s=None if meter_interval is None else meter_interval * 1e-3,
+        )
+        found = api.measure_layers(networks, alone, TerminalReporter(is_agreed=yes))
+        written = () if nn_profiler is None else api.write_nn_profiler(found, nn_profiler)
+        print_layers(found, runs, written, with_layers=layers, as_json=as_json)
+        return
+    _check_layer_options(context)
     result = api.measure_networks(networks, TerminalReporter(is_agreed=yes))
     print_networks(result, runs, with_layers=layers, as_json=as_json)
+
+
+def _check_layer_options(context: typer.Context) -> None:
+    """Raises UsageError for an option that means nothing without --each-layer."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in _OF_LAYERS and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(
+                f"{parameter.opts[0]} is an option for layers that are run alone",
+                fix="add --each-layer all",
+            )
 
 
 def _check_options(context: typer.Context, others: Collection[str], *, is_program: bool) -> None:
