@@ -70,7 +70,7 @@ def test_the_accuracy_of_the_choice_stands_beside_it() -> None:
     )
     (note,) = [each for each in found.notes if "were open" in each]
     assert "of fp32 it is not known" in note
-    assert "int8 74.8" in note
+    assert "int8 is right for 74.8" in note
     blind = recommend(frame(THREE), Wanted())
     assert blind.accuracy is None
     assert blind.unknown["accuracy"] == "it was not measured"

@@ -96,9 +96,9 @@ def open_note(precisions: list[str], known: Accuracies) -> str:
     blind = [name for name in precisions if name not in told]
     if not told:
         return f"{', '.join(blind)} were open: what each does to the results is not known here"
-    words = ", ".join(f"{name} {share}" for name, share in told.items())
+    words = ", ".join(f"{name} is right for {share}" for name, share in told.items())
     rest = f"; of {', '.join(blind)} it is not known" if blind else ""
-    return f"{', '.join(precisions)} were open: right for {words}{rest}"
+    return f"{', '.join(precisions)} were open: {words}{rest}"
 
 
 def _top1(known: NetworkAccuracy | None) -> str:
