@@ -38,6 +38,7 @@ from mansard.core.records import PowerMode, Processor, Trial
 from mansard.device.controller.controller import LocalController
 from mansard.device.meters.finding import find_meters
 from mansard.device.nvpmodel.modes import read_modes
+from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines.engine import EngineProbe
 from mansard.measuring.events import Event, Measurer
 from mansard.measuring.kind import Job
@@ -76,6 +77,10 @@ class Target:
     def send(self, files: Path, reporter: Reporter) -> None:  # noqa: ARG002
         """None: kernels need no files."""
         raise AssertionError("kernels need no files")
+
+    def builder(self, files: Path, kept: EngineFiles) -> Measurer:  # noqa: ARG002
+        """Nothing is built here."""
+        raise AssertionError("kernels need no engine files")
 
     def measurer(self, files: Path | None = None) -> Measurer:  # noqa: ARG002
         """The local one, meddled with from its first event to its last."""

@@ -18,6 +18,7 @@ from mansard.core.jsonl import read_rows
 from mansard.core.records import Processor, Trial
 from mansard.device.controller.controller import BoardController, LocalController
 from mansard.device.controller.remote import RemoteController, remote_controller
+from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines.engine import EngineProbe
 from mansard.measuring.events import Measurer
 from mansard.measuring.measurer import LocalMeasurer
@@ -57,6 +58,9 @@ class Target:
 
     def send(self, files: Path, reporter: Reporter) -> None:
         raise AssertionError("kernels need no files")
+
+    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+        raise AssertionError("kernels need no engine files")
 
     def measurer(self, files: Path | None = None) -> Measurer:
         return LocalMeasurer(root=self._root, kind=kernel_kind(self._sample))

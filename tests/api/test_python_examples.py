@@ -13,6 +13,7 @@ import pytest
 from mansard import api
 from mansard.simulator import create_board, running
 from tests.analytics.factory import write_two_modes
+from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.cli.decide_runs import CLOCKS, document, published_runs
 from tests.device.tegrastats_lines import LINES
 
@@ -34,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "workload.toml").write_text('[[network]]\nmodel = "seen"\nrate = "30/s"\n', "utf-8")
     rows = [f"new{gpu}-{emc},{gpu},{emc}" for gpu, emc in CLOCKS]
     (folder / "modes.csv").write_text("\n".join(["mode,gpu_mhz,emc_mhz", *rows]) + "\n", "utf-8")
+    write_npz(folder / "samples.npz", made_up(2000))
     create_board("agx-orin", folder)
     return folder
 
@@ -84,6 +86,11 @@ EXAMPLES: list[tuple[tuple[str, ...], Callable[[dict[str, Any]], object]]] = [
     (("batch", "resnet18", "--runs", "runs", "--mode", "measured"), lambda names: {
         "batches": names["batches"].to_dicts()
     }),
+    (
+        ("hi", "samples.npz", "--local", *SEEN, "--offload-latency", "40ms±2ms",
+         "--min-accuracy", "0.85", "--decision-latency", "1us±0"),
+        lambda names: names["offloads"],
+    ),
     (("plan", "published", "--modes", "modes.csv", "--next", "3"), lambda names: names["plan"]),
     (
         ("compare", "runs", "runs", "--mode", "1c", "--other-mode", "2c"),

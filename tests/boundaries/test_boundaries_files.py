@@ -34,8 +34,12 @@ OF_THE_USER = {
     ("importing.py", "read_whole"),  # a file of a tool
     ("pagoda_page.py", "write_page"),
     ("score_page.py", "write_page"),
+    ("offload_page.py", "write_page"),
+    ("sample_tables.py", "read_whole"),  # samples, costs of modes
+    ("sample_tables.py", "write_atomic"),  # a curve
     ("demos.py", "make_folder"),  # the demo's folder itself
     ("scores.py", "make_folder"),
+    ("layers.py", "make_folder"),  # --nn-profiler DIR
     ("data.py", "read_document"),  # a single run, named to compare
 }
 # Ways around it. ``rename`` and ``replace`` are also Polars' and Python's.

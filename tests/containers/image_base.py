@@ -12,29 +12,45 @@ import sysconfig
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 BASE = "mansard-test/python:local"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 PACKAGES = ("numpy", "numba", "llvmlite", "msgspec", "onnxruntime")
 # Of the standard library: what nothing here needs, and what config-3.x-… holds for compiling.
+NOTHING: Mapping[str, Path] = MappingProxyType({})
 _NEEDLESS = frozenset(
     {"test", "idlelib", "lib2to3", "tkinter", "ensurepip", "__pycache__", "site-packages"}
 )
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 
 
-def import_base(client: Any, name: str = BASE) -> None:
-    """Import an image with this machine's Python, its pip and the C libraries they need."""
+def import_base(
+    client: Any,
+    name: str = BASE,
+    *,
+    folders: Mapping[str, Path] = NOTHING,
+    changes: Iterable[str] = (),
+) -> None:
+    """Import an image with this machine's Python, its pip and the C libraries they need.
+
+    ``folders``: of this machine, that it has as well, by their paths there; ``changes`` as a
+    Dockerfile has.
+    """
     repository, _, tag = name.rpartition(":")
     with tempfile.TemporaryFile() as data:
         with tarfile.open(fileobj=data, mode="w") as archive:
-            _write_base(archive)
+            _write_base(archive, list(folders.values()))
+            for path, folder in folders.items():
+                for file in _files(folder):
+                    _add_file(archive, f"{path}/{file.relative_to(folder)}", file)
         data.seek(0)
-        _tag(client, client.api.import_image_from_data(data), repository, tag)
+        said = client.api.import_image_from_data(data, changes=list(changes))
+        _tag(client, said, repository, tag)
 
 
 def fill_with_wheels(folder: Path, packages: Iterable[str] = PACKAGES) -> None:
@@ -46,7 +62,7 @@ def fill_with_wheels(folder: Path, packages: Iterable[str] = PACKAGES) -> None:
             raise LookupError(f"{name} is not installed") from error
 
 
-def _write_base(archive: tarfile.TarFile) -> None:
+def _write_base(archive: tarfile.TarFile, folders: Iterable[Path]) -> None:
     interpreter = Path(sys.executable).resolve()
     standard = Path(sysconfig.get_path("stdlib"))
     files = {path: path for path in (interpreter, *_files(standard))}
@@ -57,6 +73,8 @@ def _write_base(archive: tarfile.TarFile) -> None:
     packages = Path(str(distribution("numpy").locate_file("")))
     for name in PACKAGES:
         compiled += (packages / name).rglob("*.so*")
+    for folder in folders:
+        compiled += folder.rglob("*.so*")
     shell = Path("/bin/sh")  # that a simulated board's tools begin with
     files |= {path: path for path in _libraries([interpreter, shell, *compiled])}
     files[shell] = shell.resolve()

@@ -93,12 +93,32 @@ def test_every_known_release_has_one_image_or_a_reason(l4t: str) -> None:
         image.name
         for image in TABLE.images
         if image.serves == "jetson" and why_not(image, machine, TABLE) is None
+        if not image.engines
     ]
     if version_key(l4t) < (35,):
         with pytest.raises(ContainerError, match=f"no image serves L4T {l4t}: "):
             choose_image(machine, TABLE)
     else:
         assert fitting == [choose_image(machine, TABLE).image.name]
+
+
+@pytest.mark.parametrize("l4t", [one for one in sorted(_JETPACKS) if version_key(one) >= (35,)])
+def test_every_known_release_has_one_image_with_tensorrt(l4t: str) -> None:
+    machine = jetson(l4t)
+    plain = choose_image(machine, TABLE).image
+    fit = choose_image(machine, TABLE, engines=("tensorrt", "trtexec"))
+    assert fit.image.name == f"{plain.name}-tensorrt"
+    assert fit.image.tensorrt == plain.tensorrt
+    assert choose_image(machine, TABLE, engines=("trtexec",)).image == fit.image
+    # The bindings of JetPack 5 are for Python 3.8.
+    has_bindings = "tensorrt" in fit.image.engines
+    assert has_bindings == (version_key(l4t) >= (36,))
+    assert f"it has {' and '.join(fit.image.engines)} for networks" in fit.why
+
+
+def test_where_no_image_has_the_engine_the_plain_one_is_taken() -> None:
+    assert choose_image(PLAIN, TABLE, engines=("tensorrt", "trtexec")).image.name == "cpu"
+    assert choose_image(jetson("35.4.1"), TABLE, engines=("tensorrt",)).image.name == "jetpack-5"
 
 
 def test_jetpack_4_is_refused_with_the_reason() -> None:
@@ -193,7 +213,11 @@ releases = st.lists(st.integers(0, 60), min_size=1, max_size=4).map(
 @given(releases)
 def test_no_release_fits_two_images(l4t: str) -> None:
     machine = jetson(l4t)
-    served = [i for i in TABLE.images if i.serves == "jetson" and not why_not(i, machine, TABLE)]
+    served = [
+        i
+        for i in TABLE.images
+        if i.serves == "jetson" and not i.engines and not why_not(i, machine, TABLE)
+    ]
     refused = [
         r
         for r in TABLE.refused

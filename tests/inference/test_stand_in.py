@@ -18,7 +18,7 @@ def test_each_version_has_its_own_symbols(version: str) -> None:
         import tensorrt
 
         is_old = version.startswith("8")
-        assert tensorrt.__version__ == version
+        assert tensorrt.__version__ == f"{version}+stand-in"
         assert hasattr(tensorrt.IExecutionContext, "execute_async_v3")
         assert hasattr(tensorrt.BuilderFlag, "BF16") != is_old
         assert hasattr(tensorrt.DataType, "INT64") != is_old

@@ -23,6 +23,7 @@ from mansard.analytics.predict.measured import (
     measured_programs,
 )
 from mansard.analytics.predict.models import find_models
+from mansard.analytics.predict.parts import PartSum, PartTimes, measured_parts, part_sums
 from mansard.analytics.predict.prediction import Prediction, calibration_of, predict
 from mansard.analytics.predict.preference import prefer_measured
 from mansard.analytics.predict.totals_calibration import Calibration
@@ -69,6 +70,8 @@ class Results:
     observations: pl.DataFrame
     measured: tuple[NetworkTimes, ...]
     programs: tuple[ProgramTimes, ...]
+    parts: tuple[PartTimes, ...]  # of networks, run alone; no model uses them
+    part_sums: tuple[PartSum, ...]
     workload_notes: tuple[str, ...]  # what was measured of networks and is not used
     calibration: Calibration  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
@@ -118,6 +121,8 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         observations=models.observations,
         measured=measured_networks(dataset, found.predictions),
         programs=measured_programs(dataset),
+        parts=measured_parts(dataset),
+        part_sums=part_sums(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),
         recommendations=recommend_each(decided, modes, Wanted(falls_back=True), refused=refused),

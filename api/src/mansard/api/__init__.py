@@ -47,10 +47,20 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.figures.tables import Table as Table
+    from mansard.analytics.hierarchical.records import Amount as Amount
+    from mansard.analytics.hierarchical.records import Hierarchical as Hierarchical
+    from mansard.analytics.hierarchical.records import HiPoint as HiPoint
+    from mansard.analytics.hierarchical.records import Logistic as Logistic
+    from mansard.analytics.hierarchical.records import make_amount as make_amount
+    from mansard.analytics.hierarchical.wording import accuracy_text as accuracy_text
+    from mansard.analytics.hierarchical.wording import amount_text as amount_text
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
+    from mansard.analytics.predict.parts import PartSum as PartSum
+    from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.counters import kernel_table as kernel_table
+    from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import network_tables as network_tables
@@ -86,12 +96,22 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
+    from mansard.api.engine_builds import BuildOptions as BuildOptions
+    from mansard.api.hierarchical import HiRequest as HiRequest
+    from mansard.api.hierarchical import hi as hi
+    from mansard.api.hierarchical import parse_amount as parse_amount
+    from mansard.api.hierarchical import parse_share as parse_share
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
     from mansard.api.images import list_images as list_images
     from mansard.api.images import list_libraries as list_libraries
     from mansard.api.images import load_image as load_image
     from mansard.api.images import save_image as save_image
+    from mansard.api.layers import LayerSettings as LayerSettings
+    from mansard.api.layers import LayersResult as LayersResult
+    from mansard.api.layers import measure_layers as measure_layers
+    from mansard.api.layers import parse_each_layer as parse_each_layer
+    from mansard.api.layers import write_nn_profiler as write_nn_profiler
     from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
     from mansard.api.logs import LiveSummary as LiveSummary
     from mansard.api.logs import OnLine as OnLine

@@ -62,7 +62,7 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     names them. Raises any MansardError that keeps everything from being measured.
     """
     models = _models(request)
-    settings = NetworkSettings(batches=request.batches[:1], dims=request.dims)
+    settings = NetworkSettings(engine="ort", batches=request.batches[:1], dims=request.dims)
     with Preparation(settings) as preparation:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said before networks are scored
@@ -84,7 +84,7 @@ def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryR
     Raises as ``bench`` does.
     """
     models = _models(request)
-    settings = NetworkSettings(batches=request.batches[:1], dims=request.dims)
+    settings = NetworkSettings(engine="ort", batches=request.batches[:1], dims=request.dims)
     with Preparation(settings) as preparation:
         planner = partial(_plan, request, preparation, models, is_scored=False)
         yield from dry_run_sweep(request, planner, reporter)

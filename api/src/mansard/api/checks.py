@@ -163,11 +163,13 @@ def check_work(machine: MachineIdentity) -> Iterator[Check]:
 
 def check_engines() -> Iterator[Check]:
     """The engines that can run networks in this process, and their providers."""
-    from mansard.inference.engines import ENGINES, find_engine
+    from mansard.inference.engines import DEFAULT_ENGINE, ENGINES, find_engine
 
     for engine in map(find_engine, ENGINES):
         probe = engine.probe()
-        if probe.providers is None:
+        if probe.providers is None and engine.name != DEFAULT_ENGINE:
+            yield ok(engine.name, f"is not used: {probe.unknown['providers']}")
+        elif probe.providers is None:
             yield missing(
                 engine.name,
                 probe.unknown["providers"],

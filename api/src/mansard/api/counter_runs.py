@@ -128,7 +128,7 @@ def _plan(
     from mansard.measuring.protocol import find_protocol
     from mansard.measuring.runner import missing_trials
 
-    engine = request.settings.engine
+    engine = request.settings.engine or "ort"
     probe = target.engine_probe(engine)
     provider = choose_provider(probe, request.settings.provider, has_gpu=True)
     if provider == "cpu" and request.settings.provider is None:
@@ -185,7 +185,7 @@ def _trials(
             n_calls=request.n_calls,
             cache_control=request.cache_control,
         )
-        for trial in preparation.trials(provider)
+        for trial in preparation.trials(request.settings.engine or "ort", provider, {})
         if chain_length(trial.model) is None
     )
 

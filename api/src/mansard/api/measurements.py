@@ -26,6 +26,8 @@ from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.device.controller.controller import Holding
+    from mansard.inference.engine_files import EngineFiles
+    from mansard.measuring.events import Measurer
     from mansard.measuring.plan import RunPlan
     from mansard.measuring.run_writer import SweepState
     from mansard.measuring.runner import RunOutcome
@@ -50,6 +52,7 @@ class ModePlan(msgspec.Struct, frozen=True):
     of: str = ""
     is_bounded: bool = True
     again: str = ""  # empty: to move its folder away
+    kept: EngineFiles | None = None  # of a run of builds: where its engine files are kept
 
     @property
     def title(self) -> str:
@@ -214,14 +217,21 @@ def _measure_mode(
         outcome = run_plan(
             each.plan,
             runs,
-            measurer=target.measurer(each.files if each.n_missing else None),
+            measurer=_measurer(each, target),
             read_back=read_back,
             changes=changes,
             image=target.image,
+            is_there=lambda row: each.kept is None or each.kept.find(row.engine_file) is not None,
             on_progress=partial(_show, progress, n_later),
         )
     _note_outcome(each, outcome, reporter)
     return outcome.run_id
+
+
+def _measurer(each: ModePlan, target: BenchTarget) -> Measurer:
+    if each.kept is not None and each.files is not None:
+        return target.builder(each.files, each.kept)
+    return target.measurer(each.files if each.n_missing else None)
 
 
 def _show(progress: ProgressDisplay, n_later: int, state: SweepState) -> None:

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.engine_builds import (
+    BuildOptions,
+    build_missing,
+    builds_files,
+    choose_engine,
+    is_stand_in,
+)
 from mansard.api.measurements import ModePlan
 from mansard.api.predictions import onnx_files
 from mansard.api.reporter import SILENT, Reporter
@@ -29,14 +36,18 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.core.records import Gpu, ModelScore
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import NetworkTrial
+    from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.measuring.protocol import Protocol
+
+
+_TENSORRT = ("tensorrt", "trtexec")  # engines that images with TensorRT have, the better first
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How networks are run; the defaults are those of the command."""
 
-    engine: str = "ort"
+    engine: str | None = None  # ort, tensorrt or trtexec; None: TensorRT on a Jetson, else ort
     provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest that there is
     batches: tuple[int, ...] = ()  # none: that of each file, 1 where it leaves it open
     precisions: tuple[str, ...] = ()  # none: that of each file
@@ -47,6 +58,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Waiting = "spin"
     with_graph: bool = False  # as a CUDA graph
     with_layers: bool = True
+    build: BuildOptions = BuildOptions()  # of engine files, where the engine needs them
 
 
 class MeasureRequest(SweepRequest, frozen=True, kw_only=True):
@@ -94,7 +106,12 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     One row for each network, precision, batch and mode; what was measured before is not measured
     again. Raises any MansardError that keeps everything from being measured.
     """
+    from mansard.inference.engines import find_engine
+
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
+    if request.settings.engine is not None:
+        find_engine(request.settings.engine)
+    request = with_image(request)
     with Preparation(request.settings) as preparation:
         if request.hosts:
             chosen_hosts(request)  # what is wrong with them is said first
@@ -105,8 +122,16 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
         finally:
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
-    rows = tuple(_rows(request.runs, swept.run_ids))
+    rows = tuple(measured_rows(request.runs, swept.run_ids))
     return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
+
+
+def with_image(request: MeasureRequest) -> MeasureRequest:
+    """``request`` for an image that has the engine which it asks for."""
+    engine = request.settings.engine
+    engines = _TENSORRT if engine is None else tuple({engine} & set(_TENSORRT))
+    wanted = msgspec.structs.replace(request.wanted_image, engines=engines)
+    return msgspec.structs.replace(request, wanted_image=wanted)
 
 
 def _plan(
@@ -139,28 +164,61 @@ def plan_networks(
     ``gpu``: that the kernels' probe found. ``is_lenient``: as for ``Preparation.prepare``. Raises
     MeasurementError where the engine is not there, before a network is looked at.
     """
-    from mansard.inference.planning import make_network_plan
+    from mansard.inference.builds import device_name
+    from mansard.inference.planning import make_build_plan, make_network_plan
     from mansard.measuring.runner import missing_trials
 
-    settings = preparation.settings
-    probe = target.engine_probe(settings.engine)
-    provider = choose_provider(probe, settings.provider, has_gpu=gpu is not None)
+    settings, machine = preparation.settings, target.controller.identify()
+    probe = choose_engine(target, machine, settings.engine, reporter)
+    has_gpu = gpu is not None or is_stand_in(probe)
+    provider = choose_provider(probe, settings.provider, has_gpu=has_gpu)
     if gpu is not None and provider == "cpu":
         reporter.note(
-            f"note: the networks run on the CPU: {settings.engine} has no provider for the GPU"
+            f"note: the networks run on the CPU: {probe.engine} has no provider for the GPU"
         )
         gpu = None
     preparation.prepare(models, reporter, is_lenient=is_lenient)
-    trials = preparation.trials(provider)
-    machine, files = target.controller.identify(), preparation.new_folder()
-    plans = []
+    builds = preparation.builds(probe, device_name(gpu, machine))
+    trials = preparation.trials(probe.engine, provider, builds)
+    files = preparation.new_folder()
+    plans, needed = [], set[str]()
     for mode in modes:
-        plan = make_network_plan(machine, mode, request.profile, trials, probe, gpu)
+        plan = make_network_plan(
+            machine, mode, request.profile, trials, probe, gpu, protocol=preparation.protocol
+        )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
-        write_files = partial(preparation.write, missing, files, reporter)
+        needed |= {spec.engine_file for spec in missing}
+        write_files = partial(_write_files, preparation, missing, files, request.runs, reporter)
         plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
+    if needed - {""}:
+        networks = preparation.new_folder()
+        wanted = [build for build in builds.values() if build.engine_file in needed]
+        build_missing(
+            lambda mode: make_build_plan(machine, mode, wanted, probe, gpu),
+            target,
+            modes,
+            request.runs,
+            reporter,
+            files=networks,
+            write_files=lambda missing: preparation.write(missing, networks, reporter),
+        )
     return plans
+
+
+def _write_files(
+    preparation: Preparation,
+    trials: Sequence[NetworkTrial],
+    folder: Path,
+    runs: Path,
+    reporter: Reporter,
+) -> None:
+    """Write what an engine loads of ``trials`` into ``folder``: ONNX files, or engine files."""
+    from mansard.inference.engine_files import EngineFiles
+
+    own = [trial for trial in trials if not trial.engine_file or trial.inputs_file]
+    preparation.write(own, folder, reporter)
+    EngineFiles(runs).link(filter(None, {trial.engine_file for trial in trials}), folder)
 
 
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
@@ -170,9 +228,12 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
     lacks, or that needs a GPU where there is none.
     """
     if probe.providers is None:
+        fix = "install onnxruntime, or leave the networks out"
+        if probe.engine != "ort":
+            fix = "'mansard doctor' says what is missing; --engine ort needs onnxruntime alone"
         raise MeasurementError(
             f"networks cannot be run: {probe.unknown['providers']}",
-            fix="install onnxruntime, or leave the networks out",
+            fix=fix,
         )
     if wanted is not None:
         if wanted not in probe.providers:
@@ -187,7 +248,13 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
             )
         return wanted
     order = ("tensorrt", "cuda", "cpu") if has_gpu else ("cpu",)
-    return next(name for name in order if name in probe.providers)
+    found = next((name for name in order if name in probe.providers), None)
+    if found is None:
+        raise UsageError(
+            f"{probe.engine} runs on the GPU alone, and the CPU is to be measured",
+            fix="use --engine ort, or measure the GPU",
+        )
+    return found
 
 
 class Preparation:
@@ -199,12 +266,18 @@ class Preparation:
 
     def __init__(self, settings: NetworkSettings) -> None:
         self.settings = settings
-        self.networks: list[PreparedNetwork] = []
+        self.protocol: Protocol | None = None  # None: that of the profile
+        self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._is_done = False
+
+    @property
+    def store(self) -> Path:
+        """The folder of all files that were written."""
+        return make_folder(self._folder / "files", self._folder)
 
     def __enter__(self) -> Preparation:
         self._folder = self._stack.enter_context(temporary_folder())
@@ -267,7 +340,9 @@ class Preparation:
         """A new folder for the files of one board."""
         return make_folder(self._folder / f"board-{next(self._numbers)}", self._folder)
 
-    def write(self, trials: Sequence[NetworkTrial], folder: Path, reporter: Reporter) -> None:
+    def write(
+        self, trials: Sequence[NetworkTrial | BuildTrial], folder: Path, reporter: Reporter
+    ) -> None:
         """Write the files of ``trials`` that ``folder`` lacks; raises StorageError."""
         from mansard.inference.preparing import write
         from mansard.inference.preparing.writing import check_space
@@ -280,9 +355,9 @@ class Preparation:
         ]
         if not found:
             return
-        store = self._folder / "files"
+        store = self.store
         with self._lock, reporter.progress("Writing networks") as progress:
-            check_space([network.files for network in found], make_folder(store, self._folder))
+            check_space([network.files for network in found], store)
             for number, network in enumerate(found):
                 progress.update(number, len(found), None, network.model)
                 for name in write(network, store):
@@ -290,22 +365,41 @@ class Preparation:
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
 
-    def trials(self, provider: str) -> tuple[NetworkTrial, ...]:
+    def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
+        """The engine file of each network, by the name of its ONNX file; none where none is needed.
+
+        ``device``: that the files are for, in words.
+        """
+        if not builds_files(probe.engine):
+            return {}
+        settings = self.settings.build.settings()
+        return {
+            network.file: network.build_trial(
+                engine=probe.engine, version=str(probe.version), device=device, settings=settings
+            )
+            for network in self.networks
+        }
+
+    def trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[NetworkTrial, ...]:
         """One for each network, in their order; on the CPU also the chains of tiny nodes.
 
-        What a GPU needs to start a kernel is measured with its kernels.
+        What a GPU needs to start a kernel is measured with its kernels. ``builds``: their engine
+        files, as ``builds`` has them.
         """
         settings = self.settings
         chains = self.chains if provider == "cpu" else []
         return tuple(
             network.trial(
-                engine=settings.engine,
+                engine=engine,
                 provider=provider,
                 n_threads=settings.threads,
                 copies=settings.copies,
                 waiting=settings.waiting,
                 with_graph=settings.with_graph,
                 with_layers=settings.with_layers and network not in chains,
+                engine_file=builds[network.file].engine_file if network.file in builds else "",
             )
             for network in (*self.networks, *chains)
         )
@@ -334,8 +428,10 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
     return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
 
 
-def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
-    """The rows of these runs, in the order in which the runs were begun."""
+def measured_rows(
+    runs: Path, run_ids: frozenset[str], *, of_parts: bool = False
+) -> list[MeasuredNetwork]:
+    """The rows of networks, or of their parts, in the order in which the runs were begun."""
     from mansard.core.documents import read_document
     from mansard.core.jsonl import read_rows
     from mansard.core.records import Manifest
@@ -348,5 +444,5 @@ def _rows(runs: Path, run_ids: frozenset[str]) -> list[MeasuredNetwork]:
         for manifest in sorted(manifests, key=lambda each: (each.started_utc, each.run_id))
         if manifest.kind == "networks"
         for row in read_rows(runs / manifest.run_id / "measurements.jsonl", Measurement, runs).rows
-        if chain_length(row.model) is None
+        if chain_length(row.model) is None and row.is_part == of_parts
     ]

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
+    from mansard.inference.engine_files import EngineFiles
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.measuring.events import Measurer
+    from mansard.measuring.events import Event, Measurer
+    from mansard.measuring.kind import Job
     from mansard.measuring.manifest import ContainerImage
     from mansard.microbench.planning import Probe
 
@@ -41,6 +43,7 @@ class WantedImage(msgspec.Struct, frozen=True, kw_only=True):
     table: Path | None = None  # TOML file of the user's, over ours
     is_offline: bool = False  # neither pull nor build
     engine: str | None = None  # address; None: the first that answers
+    engines: tuple[str, ...] = ()  # of networks: an image with the first that there is
 
 
 class BenchTarget(Protocol):
@@ -79,6 +82,10 @@ class BenchTarget(Protocol):
         """
         ...
 
+    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+        """What does a job of builds, whose engine files are ``kept``; ``files`` as above."""
+        ...
+
 
 class LocalTarget:
     """This machine, or a simulated board beside it, measured in this process."""
@@ -114,6 +121,19 @@ class LocalTarget:
 
         meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root)
+
+    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+        """Builds in a process of its own, for a builder may crash."""
+        from mansard.core.leftovers import temporary_folder
+        from mansard.inference.engine_files import FolderOutputs
+        from mansard.measuring.guarded import GuardedMeasurer
+
+        def build(job: Job) -> Iterator[Event]:
+            with temporary_folder(kept.make()) as folder:
+                measurer = GuardedMeasurer(self._root, files, outputs=folder)
+                yield from kept.building(measurer, FolderOutputs(folder))(job)
+
+        return build
 
 
 class ContainerTarget:
@@ -172,6 +192,22 @@ class ContainerTarget:
             volume = self._files.fill(self.image.digest, files)
             launch = msgspec.structs.replace(launch, files=volume)
         return ContainerMeasurer(self._engine, launch, check=self.controller.check)
+
+    def builder(self, files: Path, kept: EngineFiles) -> Measurer:
+        """Builds in a container that may write to a volume of its own, and ends with its job."""
+        from mansard.containers.measurer import ContainerMeasurer
+        from mansard.containers.outputs_volume import outputs_volume
+
+        def build(job: Job) -> Iterator[Event]:
+            volume = self._files.fill(self.image.digest, files)
+            with outputs_volume(self._engine, self.image.digest) as outputs:
+                launch = msgspec.structs.replace(
+                    self._launch(self._processor), files=volume, outputs=outputs.name
+                )
+                measurer = ContainerMeasurer(self._engine, launch, check=self.controller.check)
+                yield from kept.building(measurer, outputs)(job)
+
+        return build
 
     def _launch(self, processor: Processor) -> ContainerLaunch:
 
@@ -261,7 +297,8 @@ def _find_image(
     engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
 ) -> ContainerImage:
     """The image that fits ``machine``, built first where it is not there."""
-    fit = choose_image(machine, user_table(wanted.table), name=wanted.name)
+    table = user_table(wanted.table)
+    fit = choose_image(machine, table, name=wanted.name, engines=wanted.engines)
     reporter.note(f"image {fit.image.name}: {fit.why}")
     return _ensure(engine, fit.image, wanted, reporter)
 

@@ -26,6 +26,7 @@ _COMMANDS = MappingProxyType(
         "modes": ("board.modes", "modes"),
         "plan": ("deciding.plan", "plan"),
         "recommend": ("deciding.recommend", "recommend"),
+        "hi": ("deciding.hi", "hi"),
         "restore": ("board.restore", "restore"),
         "telemetry": ("data.telemetry", "telemetry"),
         "import": ("data.import_tables", "import_tables"),

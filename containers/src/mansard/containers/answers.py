@@ -49,6 +49,7 @@ EVENTS = Limits(4 << 20, TIMEOUT_S)
 LOG = Limits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
 SENDING = Limits(4 << 20, _GIGABYTES_S, _UNPACKING_S)  # the engine's answer to files that are sent
 IMAGE = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
+TAKING = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # files that are taken from a volume
 
 
 class _Budget:

@@ -88,7 +88,7 @@ class FilesVolume:
             if on_sent is not None:
                 on_sent(n_done, n_all)
 
-        with _filler(self._engine, image, name) as ident:
+        with filler(self._engine, image, name) as ident:
             for one in lacking:
                 self._there.pop(one.name, None)  # of one that is cut off it holds a part
                 self._send(ident, one, count)
@@ -108,14 +108,13 @@ class FilesVolume:
         from docker.errors import NotFound
 
         api = self._engine.client.api
-        self._name = name = self._name or f"mansard-{uuid.uuid4().hex[:16]}"
+        self._name = name = self._name or volume_name()
         with explained(self._engine.address):
             try:
                 api.inspect_volume(name)
             except NotFound:
                 self._there.clear()
-                labels = {OWNER_LABEL: this_process(), RUN_LABEL: _RUN}
-                api.create_volume(name, labels=labels)
+                create_volume(self._engine, name)
         return name
 
     def _look_at(self, name: str, path: Path) -> _Local:
@@ -142,6 +141,16 @@ class FilesVolume:
             pass
 
 
+def volume_name() -> str:
+    """A new name for a volume of this process."""
+    return f"mansard-{uuid.uuid4().hex[:16]}"
+
+
+def create_volume(engine: Engine, name: str) -> None:
+    """Make a volume that belongs to this process; raises what the SDK raises."""
+    engine.client.api.create_volume(name, labels={OWNER_LABEL: this_process(), RUN_LABEL: _RUN})
+
+
 @contextmanager
 def files_volume(engine: Engine) -> Iterator[FilesVolume]:
     """A volume for the files of one sweep, made when it is first filled; removed at the end."""
@@ -162,7 +171,7 @@ def _files_below(folder: Path) -> Mapping[str, Path]:
 
 
 @contextmanager
-def _filler(engine: Engine, image: str, volume: str) -> Iterator[str]:
+def filler(engine: Engine, image: str, volume: str) -> Iterator[str]:
     """The id of a container that has the volume to be written, and is never started."""
     nobody = User(uid=NOBODY, gid=NOBODY, why="it is never started")
     launch = ContainerLaunch(image=image, command=(PYTHON,), user=nobody, run=_RUN)

@@ -10,7 +10,7 @@ import msgspec
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import SILENCE_S, launched
-from mansard.containers.settings import BOARD, FILES, ContainerLaunch
+from mansard.containers.settings import BOARD, BUILT, FILES, OUTPUTS, ContainerLaunch
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
 from mansard.core.text import printable
@@ -90,4 +90,6 @@ def decode_event(line: bytes, decoder: msgspec.json.Decoder[Event]) -> Event:
 def _places(launch: ContainerLaunch) -> tuple[str, ...]:
     """Where the measuring process finds what is mounted."""
     board = () if launch.board is None else ("--board", str(BOARD))
-    return board if launch.files is None else (*board, "--files", str(FILES))
+    files = () if launch.files is None else ("--files", str(FILES))
+    outputs = () if launch.outputs is None else ("--outputs", str(OUTPUTS / BUILT))
+    return (*board, *files, *outputs)

@@ -1,7 +1,8 @@
 """What a measuring container may do, as arguments for creating it: as little as will do.
 
 No network, no capability, no new privileges, a root that cannot be written, no volume that
-can be written: results leave through the container's standard output alone.
+can be written: results leave through the container's standard output alone. One that builds engine
+files measures nothing, and may write to one volume.
 
 It runs as the caller where that is enough, and as root without capabilities where not.
 """
@@ -142,6 +143,8 @@ def find_devices(root: Path = Path("/")) -> tuple[Path, ...]:
 
 BOARD = PurePosixPath("/board")  # where a simulated board's files lie in the container
 FILES = PurePosixPath("/files")  # where the files lie that a job names, such as networks
+OUTPUTS = PurePosixPath("/outputs")  # where it may write engine files
+BUILT = "built"  # the folder in it that every user may write
 DEBUG_FILES = PurePosixPath("/sys/kernel/debug")  # the memory's clock of a Jetson, root's alone
 OWNER_LABEL = "mansard.owner"
 RUN_LABEL = "mansard.run"
@@ -177,6 +180,7 @@ class ContainerLaunch(msgspec.Struct, frozen=True, kw_only=True):
     with_debug_files: bool = False
     mounts: tuple[Mount, ...] = ()
     files: str | None = None  # name of the volume that has the files of a job
+    outputs: str | None = None  # of the one that it may write, to build engine files
     environment: dict[str, str] = {}
     run: str = ""  # what it is for: an id of a run, or "probe"
 
@@ -240,16 +244,19 @@ def _bind(mount: Mount) -> Any:
 
 
 def _volumes(launch: ContainerLaunch) -> list[Any]:
-    return [] if launch.files is None else [volume_mount(launch.files, is_read_only=True)]
+    files = [] if launch.files is None else [volume_mount(launch.files, is_read_only=True)]
+    if launch.outputs is None:
+        return files
+    return [*files, volume_mount(launch.outputs, is_read_only=False, target=OUTPUTS)]
 
 
-def volume_mount(name: str, *, is_read_only: bool) -> Any:
-    """The volume ``name`` where the files of a job lie, as an argument for creating a container."""
+def volume_mount(name: str, *, is_read_only: bool, target: PurePosixPath = FILES) -> Any:
+    """The volume ``name`` at ``target``, as an argument for creating a container."""
     from docker.types import Mount as Volume
 
     # What the image may have at that place is not copied into it.
     return Volume(
-        target=str(FILES), source=name, type="volume", read_only=is_read_only, no_copy=True
+        target=str(target), source=name, type="volume", read_only=is_read_only, no_copy=True
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError, SchemaError, StorageError
-from mansard.core.files import open_file, storage_errors
+from mansard.core.files import make_folder, move_over, open_file, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
 from mansard.inference.engines import find_engine
@@ -21,6 +21,7 @@ from mansard.measuring.kind import MeasurementKind, Opened
 
 _BUILDING_S = 4 * 3600.0  # at most, of one network; the measurement is taken for hung after that
 _KEY_CHARACTERS = 12
+CACHES = "caches"  # in the folder of outputs: what an engine keeps from one build to the next
 _OF_DEVICE = BuildSettings()
 _OF_A_FILE = ("engine_hash", "engine_bytes", "build_s", "timing_cache", "n_layers", "dla_share")
 
@@ -99,8 +100,10 @@ def build_engine_file(
     built, failure = None, ""
     started_utc, start_s = utc_now(), time.monotonic()
     instruments.announce(spec.title, _BUILDING_S)
+    caches = make_folder(into / CACHES)
     try:
-        built = engine.build(spec, folder, into, instruments.announce)
+        built = engine.build(spec, folder, caches, instruments.announce)
+        move_over(caches / spec.engine_file, into / spec.engine_file)
     except MeasurementError as error:
         failure = str(error)
     except MemoryError:

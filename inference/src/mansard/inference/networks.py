@@ -95,6 +95,9 @@ def measure_network(
         if not (folder / name).is_file():
             raise MeasurementError("there is no such file", where=str(folder / name))
     timed, failure = None, ""
+    if spec.rest_s:
+        instruments.announce(f"resting before {spec.title}", spec.rest_s)
+        time.sleep(spec.rest_s)
     with Observation(instruments, plan) as seen, _kept_to(plan.cpus):
         try:
             timed = _time(spec, plan, instruments, engine, folder)
@@ -131,7 +134,7 @@ def _time(
         paced = paced_protocol(protocol, n_calls * call_s)
         samples = collect(source, paced, protocol.stream_interval, repetitions=n_calls)
         singles = single_calls(network.call, protocol)
-        metering = instruments.metering(plan)
+        metering = instruments.metering(plan, spec.meter_period_s)
         energy = UNMETERED if metering is None else metering.run(source, n_calls, lambda: False)
         memory_bytes = peak.bytes()
         profiled_s, layers, why_no_layers = _layers(spec, network, source, protocol, call_s)
@@ -237,6 +240,7 @@ def _row(
         disturbances=seen.disturbances,
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
+        part=spec.part,
         unknown=_reasons(spec, timed, failure),
     )
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from mansard.core.records import Copies, Phase, Record, Schema, Waiting
+from mansard.core.records import WHOLE, Copies, NetworkPart, Phase, Record, Schema, Waiting
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
 
@@ -121,6 +121,9 @@ class NetworkTrial(PlannedTrial, frozen=True, kw_only=True):
     with_graph: bool = False  # as a CUDA graph, where the engine can
     with_layers: bool = True
     phase: Phase = "inference"
+    part: NetworkPart = WHOLE  # what was cut out of a network to be run alone
+    rest_s: float = 0.0  # before it is loaded, with nothing of ours running
+    meter_period_s: float = 0.0  # between two readings of the meters; 0: the meters' own
     engine_file: str = ""  # that the engine loads, built before; "": it loads ``file`` itself
 
     @property

@@ -9,11 +9,34 @@ import msgspec
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.inference.engines.engine import EngineProbe
-from mansard.inference.plan import NetworkPlan, NetworkTrial
+from mansard.inference.plan import BuildPlan, BuildTrial, NetworkPlan, NetworkTrial
 from mansard.measuring.plan import cpus_of
-from mansard.measuring.protocol import find_protocol
+from mansard.measuring.protocol import Protocol, find_protocol
 
 SEED = 20_180_613  # of weights and inputs; the value means nothing
+
+
+def make_build_plan(
+    machine: MachineIdentity,
+    mode: PowerMode,
+    trials: Sequence[BuildTrial],
+    probe: EngineProbe,
+    gpu: Gpu | None,
+) -> BuildPlan:
+    """The plan of building ``trials`` in one mode; ``gpu``: as for ``make_network_plan``."""
+    return BuildPlan(
+        profile="quick",
+        machine=machine,
+        processor="cpu" if gpu is None else "gpu",
+        gpu=gpu,
+        mode=mode,
+        cpus=cpus_of(machine, mode),
+        trials=tuple(trials),
+        protocol=find_protocol("quick"),
+        seed=SEED,
+        versions={"mansard": VERSION, **probe.versions},
+        unknown={} if gpu is not None else {"gpu": "the engine files are built for the CPU"},
+    )
 
 
 def make_network_plan(
@@ -23,11 +46,14 @@ def make_network_plan(
     trials: Sequence[NetworkTrial],
     probe: EngineProbe,
     gpu: Gpu | None,
+    *,
+    protocol: Protocol | None = None,
 ) -> NetworkPlan:
     """The plan of ``trials`` in one mode, in their order.
 
     ``gpu``: that the networks run on, as the kernels' probe found it, so that both are of one
-    device; None: they run on the CPU. Raises UsageError for an unknown profile.
+    device; None: they run on the CPU. ``protocol``: None is that of the profile. Raises UsageError
+    for an unknown profile.
     """
     if gpu is not None and mode.n_sms is not None:
         gpu = msgspec.structs.replace(gpu, n_sms=mode.n_sms)
@@ -39,7 +65,7 @@ def make_network_plan(
         mode=mode,
         cpus=cpus_of(machine, mode),
         trials=tuple(trials),
-        protocol=find_protocol(profile),
+        protocol=protocol or find_protocol(profile),
         seed=SEED,
         versions={"mansard": VERSION, **probe.versions},
         unknown={} if gpu is not None else {"gpu": "the networks run on the CPU"},

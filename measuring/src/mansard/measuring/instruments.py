@@ -36,11 +36,14 @@ class Instruments(msgspec.Struct, frozen=True, kw_only=True):
     # anything of more than a minute, else the measurement is taken for hung after 15.
     announce: Callable[[str, float], None] = lambda _now, _at_most_s: None
 
-    def metering(self, plan: RunPlan) -> EnergyMetering | None:
-        """The meters, set up as the plan's protocol wants them; None where there are none."""
+    def metering(self, plan: RunPlan, period_s: float = 0.0) -> EnergyMetering | None:
+        """The meters, set up as the plan's protocol wants them; None where there are none.
+
+        ``period_s``: between two readings; 0 is the meters' own.
+        """
         if not self.meters.found:
             return None
-        return EnergyMetering(self.meters, plan.protocol, self.keep)
+        return EnergyMetering(self.meters, plan.protocol, self.keep, period_s or None)
 
 
 class Observation:

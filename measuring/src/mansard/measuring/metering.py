@@ -38,20 +38,28 @@ class Stretch:
 
 
 class EnergyMetering:
-    """Meters over a kernel that runs on; ``keep`` gets every raw reading in the end."""
+    """Meters over a kernel that runs on; ``keep`` gets every raw reading in the end.
+
+    ``period_s``: between two readings; None is the meters' own.
+    """
 
     def __init__(
-        self, meters: Meters, protocol: Protocol, keep: Callable[[PowerSample], None]
+        self,
+        meters: Meters,
+        protocol: Protocol,
+        keep: Callable[[PowerSample], None],
+        period_s: float | None = None,
     ) -> None:
         self._meters = meters
         self._protocol = protocol
         self._keep = keep
+        self._period_s = period_s
 
     def run(
         self, source: SampleSource, repetitions: int, should_stop: Callable[[], bool]
     ) -> Metered:
         """Let the power settle, then take the protocol's windows; never raises for a meter."""
-        sampler = Sampler(self._meters)
+        sampler = Sampler(self._meters, self._period_s)
         try:
             with sampler:
                 runner = _Runner(source, repetitions, self._protocol.sample_s, should_stop)

@@ -39,6 +39,7 @@ def run_plan(
     read_back: PowerMode | None = None,
     image: ContainerImage | None = None,
     changes: Callable[[], tuple[str, ...]] | None = None,
+    is_there: Callable[[Any], bool] = lambda _: True,
     on_progress: Callable[[SweepState], None] | None = None,
 ) -> RunOutcome:
     """Measure what ``runs`` lacks of ``plan``; the folder is named by the plan's run id.
@@ -48,14 +49,17 @@ def run_plan(
     in; the plan's where nothing was set. ``changes`` is asked after every trial and idle window
     before it is kept: what it returns are reasons, in sentences, why the machine is no longer in
     that mode. They end the run as what it raises does: the trial is not kept, and the next run
-    measures it again. A trial's row is synced to disk before the next
+    measures it again. ``is_there`` tells whether what a row is about still exists: else its trial
+    is made again, as one whose row is no result. A trial's row is synced to disk before the next
     event is taken, so a run that is killed resumes after its last finished trial. Raises
     StorageError, SchemaError (the folder holds another version's rows) and what the
     measurer raises.
     """
     kind, run_id = find_kind(plan.kind), plan.run_id  # hashed once: a plan has hundreds of trials
     folder = make_folder(runs / run_id, runs)
-    torn_path = _drop_no_results(folder / kind.rows_name, kind, runs)
+    torn_path = _drop_no_results(
+        folder / kind.rows_name, kind, runs, lambda row: kind.is_result(row) and is_there(row)
+    )
     with RowWriter(folder / kind.rows_name, kind.row_type, runs) as rows:
         done = _finished_trials(folder, kind, plan, run_id)
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
@@ -111,17 +115,19 @@ def _finished_trials(
     return done - without_result
 
 
-def _drop_no_results(path: Path, kind: MeasurementKind[Any, Any], runs: Path) -> Path | None:
+def _drop_no_results(
+    path: Path, kind: MeasurementKind[Any, Any], runs: Path, is_result: Callable[[Any], bool]
+) -> Path | None:
     """Take out the rows that are no results: each of their trials is measured again.
 
     Returns where a half-written row went.
     """
     if find_status(path, runs) is None:
         return None
-    if all(map(kind.is_result, read_rows(path, kind.row_type, runs).rows)):
+    if all(map(is_result, read_rows(path, kind.row_type, runs).rows)):
         return None
     # The writer keeps other processes out, and sets a half-written row aside.
     with RowWriter(path, kind.row_type, runs) as writer:
         rows = read_rows(path, kind.row_type, runs).rows
-        write_rows(path, kind.row_type, filter(kind.is_result, rows), runs)
+        write_rows(path, kind.row_type, filter(is_result, rows), runs)
     return writer.torn_path

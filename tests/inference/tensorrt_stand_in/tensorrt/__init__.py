@@ -10,7 +10,7 @@ numpy, onnx to build, and onnxruntime to run.
 from tensorrt import _building, _network, _release, _running
 
 _PARTS = (_building, _network, _running)  # each enters its classes
-__version__ = _release.VERSION
+__version__ = f"{_release.VERSION}+stand-in"
 ILogger, Logger = _release.ILogger, _release.Logger
 Dims, IHostMemory = _release.Dims, _release.IHostMemory
 Profiler = _running.Profiler
@@ -49,5 +49,5 @@ def init_libnvinfer_plugins(logger, namespace):
 
 def get_nv_onnx_parser_version():
     """The version of the parser as a number."""
-    major, minor, patch = (int(part) for part in __version__.split("."))
+    major, minor, patch = (int(part) for part in _release.VERSION.split("."))
     return major * 10000 + minor * 100 + patch

@@ -61,8 +61,8 @@ class ITensor:
 class ILayer:
     """One operator."""
 
-    def __init__(self, node: Any, name: str) -> None:
-        self._node, self._name = node, name
+    def __init__(self, node: Any, name: str, types: dict[str, Any]) -> None:
+        self._node, self._name, self._types = node, name, types
 
     name = property(lambda self: self._name)
     metadata = property(lambda self: f"[ONNX Layer: {self._name}]")
@@ -75,10 +75,13 @@ class ILayer:
         return getattr(ENUMS["LayerType"], _TYPES.get(self._node.op_type, "ELEMENTWISE"))
 
     def get_output(self, index: int) -> Any:
-        return CLASSES["ITensor"](self._node.output[index], (), None)
+        return self._tensor(self._node.output[index])
 
     def get_input(self, index: int) -> Any:
-        return CLASSES["ITensor"](self._node.input[index], (), None)
+        return self._tensor(self._node.input[index])
+
+    def _tensor(self, name: str) -> Any:
+        return CLASSES["ITensor"](name, (), self._types.get(name))
 
 
 class INetworkDefinition:
@@ -116,24 +119,29 @@ class INetworkDefinition:
         initialised = {each.name for each in model.graph.initializer}
         self._model = model
         nodes = [node for node in model.graph.node if node.op_type != "Constant"]
+        inferred = shape_inference.infer_shapes(model, data_prop=True).graph
+        types = {each.name: _type(each) for each in (*inferred.value_info, *inferred.output)}
         layer = CLASSES["ILayer"]
         self._layers = [
-            layer(node, node.name or f"{node.op_type}_{number}")
+            layer(node, node.name or f"{node.op_type}_{number}", types)
             for number, node in enumerate(nodes)
         ]
         inputs = [each for each in model.graph.input if each.name not in initialised]
         self._inputs = [_tensor(each, "INPUT") for each in inputs]
-        inferred = shape_inference.infer_shapes(model, data_prop=True)
-        self._outputs = [_tensor(each, "OUTPUT") for each in inferred.graph.output]
+        self._outputs = [_tensor(each, "OUTPUT") for each in inferred.output]
 
 
 def _tensor(value: Any, mode: str) -> Any:
     of = value.type.tensor_type
     shape = [each.dim_value if each.HasField("dim_value") else -1 for each in of.shape.dim]
-    name = _ONNX_TYPES.get(of.elem_type, "FLOAT")
+    return CLASSES["ITensor"](value.name, shape, _type(value), mode)
+
+
+def _type(value: Any) -> Any:
+    name = _ONNX_TYPES.get(value.type.tensor_type.elem_type, "FLOAT")
     if name == "INT64" and MAJOR < 10:  # TensorRT has no such type before 10
         name = "INT32"
-    return CLASSES["ITensor"](value.name, shape, getattr(ENUMS["DataType"], name), mode)
+    return ENUMS["DataType"].__members__.get(name)
 
 
 class ParserError:

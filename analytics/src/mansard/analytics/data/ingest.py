@@ -41,7 +41,7 @@ from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.files import entries_in, find_status, storage_errors
 from mansard.core.jsonl import Row, read_rows
 from mansard.core.leftovers import sweep, system_temporary, temporary_folder
-from mansard.core.records import Manifest, ModelScore
+from mansard.core.records import ENGINES_FOLDER, Manifest, ModelScore
 
 DATASET_FOLDER = "dataset"
 COUNTER_RUNS = "counter_runs.jsonl"  # rows of a run of "ncu run"
@@ -121,7 +121,7 @@ def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
     found = []
     for name, kind in entries_in(runs, runs).items():
         entry = runs / name
-        if name in {DATASET_FOLDER, PUBLISHED_FOLDER} or name.startswith("."):
+        if name in {DATASET_FOLDER, PUBLISHED_FOLDER, ENGINES_FOLDER} or name.startswith("."):
             continue
         if kind == "link" and os.path.isdir(entry):  # noqa: PTH112 - raises nothing
             notes.append(

@@ -23,7 +23,7 @@ def network_names(dataset: Dataset) -> dict[str, str]:
     Two files of one name get the start of their hash beside it.
     """
     files = {(score.model, score.model_hash) for score in dataset.scores}
-    files |= {(row.model, row.model_hash) for row in dataset.measurements}
+    files |= {(row.model, row.model_hash) for row in dataset.measurements if not row.is_part}
     plain = [display_name(model) for model, _ in files]
     return {
         network_key(model, model_hash): (

@@ -23,6 +23,7 @@ from mansard.analytics.data.names import (
 from mansard.analytics.data.run_frames import idle_power_w, known_totals, why_no_total
 from mansard.analytics.scaling.observations import (
     counted_programs,
+    network_measurements,
     shown_measurements,
     shown_programs,
     why_unused,
@@ -123,7 +124,7 @@ def measured_networks(dataset: Dataset, predictions: pl.DataFrame) -> tuple[Netw
         return (devices[row.run_id], name, row.batch, row.precision, row.phase, mode.name)
 
     same: dict[tuple[object, ...], list[str]] = {}
-    for row in dataset.measurements:
+    for row in network_measurements(dataset):
         same.setdefault((engine_name(row), *where(row)), []).append(row.run_id)
     found = []
     for row in shown_measurements(dataset):
@@ -142,10 +143,10 @@ def _order(row: NetworkTimes) -> tuple[object, ...]:
 def _network(
     row: Measurement, own: Mapping[str, Any], idle_w: float | None, predicted: Mapping[str, Any]
 ) -> NetworkTimes:
-    why = _remark(row)
+    why = remark_on(row)
     ran = why or ("no call was timed" if not row.seconds_s else _SINGLE)
-    values: dict[str, Any] = _timed(row.seconds_s) | _call_times(row.call_seconds_s)
-    values |= _metered(row.energy or (), idle_w)
+    values: dict[str, Any] = timed(row.seconds_s) | _call_times(row.call_seconds_s)
+    values |= metered(row.energy or (), idle_w)
     values |= {"memory_bytes": row.memory_bytes, "load_s": row.load_s}
     time_s, modelled_s = values["time_s"], predicted.get("latency_s")
     values |= {
@@ -183,7 +184,8 @@ def _network(
     )
 
 
-def _remark(row: Measurement | ProgramRun) -> str:
+def remark_on(row: Measurement | ProgramRun) -> str:
+    """Why a row has no times, or is in no model; empty: it counts."""
     why = why_unused(row)
     return display_text(why) if why else ""
 
@@ -191,7 +193,7 @@ def _remark(row: Measurement | ProgramRun) -> str:
 _SINGLE = "one time gives no interval"
 
 
-def _timed(seconds_s: Sequence[float]) -> dict[str, float | None]:
+def timed(seconds_s: Sequence[float]) -> dict[str, float | None]:
     """The median, and the ends between which that of the next measurement will be."""
     if not seconds_s:
         return dict.fromkeys(("time_s", "low_s", "high_s"))
@@ -215,7 +217,8 @@ def _call_times(seconds_s: Sequence[float]) -> dict[str, float | None]:
     return {"p50_s": middle, **found, "worst_s": max(seconds_s, default=None)}
 
 
-def _metered(windows: Sequence[EnergyWindow], idle_w: float | None) -> dict[str, float | None]:
+def metered(windows: Sequence[EnergyWindow], idle_w: float | None) -> dict[str, float | None]:
+    """Energy of a call, that above idle, and power: medians of the windows; None without one."""
     known = [
         (total_j / window.repetitions, window.window_s / window.repetitions)
         for total_j, window in known_totals(windows)
@@ -264,7 +267,7 @@ def program_times(
         "mode": mode,
         "source": program.source,
         "n_runs": len(runs),
-        "remark": _remark(program) or remark,
+        "remark": remark_on(program) or remark,
     }
     whole = where | {
         "workload": display_name(program.workload),
@@ -297,7 +300,7 @@ def _program_row(
     """Time, energy and power of ``spans`` beside ``values``, and why some are not known."""
     energies = [each.energy for each in spans if each.energy is not None]
     known = known_totals(energies)
-    values |= _timed(seconds_s)
+    values |= timed(seconds_s)
     values["energy_j"] = _median(total_j for total_j, _ in known)
     values["power_w"] = _median(total_j / window.window_s for total_j, window in known)
     why: dict[str, str] = {}

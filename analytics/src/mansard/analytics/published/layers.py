@@ -20,13 +20,13 @@ from mansard.analytics.published.cells import (
 )
 from mansard.analytics.published.columns import KnownColumn
 from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.readers.fused_names import (
+from mansard.core.errors import InputError
+from mansard.core.records import PublishedLayer
+from mansard.core.tensorrt_names import (
     LONGEST_LAYER_NAME,
     FusedName,
     take_apart,
 )
-from mansard.core.errors import InputError
-from mansard.core.records import PublishedLayer
 
 if TYPE_CHECKING:
     import polars as pl

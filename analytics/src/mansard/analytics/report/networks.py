@@ -27,7 +27,7 @@ from mansard.analytics.figures.tables import (
     shortened,
     tabulate,
 )
-from mansard.analytics.report import workloads
+from mansard.analytics.report import parts, workloads
 from mansard.analytics.report.workloads import SHARED, ModeText, measured_text, network_tables
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.roofline import Roofline
@@ -114,6 +114,18 @@ def measured_tables(results: Results) -> list[Table]:
     """Networks that were run; see ``workloads.network_tables``."""
     found = network_tables(results.measured, _mode_text(results))
     kept = ("Mode", "Measured")
+    return [condensed(shortened(each), SHARED, kept=kept) for each in found]
+
+
+def part_tables(results: Results) -> list[Table]:
+    """Layers that were run alone; see ``parts.part_tables``."""
+    labels = mode_labels(results)
+    found = parts.part_tables(
+        results.part_sums,
+        results.parts,
+        lambda row: display_name(labels[row.device, row.mode]),
+    )
+    kept = ("Mode", "Alone", "Whole")
     return [condensed(shortened(each), SHARED, kept=kept) for each in found]
 
 

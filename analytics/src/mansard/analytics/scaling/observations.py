@@ -94,8 +94,26 @@ def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
 
 
 def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
-    """All but the chains of tiny nodes (``scaling.node_launches``)."""
-    return (row for row in dataset.measurements if chain_length(row.model) is None)
+    """All of whole networks but the chains of tiny nodes (``scaling.node_launches``).
+
+    A layer or stage that was cut out of a network and run alone is no network: see ``shown_parts``.
+    """
+    return (
+        row for row in dataset.measurements if chain_length(row.model) is None and not row.is_part
+    )
+
+
+def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
+    """The newest good row of each part of a network that was run alone, else its newest one."""
+    modes, rows = _modes(dataset), [row for row in dataset.measurements if row.is_part]
+    counted = _newest((row for row in rows if not why_unused(row)), lambda row: _part(row, modes))
+    known = {_part(row, modes) for row in counted}
+    others = (row for row in rows if _part(row, modes) not in known)
+    return counted + _newest(others, lambda row: _part(row, modes))
+
+
+def _part(row: Measurement, modes: Mapping[str, tuple[str, str]]) -> object:
+    return (_identity(row, modes), row.part.kind)
 
 
 def counted_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:

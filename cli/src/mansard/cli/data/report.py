@@ -196,6 +196,13 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
     return [*map(_with_interval, found[:1]), *found[1:]]
 
 
+def part_tables(sums: Sequence[api.PartSum], parts: Sequence[api.PartTimes]) -> list[Table]:
+    """Parts of networks that were run alone, after their sums; none where none was run."""
+    shared, page_only = ("mode", "precision", "engine", "source"), ("above idle",)
+    tables = api.part_tables(sums, parts, attrgetter("mode"))
+    return [_table(each, shared, page_only) for each in tables]
+
+
 def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
     """Programs that were run and their windows; none where none was run."""
     if not programs:

@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, note
+from mansard.cli.measuring.layers import print_layers
 from mansard.cli.measuring.networks import print_networks
 from mansard.cli.measuring.programs import print_programs
 from mansard.cli.options import (
@@ -56,8 +57,10 @@ _OF_PROGRAMS = ("name", "metric", "repeat", "again")
 _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
     *("graph", "layers", "processor", "local", "hosts_file", "image", "images", "offline"),
-    *("container_engine", "yes"),
+    *("container_engine", "yes", "dla", "fallback", "opt_level", "workspace"),
+    *("each_layer", "window", "boundary", "rest", "meter_interval", "nn_profiler"),
 )
+_OF_LAYERS = ("window", "boundary", "rest", "meter_interval", "nn_profiler")
 
 
 def measure(
@@ -80,7 +83,13 @@ def measure(
         Literal["brief", "quick", "full"], typer.Option(help="How well the time is to be known.")
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
-    engine: Annotated[str, typer.Option(help="What runs the networks: ort.")] = "ort",
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="What runs the networks: ort, tensorrt, trtexec. By default TensorRT on a Jetson "
+            "that has it, by its Python bindings or trtexec, else ONNX Runtime."
+        ),
+    ] = None,
     provider: Annotated[
         Literal["cpu", "cuda", "tensorrt"] | None,
         typer.Option(help="Provider of the engine; by default the fastest that is there."),
@@ -108,10 +117,54 @@ def measure(
     wait: Annotated[
         Waiting, typer.Option(help="What threads do while they wait: spin, or block.")
     ] = "spin",
+    dla: Annotated[
+        int | None,
+        typer.Option(min=0, help="Build engine files for this DLA core; by default for the GPU."),
+    ] = None,
+    fallback: Annotated[
+        bool,
+        typer.Option(help="With --dla: run layers that a DLA core lacks on the GPU, or refuse."),
+    ] = True,
+    opt_level: Annotated[
+        int | None,
+        typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; its own, 3."),
+    ] = None,
+    workspace: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most memory of a layer's kernel, in MB; TensorRT's own: all."),
+    ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False,
     layers: Annotated[
         bool, typer.Option("--layers", help="Print the 30 slowest layers of each network.")
     ] = False,
+    each_layer: Annotated[
+        str | None,
+        typer.Option(
+            help="Also cut the layers out and run each alone: all, stages, or how many of the "
+            "slowest: 10."
+        ),
+    ] = None,
+    window: Annotated[
+        float | None,
+        typer.Option(min=0.05, max=3600, help="Seconds that the meters look at each layer."),
+    ] = None,
+    boundary: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=600, help="Seconds that each layer runs before that; until power settles."
+        ),
+    ] = None,
+    rest: Annotated[
+        float, typer.Option(min=0, max=600, help="Seconds of rest before each layer.")
+    ] = 0.0,
+    meter_interval: Annotated[
+        float | None,
+        typer.Option(min=1, max=10_000, help="Milliseconds between readings; the meters' own."),
+    ] = None,
+    nn_profiler: Annotated[
+        Path | None,
+        typer.Option(help="Write the layers into this folder as NN-Profiler does."),
+    ] = None,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
@@ -195,6 +248,12 @@ def measure(
         copies=copies,
         waiting=wait,
         with_graph=graph,
+        build=api.BuildOptions(
+            optimization_level=opt_level,
+            workspace_bytes=None if workspace is None else workspace * 10**6,
+            dla_core=dla,
+            with_fallback=fallback,
+        ),
     )
     wanted = api.WantedImage(name=image, table=images, is_offline=offline, engine=container_engine)
     networks = api.MeasureRequest(
@@ -211,8 +270,34 @@ def measure(
         hosts_file=hosts_file,
         wanted_image=wanted,
     )
+    if each_layer is not None:
+        kind, slowest = api.parse_each_layer(each_layer)
+        alone = api.LayerSettings(
+            kind=kind,
+            slowest=slowest,
+            window_s=window,
+            boundary_s=boundary,
+            rest_s=rest,
+            meter_period_s=None if meter_interval is None else meter_interval * 1e-3,
+        )
+        found = api.measure_layers(networks, alone, TerminalReporter(is_agreed=yes))
+        written = () if nn_profiler is None else api.write_nn_profiler(found, nn_profiler)
+        print_layers(found, runs, written, with_layers=layers, as_json=as_json)
+        return
+    _check_layer_options(context)
     result = api.measure_networks(networks, TerminalReporter(is_agreed=yes))
     print_networks(result, runs, with_layers=layers, as_json=as_json)
+
+
+def _check_layer_options(context: typer.Context) -> None:
+    """Raises UsageError for an option that means nothing without --each-layer."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in _OF_LAYERS and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(
+                f"{parameter.opts[0]} is an option for layers that are run alone",
+                fix="add --each-layer all",
+            )
 
 
 def _check_options(context: typer.Context, others: Collection[str], *, is_program: bool) -> None:

@@ -21,14 +21,19 @@ def print_networks(
     if as_json:
         print_json({"times": result.times, "rows": result.rows})
     else:
-        print_tables(measured_tables(result.times))
-        if with_layers:
-            print_tables([_layers(one) for one in result.rows if one.row.layers])
-        told = {each.remark for each in result.times}
-        for one in result.rows:
-            _note_doubts(one, told)
+        print_times(result, with_layers=with_layers)
         _note_next(result, runs)
     result.check()
+
+
+def print_times(result: api.MeasureResult, *, with_layers: bool) -> None:
+    """Print the tables of networks, and on stderr what is to be known of their rows."""
+    print_tables(measured_tables(result.times))
+    if with_layers:
+        print_tables([_layers(one) for one in result.rows if one.row.layers])
+    told = {each.remark for each in result.times}
+    for one in result.rows:
+        _note_doubts(one, told)
 
 
 def _layers(one: api.MeasuredNetwork) -> Table:

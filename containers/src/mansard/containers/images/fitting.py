@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from mansard.containers.engine import gpu_kind
@@ -25,10 +27,12 @@ def choose_image(
     *,
     name: str | None = None,
     sm: int | None = None,
+    engines: Sequence[str] = (),
 ) -> Fit:
     """The image for ``machine``, or the one of that ``name`` if it fits.
 
-    ``sm`` is the card's compute capability where it is known: 75 is 7.5. Raises UsageError
+    ``engines``: one that has the first of these, or the next, is taken before those that have
+    none. ``sm`` is the card's compute capability where it is known: 75 is 7.5. Raises UsageError
     for a name that is not in the table, ContainerError where nothing fits.
     """
     if name is not None:
@@ -44,12 +48,25 @@ def choose_image(
     fitting = [image for image in candidates if why_not(image, machine, table, sm) is None]
     if not fitting:
         raise _nothing_fits(machine, table, candidates, sm)
+    fitting = _with_engine(fitting, engines)
+    if fitting[0].engines:
+        has = " and ".join(fitting[0].engines)
+        return Fit(fitting[0], f"it has {has} for networks, and serves {_told(fitting[0])}")
     if wanted == "card":
         return _for_card(fitting, machine, sm)
     if wanted == "jetson":
         return Fit(fitting[0], f"the board has L4T {release}, and it serves {_told(fitting[0])}")
     reason = "the board is simulated" if machine.is_simulated else "there is no NVIDIA GPU"
     return Fit(fitting[0], f"{reason}: the kernels run on the CPU ({machine.architecture})")
+
+
+def _with_engine(fitting: list[Image], engines: Sequence[str]) -> list[Image]:
+    """Those with the first of ``engines`` that there is; else those that have none of them."""
+    for name in engines:
+        found = [image for image in fitting if name in image.engines]
+        if found:
+            return found
+    return [image for image in fitting if not image.engines] or fitting
 
 
 def why_not(

@@ -118,6 +118,8 @@ def _likely(facts: EngineFacts, fitting: list[Entry]) -> Entry | None:
     ours = [
         image
         for image in fitting
-        if image.l4t_from is not None and version_key(image.l4t_from)[0] == major
+        if not image.engines
+        and image.l4t_from is not None
+        and version_key(image.l4t_from)[0] == major
     ]
     return max(ours, key=lambda image: version_key(image.l4t_from or "0"), default=None)

@@ -100,7 +100,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     sm_from: int | None = None  # compute capabilities that its CUDA runs: 75 is 7.5
     sm_to: int | None = None
     cuda: str | None = None
-    tensorrt: str | None = None  # of the release; only l4t-jetpack as a base brings it along
+    tensorrt: str | None = None  # of the release; the base has it only where engines are named
+    # Those of ``measure --engine`` that the base has beside ONNX Runtime; such an image is chosen
+    # for networks alone.
+    engines: tuple[Literal["tensorrt", "trtexec"], ...] = ()
     download_bytes: int | None = None  # of the base, where the registry cannot be asked
 
 

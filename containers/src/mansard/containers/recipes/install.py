@@ -43,6 +43,7 @@ def main() -> int:
     if done:
         return done
     remove(packages, NEEDLESS)
+    link_tensorrt(packages)
     compileall.compile_dir(packages, quiet=2, workers=0)
     if STANDALONE.is_dir():
         remove(STANDALONE, NEEDLESS_OF_PYTHON)
@@ -54,6 +55,27 @@ def make_environment() -> Path:
     venv.create(HOME, with_pip=False, symlinks=True)
     (packages,) = HOME.glob("lib/python3*/site-packages")
     return packages
+
+
+def link_tensorrt(packages: Path) -> None:
+    """Have TensorRT's bindings found that the base image has for this version of Python.
+
+    Their folder comes after ours: what it has besides never stands before what was installed.
+    """
+    version = f"python3.{sys.version_info.minor}"
+    places = [Path(place, version, "dist-packages") for place in ("/usr/local/lib", "/usr/lib")]
+    found = [place for place in (*places, Path("/usr/lib/python3/dist-packages")) if has(place)]
+    if found:
+        (packages / "tensorrt.pth").write_text("".join(f"{place}\n" for place in found[:1]))
+
+
+def has(place: Path) -> bool:
+    """Whether TensorRT's bindings lie there, for this version of Python."""
+    built = f"cpython-3{sys.version_info.minor}-"
+    libraries = list(place.glob("tensorrt/**/*.so"))
+    return (place / "tensorrt").is_dir() and (
+        not libraries or any(built in library.name for library in libraries)
+    )
 
 
 def install(packages: Path) -> int:

@@ -6,7 +6,7 @@ like a zero and never goes without an explanation.
 """
 
 from mansard.core.records.base import Record, Schema, Source
-from mansard.core.records.build import EngineBuild
+from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
 from mansard.core.records.counters import (
     CounterRun,
     KernelCounters,
@@ -50,11 +50,13 @@ from mansard.core.records.trial import (
 )
 from mansard.core.records.workload import (
     CHAIN_LENGTHS,
+    WHOLE,
     Copies,
     Launching,
     LayerTime,
     Measurement,
     NamedWindow,
+    NetworkPart,
     ProgramRepetition,
     ProgramRun,
     Waiting,
@@ -64,7 +66,9 @@ from mansard.core.records.workload import (
 
 __all__ = [
     "CHAIN_LENGTHS",
+    "ENGINES_FOLDER",
     "LAYER_COUNTS",
+    "WHOLE",
     "Board",
     "Cache",
     "Conditions",
@@ -89,6 +93,7 @@ __all__ = [
     "ModeCommands",
     "ModelScore",
     "NamedWindow",
+    "NetworkPart",
     "Operands",
     "Optimizer",
     "Phase",

@@ -6,6 +6,9 @@ from typing import ClassVar, Literal
 
 from mansard.core.records.base import Record, Schema, Source
 
+# In the folder of runs: engine files, the rows beside them, and the runs of kind "builds".
+ENGINES_FOLDER = "engines"
+
 
 class EngineBuild(Record, frozen=True, kw_only=True):
     """One engine file, built by one version of one engine for one device; or why it was not.

@@ -45,6 +45,24 @@ class LayerTime(Record, frozen=True, kw_only=True):
     seconds_s: tuple[float, ...]  # one for each profiled call, over all its runs
 
 
+class NetworkPart(Record, frozen=True, kw_only=True):
+    """Which layers of which network were cut out and run as a network of their own.
+
+    All fields are empty for a whole network.
+    """
+
+    whole: str = ""  # the name of the network that it was cut out of
+    whole_hash: str = ""  # and its model_hash
+    kind: Literal["", "layer", "stage"] = ""
+    number: int = 0  # among the parts of its network, from 0, in the order in which they run
+    n_parts: int = 0  # that the network was cut into
+    nodes: tuple[int, ...] = ()  # by LayerScore.index; those that work or move
+    op_types: tuple[str, ...] = ()  # one for each of ``nodes``
+
+
+WHOLE = NetworkPart()
+
+
 class Measurement(Record, frozen=True, kw_only=True):
     """One network on one engine, run and timed under one power mode. Raw times, no medians.
 
@@ -53,7 +71,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     ``profiled_s`` are of the calls that the layers were timed in, which profiling slows down.
     """
 
-    schema: ClassVar[Schema] = Schema("measurement", 3)
+    schema: ClassVar[Schema] = Schema("measurement", 4, oldest=3)
 
     run_id: str
     trial_id: str
@@ -94,6 +112,13 @@ class Measurement(Record, frozen=True, kw_only=True):
     disturbances: tuple[str, ...]  # why it is kept but never averaged in; empty: none
     started_utc: str
     duration_s: float
+    # Rows of version 3 do not have this: they are all of whole networks.
+    part: NetworkPart = WHOLE
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is of layers that were cut out of a network, and not of a network."""
+        return bool(self.part.whole)
 
 
 class NamedWindow(Record, frozen=True, kw_only=True):

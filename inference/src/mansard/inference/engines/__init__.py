@@ -9,7 +9,14 @@ from mansard.core.errors import UsageError
 from mansard.inference.engines.engine import Engine
 
 # Where each engine is defined, by the name that ``measure --engine`` has for it.
-ENGINES = MappingProxyType({"ort": "mansard.inference.engines.ort:ORT"})
+ENGINES = MappingProxyType(
+    {
+        "ort": "mansard.inference.engines.ort:ORT",
+        "tensorrt": "mansard.inference.engines.tensorrt.engine:TENSORRT",
+    }
+)
+
+DEFAULT_ENGINE = "ort"  # that runs on any machine
 
 
 def find_engine(name: str) -> Engine:

@@ -3,6 +3,7 @@
 Only a host prepares: the process that measures needs neither onnx nor the estimator.
 """
 
-from mansard.inference.preparing.prepare import PreparedNetwork, prepare, write
+from mansard.inference.preparing.parts import PreparedPart, cut, write
+from mansard.inference.preparing.prepare import PreparedNetwork, prepare
 
-__all__ = ["PreparedNetwork", "prepare", "write"]
+__all__ = ["PreparedNetwork", "PreparedPart", "cut", "prepare", "write"]

@@ -13,9 +13,10 @@ from mansard.core.errors import InputError, ModelError
 from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
-from mansard.core.records import Copies, ModelScore, Waiting
+from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
 from mansard.core.text import printable
-from mansard.inference.plan import InputSpec, NetworkTrial
+from mansard.inference.builds import engine_key
+from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
 
 if TYPE_CHECKING:
     import onnx
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60
 _SHOWN = 4  # inputs named in words
+_BATCH = "batch"  # the name of an open batch that has none in the file
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     recipe: Recipe
     files: Files
+    part: NetworkPart = WHOLE
 
     def trial(
         self,
@@ -77,6 +80,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         waiting: Waiting = "spin",
         with_graph: bool = False,
         with_layers: bool = True,
+        engine_file: str = "",
     ) -> NetworkTrial:
         """The network as one trial of a plan, run in this way."""
         shared: dict[str, Any] = {
@@ -96,8 +100,29 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
             waiting=waiting,
             with_graph=with_graph,
             with_layers=with_layers,
+            engine_file=engine_file,
             **shared,
         )
+
+    def build_trial(
+        self, *, engine: str, version: str, device: str, settings: BuildSettings
+    ) -> BuildTrial:
+        """The engine file that it is run from, as one trial of a run of builds.
+
+        ``version``: of the engine; ``device``: that the file is for, in words.
+        """
+        shared: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in self.__struct_fields__
+            if name in BuildTrial.__struct_fields__
+        }
+        unknown = {} if self.batch is not None else {"batch": self.score.unknown["batch"]}
+        trial = BuildTrial(
+            unknown=unknown, engine=engine, settings=settings, engine_file="", **shared
+        )
+        key = engine_key(trial, version, device)
+        name = f"{self.recipe.stem}_{settings.dataset}_{self.precision}-{key}.engine"
+        return msgspec.structs.replace(trial, engine_file=name)
 
 
 def prepare(
@@ -108,6 +133,7 @@ def prepare(
     dims: Mapping[str, int] | None = None,
     inputs: Path | None = None,
     precision: str | None = None,
+    is_batch_open: bool = False,
 ) -> PreparedNetwork:
     """What the network ``source`` is as an engine loads it; ``write`` writes its files.
 
@@ -118,6 +144,8 @@ def prepare(
     these. ``precision``: None is the file's own; a network of fp32 is converted to fp16. It keeps
     its model hash and the indexes of its layers, and its score is that of the file at this
     precision.
+    ``is_batch_open``: the file keeps an open batch, for an engine file of a range of them; the
+    inputs are those of ``batch``.
 
     The same input gives the same files, called by the hash of what they are made of. Raises
     ModelError, UsageError, InputError or StorageError.
@@ -169,7 +197,9 @@ def prepare(
             source=source,
             stem=_file_stem(loaded.name),
             seed=seed,
-            shapes=_shapes(labelled.model.graph, tensors),
+            shapes=_open_shapes(loaded.model, tensors)
+            if is_batch_open
+            else _shapes(labelled.model.graph, tensors),
             inputs=inputs,
             is_converted=is_converted,
         )
@@ -289,18 +319,35 @@ def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, 
     }
 
 
+def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs; -1: the batch, which is open. Outputs stay as the file has them."""
+    from mansard.estimator import Given
+    from mansard.estimator.shape_inference.dimensions import find_dimensions
+
+    found = find_dimensions(model, Given())
+    return {
+        name: tuple(
+            -1 if dim.fixed is None and dim.symbol in found.batch_symbols else size
+            for dim, size in zip(dims, tensors[name].shape, strict=True)
+        )
+        for name, dims in found.by_input.items()
+        if tensors[name].unknown is None
+    }
+
+
 def _fix_dimensions(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Write ``shapes`` over the dimensions of inputs and outputs.
+    """Write ``shapes`` over the dimensions of inputs and outputs; -1: one that stays open.
 
     What the file notes of other tensors may be for other dimensions, so it goes.
     """
     del graph.value_info[:]
     for declared in (*graph.input, *graph.output):
         if declared.name in shapes:
-            shape = declared.type.tensor_type.shape
-            del shape.dim[:]
-            for size in shapes[declared.name]:
-                shape.dim.add(dim_value=size)
+            dims = declared.type.tensor_type.shape.dim
+            before = [dim.dim_param for dim in dims]
+            del dims[:]
+            for axis, size in enumerate(shapes[declared.name]):
+                dims.add(dim_param=before[axis] or _BATCH) if size < 0 else dims.add(dim_value=size)
 
 
 def _file_stem(name: str) -> str:

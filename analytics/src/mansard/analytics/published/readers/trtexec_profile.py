@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import statistics
 
-import msgspec
-
 from mansard.analytics.published.cells import LayerRow, TextRow
 from mansard.analytics.published.readers.reader import (
     MOST_LAYERS,
@@ -21,22 +19,15 @@ from mansard.analytics.published.readers.reader import (
     parse_json,
 )
 from mansard.core.errors import InputError
+from mansard.core.tensorrt_files import ExportedLayerTime
 
 _KEYS = re.compile(r'^\s*\[\s*\{\s*"count"\s*:')
 _SAMPLES = re.compile(r'^\s*\{\s*"(?P<name>(?:[^"\\]|\\.)*)"\s*:\s*\[\s*-?[\d.]')
 _TENSORRT = re.compile(r"Reformatting CopyNode|ForeignNode\[|\(Unnamed Layer\*|__myl")
 
 
-class _Layer(msgspec.Struct, rename="camel"):
-    count: int | None = None  # the first has only this
-    name: str | None = None
-    average_ms: float | None = None
-    median_ms: float | None = None  # from TensorRT 8.4
-    percentage: float | None = None
-
-
 def _read(source: ToolFile) -> Reading:
-    entries = parse_json(source, list[_Layer], "trtexec --exportProfile")
+    entries = parse_json(source, list[ExportedLayerTime], "trtexec --exportProfile")
     runs = entries[0].count if entries else None
     layers = [
         LayerRow(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import statistics
 
-import msgspec
 import numpy as np
 
 from mansard.analytics.published.cells import TextRow
@@ -20,23 +19,14 @@ from mansard.analytics.published.readers.reader import (
 )
 from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.errors import InputError
+from mansard.core.tensorrt_files import ExportedQuery
 
 _KEYS = re.compile(r'^\s*\[\s*\{\s*"start(?:Enq|In|H2d)Ms"')
 _LEAST_FOR_P99 = 100
 
 
-class _Query(msgspec.Struct, rename="camel"):
-    compute_ms: float
-    latency_ms: float
-    h2d_ms: float | None = None
-    d2h_ms: float | None = None
-    in_ms: float | None = None  # what h2d_ms is called up to TensorRT 7.1
-    out_ms: float | None = None
-    end_to_end_ms: float | None = None  # up to TensorRT 8.2
-
-
 def _read(source: ToolFile) -> Reading:
-    queries = parse_json(source, list[_Query], "trtexec --exportTimes")
+    queries = parse_json(source, list[ExportedQuery], "trtexec --exportTimes")
     if any(query.compute_ms <= 0 for query in queries) or not queries:
         what = "has a query without a GPU compute time" if queries else "holds no query"
         raise InputError(what, where=source.where, fix="export the times again")

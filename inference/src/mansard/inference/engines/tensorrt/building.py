@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,7 @@ def build(
     into: Path,
     announce: Callable[[str, float], None],
     device: Device,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Built:
     """Write ``into / trial.engine_file`` from ``folder / trial.file``, whole or not at all.
 
@@ -91,7 +93,7 @@ def build(
     check_precision(typing, version, target.capability)
     with kept_messages(bindings) as (logger, messages):
         made = _Build(bindings, version, messages, trial, typing, target, folder, into)
-        return _build(made, logger, device, Progress(trial.title, announce))
+        return _build(made, logger, device, Progress(trial.title, announce, clock))
 
 
 def _build(made: _Build, logger: Any, device: Device, progress: Progress) -> Built:
@@ -279,6 +281,6 @@ def _options(made: _Build, config: Any) -> dict[str, str]:
         found["workspace_bytes"] = str(n_bytes)
     core = made.trial.settings.dla_core
     if core is not None:
-        rest = ", the GPU for the rest" if made.trial.settings.with_fallback else ""
-        found["dla"] = f"core {core}{rest}"
+        found["dla_core"] = str(core)  # what loads the file reads it
+        found["dla_rest"] = "on the GPU" if made.trial.settings.with_fallback else "refused"
     return found

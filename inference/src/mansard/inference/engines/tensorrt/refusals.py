@@ -7,7 +7,6 @@ that follow from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from mansard.core.errors import MeasurementError
@@ -20,7 +19,7 @@ _PLACE = re.compile(r"^(?:\d+: )?\[[^\]\s]+::[^\]]+\] |^[A-Z]\w+::\w+: |^\w+\.[c
 _CODE = re.compile(r"^Error Code \d+: (?P<kind>[^(]*?) ?\((?P<what>.*)\)$", re.DOTALL)
 _IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
 # Every call of the CUDA runtime fails where there is no driver; the builder goes on.
-_NO_DRIVER = "cudaError 35"
+_NO_DRIVER = re.compile(r"cudaError 35|CUDA initialization failure")
 _NO_ANSWER = "TensorRT gives no reason"
 _MEMORY_FIX = "close other programs, use a smaller batch, or give the builder less workspace"
 _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -50,7 +49,7 @@ _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "use another precision",
     ),
     (
-        re.compile(r"GPU fallback|GPUFallback|GPU_FALLBACK|not supported (?:on|for) DLA"),
+        re.compile(r"GPU ?fallback|GPU_FALLBACK|falling back to GPU is not", re.I),
         "the DLA cannot run all of it alone",
         "allow the GPU for the rest: even a network whose layers the DLA has may need the GPU to "
         "convert its inputs and outputs",
@@ -67,14 +66,14 @@ _NO_PLUGIN = re.compile(r"Plugin not found|could not find plugin:? ?(?P<op>\w*)"
 
 def explained(messages: Messages, where: str) -> MeasurementError:
     """Why nothing was built, as an error in one line about ``where``."""
-    errors = [text for text in messages.errors if _NO_DRIVER not in text]
+    errors = [text for text in messages.errors if not _NO_DRIVER.search(text)]
     if not errors and messages.errors:
         return MeasurementError(
             "there is no NVIDIA driver that TensorRT can use",
             where=where,
             fix="build where the network is to run, or name the compute capability to build for",
         )
-    said = "\n".join([*errors, *_of_dla(messages.warnings)])
+    said = "\n".join(errors)
     for pattern, what, fix in _RULES:
         if (found := pattern.search(said)) is not None:
             return MeasurementError(what.format(**found.groupdict()), where=where, fix=fix)
@@ -95,7 +94,7 @@ def not_parsed(parser: Any, messages: Messages, version: Version, where: str) ->
         )
     if not errors:
         return explained(messages, where)
-    lines = [line for line in str(errors[0].desc()).splitlines() if _NO_DRIVER not in line]
+    lines = [line for line in str(errors[0].desc()).splitlines() if not _NO_DRIVER.search(line)]
     lines = [line for line in lines if not line.startswith("Invalid Node")] or lines
     what = without_places(lines[0]) if lines else _NO_ANSWER
     return MeasurementError(f"TensorRT cannot read it: {what}", where=where)
@@ -116,10 +115,6 @@ def remarks(messages: Messages, most: int = 5) -> tuple[str, ...]:
     kept = [text for text in said if "CUDA lazy loading" not in text]
     more = [f"{len(kept) - most} more warnings"] if len(kept) > most else []
     return (*kept[:most], *more)
-
-
-def _of_dla(warnings: Sequence[str]) -> list[str]:
-    return [text for text in warnings if "DLA" in text and "not supported" in text]
 
 
 def _lacking(error: Any, version: Version) -> str | None:

@@ -14,7 +14,7 @@ from mansard.inference.engines.tensorrt.versions import Version
 State = Literal["used", "new", "none"]
 _MOST_BYTES = 1 << 30
 _UNSAFE = re.compile(r"[^A-Za-z0-9.]+")
-_REFUSED = re.compile(r"timing cache will not be used|Failed to deserialize timing cache")
+_REFUSED = re.compile(r"timing cache.* not (?:be )?used|Failed to deserialize timing cache")
 
 
 def file_name(version: Version, device: str) -> str:

@@ -121,12 +121,14 @@ def read_version(bindings: Any) -> Version:
 def parse_version(text: str, *, is_rtx: bool = False) -> Version:
     """``10.3.0.30`` as a version; raises MeasurementError for what is none.
 
-    The fourth number counts builds of one version: it is left out, but for TensorRT for RTX.
+    The fourth number counts builds of one version: it is left out, but for TensorRT for RTX. What
+    follows a plus sign stays: it is no release of NVIDIA's.
     """
-    numbers = re.match(r"\d+(\.\d+)+", text)
-    if numbers is None:
+    found = re.match(r"(\d+(?:\.\d+)+)[^+]*(\+[\w.-]+)?", text)
+    if found is None:
         raise MeasurementError(f"TensorRT says that its version is {text!r}", fix="report this")
+    numbers, local = found[1], found[2] or ""
     if is_rtx:
-        return Version(_RTX_LIKE, f"rtx-{numbers[0]}", is_rtx=True)
-    number = tuple(map(int, numbers[0].split(".")))[:3]
-    return Version(number, ".".join(map(str, number)))
+        return Version(_RTX_LIKE, f"rtx-{numbers}{local}", is_rtx=True)
+    number = tuple(map(int, numbers.split(".")))[:3]
+    return Version(number, f"{'.'.join(map(str, number))}{local}")

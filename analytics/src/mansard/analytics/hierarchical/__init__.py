@@ -1,0 +1,1 @@
+"""Hierarchical inference: which samples a small network keeps, and which it offloads."""

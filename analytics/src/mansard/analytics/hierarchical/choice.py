@@ -1,0 +1,92 @@
+"""The best threshold and power mode under limits, by every threshold of every mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from mansard.analytics.hierarchical.costs import Z95, mean_costs
+from mansard.analytics.hierarchical.records import Goal, ModeCosts
+from mansard.analytics.hierarchical.samples import Array
+from mansard.analytics.hierarchical.thresholds import Sweep
+
+Rank = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A threshold of a sweep in a mode. ``excess``: sum of the shares by which limits are broken.
+
+    ``rank``: what it is compared by, the least first: the objective, energy, latency, share.
+    """
+
+    mode: int
+    cut: int
+    excess: float
+    rank: Rank
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether every limit is kept."""
+        return self.excess == 0
+
+
+def choose(one: Sweep, modes: Sequence[ModeCosts], goal: Goal) -> tuple[Choice | None, ...]:
+    """The best threshold in each mode; None where a limit or the objective is not known.
+
+    A limit is kept where it holds with the probability of ``goal``, by the standard error of the
+    shares and the intervals of the costs. An answer that was not recorded counts as wrong. Among
+    equals the least share is offloaded.
+    """
+    return tuple(_choose(one, mode, goal, at) for at, mode in enumerate(modes))
+
+
+def best(choices: Sequence[Choice | None]) -> Choice | None:
+    """The best of all modes: what keeps the limits, else what breaks them least."""
+    known = [each for each in choices if each is not None]
+    return min(known, key=lambda each: (each.excess, each.rank, each.mode), default=None)
+
+
+def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
+    share = one.share
+    half = Z95 * _deviation(share, one.n)
+    low, high = np.maximum(0.0, share - half), np.minimum(1.0, share + half)
+    latency, energy = (
+        mean_costs(mode, name, "threshold", share, low, high) for name in ("latency", "energy")
+    )
+    accuracy = one.accuracy_least
+    z = NormalDist().inv_cdf(goal.probability)
+    likely = accuracy - z * _deviation(accuracy, one.n)
+    excess = np.zeros(len(share))
+    for limit, value, sign in (
+        (goal.max_latency_s, latency.likely_below(goal.probability), 1),
+        (goal.max_energy_j, energy.likely_below(goal.probability), 1),
+        (goal.min_accuracy, likely, -1),
+    ):
+        if limit is not None:
+            excess += np.maximum(0.0, sign * (value - limit) / limit)
+    objective = _objective(one, goal, latency.value, energy.value)
+    is_known = np.isfinite(excess) & np.isfinite(objective)
+    if not is_known.any():
+        return None
+    least = float(excess[is_known].min())
+    among = np.where(is_known & (excess == least), objective, np.inf)
+    cut = int(np.argmin(among))  # the first of equals: the least share
+    costs = [float(np.nan_to_num(each.value[cut], nan=np.inf)) for each in (energy, latency)]
+    rank = (float(among[cut]), costs[0], costs[1], float(share[cut]))
+    return Choice(mode=at, cut=cut, excess=least, rank=rank)
+
+
+def _deviation(share: Array, n: int) -> Array:
+    """The standard error of a share of ``n`` samples."""
+    return np.asarray(np.sqrt(share * (1 - share) / n))
+
+
+def _objective(one: Sweep, goal: Goal, latency: Array, energy: Array) -> Array:
+    if goal.minimise == "cost" and goal.offload_cost is not None:
+        return one.cost(goal.offload_cost)
+    values = {"latency": latency, "energy": energy}
+    return values.get(goal.minimise, -one.accuracy_least)

@@ -1,0 +1,217 @@
+"""What is asked of hierarchical inference, and what it answers: plain records.
+
+Shares and accuracies are between 0 and 1, times seconds and energies joules of one sample. "Low"
+and "high" of shares, accuracies and costs span 95 % of samples drawn again (``resampling``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from mansard.core.records import Record, Schema, Source
+
+CostSource = Literal["given"] | Source  # "given": said by the user, who knows where it is from
+Rule = Literal["threshold", "logistic", "published logistic", "never", "always", "random"]
+Objective = Literal["accuracy", "latency", "energy", "cost"]
+OBJECTIVES: tuple[Objective, ...] = ("accuracy", "latency", "energy", "cost")
+Holds = Literal["kept", "unknown", "broken"]
+NOT_GIVEN = "no uncertainty was given"
+
+
+class Amount(Record, frozen=True, kw_only=True):
+    """A time (s) or an energy (J) of one sample. ``interval``: a key of model_frames.INTERVALS."""
+
+    value: float
+    low: float | None
+    high: float | None
+    interval: str | None
+    source: CostSource
+
+
+def make_amount(
+    value: float,
+    low: float | None = None,
+    high: float | None = None,
+    interval: str | None = None,
+    source: CostSource = "given",
+) -> Amount:
+    """An ``Amount``; without ends and their kind its uncertainty is unknown."""
+    kind = None if low is None or high is None else interval or "spread"
+    missing = {"low": low, "high": high, "interval": kind}
+    unknown = {name: NOT_GIVEN for name, each in missing.items() if each is None}
+    return Amount(value=value, low=low, high=high, interval=kind, source=source, unknown=unknown)
+
+
+class ModeCosts(Record, frozen=True, kw_only=True):
+    """What a sample costs in one power mode; of the offload all that is added to the local run."""
+
+    mode: str
+    local_s: Amount | None
+    decision_s: Amount | None
+    offload_s: Amount | None
+    local_j: Amount | None
+    decision_j: Amount | None
+    offload_j: Amount | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What is wanted. A limit that is None is not set.
+
+    ``offload_cost``: β, what an offloaded sample costs where a wrong one that was kept costs 1.
+    ``probability``: how likely each limit has to hold.
+    """
+
+    minimise: Objective = "accuracy"  # of the accuracy the most
+    max_latency_s: float | None = None
+    max_energy_j: float | None = None
+    min_accuracy: float | None = None
+    offload_cost: float | None = None
+    probability: float = 0.9
+
+
+class Logistic(Record, frozen=True, kw_only=True):
+    """Offload when 1 / (1 + exp(−(intercept + w1·p1 + w2·p2))) is below the threshold.
+
+    ``name``: "fitted", or whose coefficients they are.
+    """
+
+    name: str
+    intercept: float
+    w1: float
+    w2: float
+
+    def two_class_threshold(self) -> float:
+        """The p1 below which it offloads at a threshold of a half, where p2 = 1 − p1."""
+        return (-self.intercept - self.w2) / (self.w1 - self.w2)
+
+
+class Limit(Record, frozen=True, kw_only=True):
+    """A limit beside what was reached: kept or broken as likely as the goal asks, else unknown."""
+
+    quantity: Literal["latency", "energy", "accuracy"]
+    limit: float
+    value: float | None
+    holds: Holds
+
+
+class HiPoint(Record, frozen=True, kw_only=True):
+    """One rule at one threshold in one mode, on ``n`` samples.
+
+    Offloads the samples whose confidence is below ``threshold``. ``accuracy`` lies between
+    ``accuracy_least`` and ``accuracy_most``, as far as ``n_unanswered`` offloaded samples have no
+    recorded answer. ``cost``: the mean of 1{kept and wrong} + β·1{offloaded}.
+    """
+
+    rule: Rule
+    threshold: float | None
+    mode: str
+    n: int
+    n_unanswered: int
+    share: float
+    share_low: float
+    share_high: float
+    accuracy: float | None
+    accuracy_least: float
+    accuracy_most: float
+    accuracy_low: float
+    accuracy_high: float
+    latency: Amount | None
+    energy: Amount | None
+    cost: float | None
+    cost_low: float | None
+    cost_high: float | None
+    limits: tuple[Limit, ...] = ()
+
+
+class Gain(Record, frozen=True, kw_only=True):
+    """The accuracy less that of a random offload of as many samples; "low" and "high" paired."""
+
+    accuracy: float
+    low: float
+    high: float
+
+
+class Calibration(Record, frozen=True, kw_only=True):
+    """Expected calibration error of probabilities, in ``n_bins`` bins of equal width.
+
+    ``error_95``: what calibrated probabilities of as many samples stay below 95 times in 100.
+    ``bins``: lower edge, samples, mean probability and share that is right, of bins with samples.
+    """
+
+    of: str
+    n_bins: int
+    error: float
+    error_95: float
+    is_calibrated: bool
+    mean_probability: float
+    share_right: float
+    bins: tuple[tuple[float, int, float, float], ...]
+
+
+class Replay(Record, frozen=True, kw_only=True):
+    """An online policy on recorded samples, in ``n_orders`` random orders (and no other data).
+
+    ``regret``: its loss less that of the best fixed threshold on the same samples; mean over the
+    orders, low and high their least and most. ``steps`` and ``regrets``: the mean on the way.
+    """
+
+    policy: Literal["HI-LCB", "HI-LCB-lite"]
+    n: int
+    n_orders: int
+    n_bins: int
+    exploration: float
+    offload_cost: float
+    loss: float  # per sample
+    best_loss: float  # per sample, of the best fixed threshold
+    best_threshold: float
+    regret: float
+    regret_low: float
+    regret_high: float
+    share: float
+    accuracy: float | None
+    steps: tuple[int, ...]
+    regrets: tuple[float, ...]
+
+
+class DecisionTime(Record, frozen=True, kw_only=True):
+    """What the decision takes for one sample on the CPU of this machine, in Python, measured.
+
+    ``one_s``: a sample by itself, from p1 and p2; ``many_s``: each of ``n`` at once.
+    """
+
+    one_s: Amount
+    many_s: Amount
+    n: int
+
+
+class Hierarchical(Record, frozen=True, kw_only=True):
+    """The answer. Rules are chosen on ``n_fit`` samples and judged on ``n_judged``.
+
+    ``is_held_out``: whether these are others. ``chosen``: judged; ``on_fit``: the same rule where
+    it was chosen. ``rules``: each rule at its best threshold in the same mode, and the baselines.
+    ``modes``: the best threshold of each mode. ``frontier``: the chosen rule over its thresholds.
+    """
+
+    schema: ClassVar[Schema] = Schema("hierarchical", 1)
+
+    n_fit: int
+    n_judged: int
+    is_held_out: bool
+    verdict: Literal["feasible", "infeasible", "unknown"]
+    chosen: HiPoint | None
+    on_fit: HiPoint | None
+    local_accuracy: float
+    remote_accuracy: float | None
+    logistic: Logistic | None
+    rules: tuple[HiPoint, ...] = ()
+    modes: tuple[HiPoint, ...] = ()
+    frontier: tuple[HiPoint, ...] = ()
+    gain: Gain | None
+    calibration: tuple[Calibration, ...]
+    decision_time: DecisionTime | None
+    replay: tuple[Replay, ...]
+    costs: tuple[ModeCosts, ...]
+    sentence: str = ""
+    notes: tuple[str, ...] = ()

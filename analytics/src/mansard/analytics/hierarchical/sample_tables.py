@@ -1,0 +1,233 @@
+"""Tables that are read and written: recorded samples, costs of modes, every threshold."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.exceptions import PolarsError
+
+from mansard.analytics.hierarchical.records import Amount, CostSource, ModeCosts, make_amount
+from mansard.analytics.hierarchical.samples import NAMES, Samples
+from mansard.analytics.hierarchical.thresholds import sweep
+from mansard.core.errors import InputError
+from mansard.core.files import read_whole, write_atomic
+
+_MOST_BYTES = 2 << 30
+_VECTORS = ("probabilities", "logits")
+_TEXTS = ("predicted", "label", "remote")
+_SOURCES: tuple[CostSource, ...] = ("given", "measured", "simulated", "modelled", "published")
+_PARTS = ("local", "decision", "offload")
+_EXAMPLE = "mode,local_s,local_j,offload_s,offload_j"
+
+
+def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a table of samples as ``make_samples`` takes them.
+
+    Of a CSV file vectors are numbered columns, probabilities_0, probabilities_1, …; of a Parquet
+    file also one column of lists. Raises InputError with the row, StorageError.
+    """
+    frame = _read(path)
+    found: dict[str, NDArray[Any]] = {}
+    for key, names in NAMES.items():
+        name = next((each for each in names if each in frame.columns), None)
+        if key in _VECTORS:
+            vectors = _vectors(frame, name, names, path)
+            if vectors is not None:
+                found[key] = vectors
+        elif name is not None:
+            column = frame.get_column(name)
+            found[key] = _classes(column) if key in _TEXTS else _numbers(column, path)
+    if not found:
+        columns = ", ".join(frame.columns[:8])
+        raise InputError(
+            f"has no column of samples, only {columns}" if columns else "is empty",
+            where=str(path),
+            fix="name them p1, p2, predicted, label, remote: docs/hierarchical.md",
+        )
+    return found
+
+
+def _read(path: Path) -> pl.DataFrame:
+    data = read_whole(path, most_bytes=_MOST_BYTES)
+    if not data.strip():
+        raise InputError("is empty", where=str(path), fix="give a table with a header")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pl.read_parquet(io.BytesIO(data))
+        return pl.read_csv(io.BytesIO(data), infer_schema=False)
+    except (PolarsError, UnicodeDecodeError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(
+            f"cannot be read: {first}", where=str(path), fix="give a CSV or Parquet table"
+        ) from error
+
+
+def _vectors(
+    frame: pl.DataFrame, name: str | None, names: tuple[str, ...], path: Path
+) -> NDArray[Any] | None:
+    if name is not None and isinstance(frame.schema[name], (pl.List, pl.Array)):
+        column = frame.get_column(name).cast(pl.List(pl.Float64))
+        lengths = column.list.len().unique().to_list()
+        if len(lengths) > 1:
+            raise InputError(
+                f"{name} has {lengths[0]} classes in one row and {lengths[1]} in another",
+                where=str(path),
+                fix="give as many in every row",
+            )
+        flat = column.explode().to_numpy().astype(np.float64)
+        return np.reshape(flat, (frame.height, -1))
+    for each in names:
+        numbered: list[str] = []
+        while f"{each}_{len(numbered)}" in frame.columns:
+            numbered.append(f"{each}_{len(numbered)}")
+        if numbered:
+            return np.column_stack([_numbers(frame.get_column(one), path) for one in numbered])
+    return None
+
+
+def _numbers(column: pl.Series, path: Path) -> NDArray[np.float64]:
+    """A column as numbers; what is empty or missing is NaN. Raises InputError with the row."""
+    if column.dtype == pl.String:
+        texts = column.str.strip_chars()
+        numbers = texts.replace("", None).cast(pl.Float64, strict=False)
+        is_wrong = numbers.is_null() & texts.is_not_null() & (texts != "")
+        if is_wrong.any():
+            row = int(is_wrong.arg_max() or 0)
+            raise InputError(
+                f"row {row + 1:,}: {column.name} is {str(texts[row])[:40]!r}, which is no number",
+                where=str(path),
+                fix="remove the row, or record it again",
+            )
+    elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        numbers = column.cast(pl.Float64)
+    else:
+        raise InputError(f"{column.name} holds no numbers", where=str(path), fix="give numbers")
+    return np.asarray(numbers.fill_null(math.nan).to_numpy(), dtype=np.float64)
+
+
+def _classes(column: pl.Series) -> NDArray[Any]:
+    """Classes as numbers where all are, else as texts; what is missing is NaN or empty."""
+    if column.dtype == pl.String:
+        texts = column.str.strip_chars()
+        numbers = texts.replace("", None).cast(pl.Float64, strict=False)
+        if (numbers.is_null() & texts.is_not_null() & (texts != "")).any():
+            return np.asarray(texts.fill_null("").to_numpy(), dtype=np.str_)
+        return np.asarray(numbers.fill_null(math.nan).to_numpy())
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return np.asarray(column.cast(pl.Float64).fill_null(math.nan).to_numpy())
+    return np.asarray(column.cast(pl.String).fill_null("").to_numpy(), dtype=np.str_)
+
+
+def read_mode_costs(path: Path, given: Mapping[str, Amount]) -> tuple[ModeCosts, ...]:
+    """One ``ModeCosts`` for each row of a table; ``given`` is for all modes.
+
+    Columns: ``mode``, and local_s, decision_s, offload_s, local_j, decision_j, offload_j with
+    their ends, local_low_s, local_high_s and so on; ``source``: measured, modelled, … Raises
+    InputError with the row.
+    """
+    frame = _read(path)
+    fields = [f"{part}_{unit}" for unit in ("s", "j") for part in _PARTS]
+    ends = [f"{part}_{end}_{unit}" for part in _PARTS for end in ("low", "high") for unit in "sj"]
+    strangers = sorted({*frame.columns} - {"mode", "source", *fields, *ends})
+    if strangers or "mode" not in frame.columns or frame.height == 0:
+        what = f"has an unknown column {strangers[0]!r}" if strangers else "names no mode"
+        raise InputError(what, where=str(path), fix=f"write {_EXAMPLE}")
+    numbers = {
+        name: _numbers(frame.get_column(name), path)
+        for name in (*fields, *ends)
+        if name in frame.columns
+    }
+    found: list[ModeCosts] = []
+    for row, (mode, source) in enumerate(
+        zip(_texts(frame, "mode"), _sources(frame, path), strict=True)
+    ):
+        if not mode or mode in {each.mode for each in found}:
+            what = f"row {row + 1:,} names no mode" if not mode else f"{mode!r} has two rows"
+            raise InputError(what, where=str(path), fix="write one row for each mode")
+        amounts = dict(given)
+        for name in fields:
+            value = float(numbers[name][row]) if name in numbers else math.nan
+            if not math.isnan(value):
+                amounts[name] = _amount(name, value, numbers, row, source, path)
+        found.append(mode_costs(mode, amounts))
+    return tuple(found)
+
+
+def _texts(frame: pl.DataFrame, name: str) -> list[str]:
+    if name not in frame.columns:
+        return [""] * frame.height
+    return [each.strip() for each in frame.get_column(name).cast(pl.String).fill_null("")]
+
+
+def _sources(frame: pl.DataFrame, path: Path) -> list[CostSource]:
+    known: dict[str, CostSource] = {each: each for each in _SOURCES}
+    texts = [text or "given" for text in _texts(frame, "source")]
+    for row, text in enumerate(texts):
+        if text not in known:
+            raise InputError(
+                f"row {row + 1:,}: the source {text!r}",
+                where=str(path),
+                fix=f"write {', '.join(_SOURCES)}",
+            )
+    return [known[text] for text in texts]
+
+
+def _amount(
+    name: str,
+    value: float,
+    numbers: Mapping[str, NDArray[np.float64]],
+    row: int,
+    source: CostSource,
+    path: Path,
+) -> Amount:
+    part, _, unit = name.rpartition("_")
+    low, high = (
+        float(numbers[each][row]) if each in numbers else math.nan
+        for each in (f"{part}_low_{unit}", f"{part}_high_{unit}")
+    )
+    is_bare = math.isnan(low) and math.isnan(high)
+    if not (0 <= value < math.inf) or not (is_bare or 0 <= low <= value <= high < math.inf):
+        raise InputError(
+            f"row {row + 1:,}: {name} is {value:g}, between {low:g} and {high:g}",
+            where=str(path),
+            fix="give a value from 0 on between its ends, or no ends",
+        )
+    return (
+        make_amount(value, source=source)
+        if is_bare
+        else make_amount(value, low, high, "spread", source)
+    )
+
+
+def mode_costs(mode: str, amounts: Mapping[str, Amount]) -> ModeCosts:
+    """The costs of one mode; what ``amounts`` has not is unknown."""
+    names = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
+    values = {name: amounts.get(name) for name in names}
+    unknown = {name: "it was not given" for name, each in values.items() if each is None}
+    return ModeCosts(mode=mode, unknown=unknown, **values)
+
+
+def write_curve(path: Path, samples: Samples) -> None:
+    """Write every threshold on p1 over all ``samples`` as CSV; raises StorageError."""
+    one = sweep(samples, samples.p1)
+    frame = pl.DataFrame(
+        {
+            "threshold": one.threshold,
+            "share": one.share,
+            "accuracy_least": one.accuracy_least,
+            "accuracy_most": one.accuracy_most,
+            "n_offloaded": one.n_offloaded,
+            "n_right": one.n_right,
+            "n_unanswered": one.n_unanswered,
+        }
+    )
+    stream = io.BytesIO()
+    frame.write_csv(stream)
+    write_atomic(path, stream.getvalue())

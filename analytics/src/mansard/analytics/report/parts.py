@@ -1,0 +1,104 @@
+"""Tables of layers that were run alone, and of their sum against the whole network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, joules, seconds, watts
+from mansard.analytics.figures.tables import Column, Table, batch_text, tabulate
+from mansard.analytics.predict.parts import PartSum, PartTimes
+
+MOST_PARTS = 30  # of one network in one mode, the slowest
+_MOST_NAMED = 4  # operators
+PartMode: TypeAlias = Callable[[PartTimes | PartSum], str]  # what a row's mode is called
+TERMS = {
+    "Calls": "calls_s",
+    "Conversions": "conversions_s",
+    "Fusion": "fusion_s",
+    "Caches": "caches_s",
+    "Rest": "rest_s",
+}
+
+
+def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartMode) -> list[Table]:
+    """The sums against the whole networks, then the slowest parts of each; none where none ran."""
+    if not parts:
+        return []
+    return [_sum_table(sums, mode), _part_table(slowest_parts(parts), mode)]
+
+
+def slowest_parts(parts: Sequence[PartTimes]) -> list[PartTimes]:
+    """The slowest of each network, engine and mode, in the order in which they run."""
+    groups: dict[object, list[PartTimes]] = {}
+    for row in parts:
+        same = (row.device, row.mode, row.network, row.batch, row.precision, row.engine)
+        groups.setdefault((same, row.part.kind), []).append(row)
+    found = []
+    for rows in groups.values():
+        rows.sort(key=lambda row: -(row.time_s or 0.0))
+        found += sorted(rows[:MOST_PARTS], key=lambda row: row.part.number)
+    return found
+
+
+def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
+    def term(name: str) -> Callable[[PartSum], str]:
+        return lambda row: signed_share(getattr(row, name), row.whole_s)
+
+    columns = [
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: row.precision),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", mode),
+        Column("Parts", parts_text, is_numeric=True),
+        Column("Their sum", lambda row: seconds(row.parts_s), is_numeric=True),
+        Column("Whole", lambda row: seconds(row.whole_s), is_numeric=True),
+        Column("Difference", term("difference_s"), is_numeric=True),
+        *(Column(title, term(name), is_numeric=True) for title, name in TERMS.items()),
+        Column("Energy, sum", lambda row: joules(row.parts_j), is_numeric=True),
+        Column("Energy, whole", lambda row: joules(row.whole_j), is_numeric=True),
+        Column("Source", lambda row: row.source),
+    ]
+    caption = "Layers that were run alone: their sum against the whole network"
+    return tabulate(caption, columns, sums)
+
+
+def _part_table(parts: Sequence[PartTimes], mode: PartMode) -> Table:
+    columns = [
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: row.precision),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", mode),
+        Column("Part", lambda row: f"{row.part.kind} {row.part.number}"),
+        Column("Operators", lambda row: operators_text(row.part.op_types)),
+        Column("Alone", lambda row: seconds(row.time_s, row.low_s, row.high_s), is_numeric=True),
+        Column("In the network", lambda row: seconds(row.in_network_s), is_numeric=True),
+        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
+        Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
+        Column("Power", lambda row: watts(row.power_w), is_numeric=True),
+        Column("Source", lambda row: row.source),
+        Column("Remark", lambda row: row.remark),
+    ]
+    caption = f"Layers that were run alone, at most {MOST_PARTS} of a network: the slowest"
+    return tabulate(caption, columns, parts)
+
+
+def parts_text(row: PartSum) -> str:
+    """``21 layers``, or ``5 of 21 layers``."""
+    count = f"{row.n_measured} of {row.n_parts}" if row.n_measured < row.n_parts else row.n_parts
+    return f"{count} {row.kind}{'' if row.n_parts == 1 else 's'}"
+
+
+def operators_text(op_types: Sequence[str]) -> str:
+    """``Conv, Relu``; of many the first."""
+    more = f" and {len(op_types) - _MOST_NAMED} more" if len(op_types) > _MOST_NAMED else ""
+    return ", ".join(op_types[:_MOST_NAMED]) + more
+
+
+def signed_share(value_s: float | None, whole_s: float | None) -> str:
+    """A difference as a share of the whole network's time: ``+3.1 %``."""
+    if value_s is None or not whole_s:
+        return UNKNOWN
+    return f"{100 * value_s / whole_s:+.1f}{NBSP}%".replace("-", "−")

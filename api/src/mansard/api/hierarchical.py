@@ -1,0 +1,311 @@
+"""Hierarchical inference: what a small network keeps and what it offloads, and in which mode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
+from mansard.api.recommendations import Kind, parse_quantity
+from mansard.api.reporter import SILENT, Reporter
+from mansard.core.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from mansard.analytics.hierarchical.records import (
+        Amount,
+        Goal,
+        Hierarchical,
+        Logistic,
+        ModeCosts,
+    )
+    from mansard.analytics.hierarchical.samples import Samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiRequest:
+    """Samples, and what a sample costs. What is None is not known.
+
+    ``samples``: .npz, .csv or .parquet of p1, p2, predicted, label and remote, or arrays by these
+    names. ``judged_on``: the same, to judge on; without it a share of ``samples`` is held out.
+    ``given``: costs for all modes by their names in ``ModeCosts``. ``table``: CSV of costs by mode.
+    ``local`` and ``offload``: networks of ``runs``, whose time and energy in each mode are taken;
+    an offload to a network of the same board. ``modes`` and ``device``: as in PredictionRequest.
+    ``published``: three coefficients, or a name of ``hierarchical.logistic.DIME``. ``curve``: CSV
+    file to write, of every threshold; ``page``: HTML file. ``name``: keep the answer in the first
+    of ``runs`` under it, for ``report``. The others: see ``Goal`` and ``analysis.Settings``.
+    """
+
+    samples: Path | Mapping[str, Any]
+    judged_on: Path | Mapping[str, Any] | None = None
+    given: Mapping[str, Amount] = field(default_factory=dict)
+    table: Path | None = None
+    local: str | None = None
+    offload: str | None = None
+    runs: tuple[str, ...] = ("runs",)
+    precisions: tuple[str, ...] = ()
+    modes: str | None = None
+    device: str | None = None
+    board: Path | None = None
+    mix: bool = False
+    minimise: str | None = None
+    max_latency_s: float | None = None
+    max_energy_j: float | None = None
+    min_accuracy: float | None = None
+    offload_cost: float | None = None
+    probability: float = 0.9
+    rule: str | None = None
+    published: str | Logistic | None = None
+    is_balanced: bool = False
+    held_out: float = 0.5
+    seed: int = 0
+    n_bins: int = 15
+    n_replayed: int = 0
+    curve: Path | None = None
+    page: Path | None = None
+    name: str | None = None
+
+
+def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
+    """The best rule, threshold and power mode, what they reach, and baselines.
+
+    Measures and sets nothing, but the time of the decision in this process. Raises InputError for
+    samples that cannot be, UsageError for a goal that needs what is not given, StorageError.
+    """
+    from mansard.analytics.hierarchical.analysis import Settings, analyse
+    from mansard.analytics.hierarchical.records import OBJECTIVES, Rule
+    from mansard.analytics.hierarchical.store import check_name
+
+    if request.name is not None:
+        check_name(request.name)
+        if "://" in request.runs[0]:
+            raise UsageError("an answer is kept in a folder", fix="give --runs FOLDER first")
+    samples = _samples(request.samples)
+    judged_on = None if request.judged_on is None else _samples(request.judged_on)
+    modes = _modes(request, reporter)
+    rules: dict[str, Rule] = {
+        "threshold": "threshold",
+        "logistic": "logistic",
+        "published": "published logistic",
+    }
+    if request.rule is not None and request.rule not in rules:
+        raise UsageError(f"no rule is called {request.rule!r}", fix=f"use {', '.join(rules)}")
+    if request.minimise is not None and request.minimise not in OBJECTIVES:
+        raise UsageError(
+            f"{request.minimise!r} cannot be minimised", fix=f"use {', '.join(OBJECTIVES)}"
+        )
+    settings = Settings(
+        held_out=request.held_out,
+        seed=request.seed,
+        rule=None if request.rule is None else rules[request.rule],
+        published=_published(request.published),
+        is_balanced=request.is_balanced,
+        n_bins=request.n_bins,
+        n_replayed=request.n_replayed,
+    )
+    found = analyse(samples, modes, _goal(request, modes), settings, judged_on)
+    _write(request, found, samples)
+    return found
+
+
+def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
+    """The files that were asked for."""
+    from mansard.analytics.hierarchical.sample_tables import write_curve
+    from mansard.analytics.hierarchical.store import write_answer
+
+    if request.curve is not None:
+        write_curve(request.curve, samples)
+    if request.name is not None:
+        write_answer(Path(request.runs[0]), request.name, found)
+    if request.page is not None:
+        from mansard.analytics.report.offload_page import write_offload_page
+
+        write_offload_page(found, request.name or _stem(request.samples), request.page)
+
+
+def _stem(source: Path | Mapping[str, Any]) -> str:
+    return source.stem if isinstance(source, Path) else "samples"
+
+
+def _goal(request: HiRequest, modes: Sequence[ModeCosts]) -> Goal:
+    """With the usual objective where none was asked for: what is not limited."""
+    from mansard.analytics.hierarchical.records import Goal, Objective
+
+    limits = {
+        "--max-latency": request.max_latency_s,
+        "--max-energy": request.max_energy_j,
+        "--min-accuracy": request.min_accuracy,
+        "--beta": request.offload_cost,
+    }
+    for name, value in limits.items():
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(f"{name} {value:g} bounds nothing", fix="write a number above 0")
+    if request.min_accuracy is not None and request.min_accuracy > 1:
+        what = f"--min-accuracy {request.min_accuracy:g} is above 1"
+        raise UsageError(what, fix="write a share such as 0.9, or 90%")
+    if not 0 < request.probability < 1:
+        what = f"a probability of {request.probability:g} is never reached"
+        raise UsageError(what, fix="write a number between 0 and 1")
+    has_energy = any(mode.local_j is not None and mode.offload_j is not None for mode in modes)
+    usual: Objective = "accuracy"
+    if request.min_accuracy is not None:
+        usual = "energy" if has_energy else "latency"
+    elif request.offload_cost is not None:
+        usual = "cost"
+    objectives: dict[str, Objective] = {
+        "accuracy": "accuracy",
+        "latency": "latency",
+        "energy": "energy",
+        "cost": "cost",
+    }
+    return Goal(
+        minimise=usual if request.minimise is None else objectives[request.minimise],
+        max_latency_s=request.max_latency_s,
+        max_energy_j=request.max_energy_j,
+        min_accuracy=request.min_accuracy,
+        offload_cost=request.offload_cost,
+        probability=request.probability,
+    )
+
+
+def _samples(source: Path | Mapping[str, Any]) -> Samples:
+    from mansard.analytics.hierarchical.samples import make_samples
+
+    if not isinstance(source, Path):
+        import numpy as np
+
+        return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
+    if source.suffix.lower() == ".npz":
+        from mansard.inference.inputs import read_arrays
+
+        return make_samples(read_arrays(source), str(source))
+    if source.suffix.lower() not in {".csv", ".parquet"}:
+        fix = "give .npz, .csv or .parquet"
+        raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
+    from mansard.analytics.hierarchical.sample_tables import read_columns
+
+    return make_samples(read_columns(source), str(source))
+
+
+def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
+    """The costs in each mode: of a table, of runs, or those that are given for all."""
+    from mansard.analytics.hierarchical.sample_tables import mode_costs, read_mode_costs
+
+    if request.table is not None and (request.local or request.offload):
+        what = "a table of costs and networks of runs exclude each other"
+        raise UsageError(what, fix="leave --costs, or --local and --offload, out")
+    if request.table is not None:
+        return read_mode_costs(request.table, request.given)
+    if request.local is None and request.offload is None:
+        return (mode_costs("", request.given),)
+    names = [name for name in (request.local, request.offload) if name is not None]
+    found = _of_runs(request, names, reporter)
+    modes = []
+    for mode in dict.fromkeys(mode for _, mode in found):
+        amounts = dict(request.given)
+        for name, part in ((request.local, "local"), (request.offload, "offload")):
+            for unit, each in found.get((name or "", mode), {}).items():
+                amounts.setdefault(f"{part}_{unit}", each)
+        modes.append(mode_costs(mode, amounts))
+    return tuple(modes)
+
+
+def _of_runs(
+    request: HiRequest, names: Sequence[str], reporter: Reporter
+) -> dict[tuple[str, str], dict[str, Amount]]:
+    """Time ("s") and energy ("j") of one item by network and mode, batch 1, as runs tell them."""
+    from mansard.analytics.hierarchical.records import make_amount
+    from mansard.analytics.predict.preference import prefer_measured
+
+    networks = tuple(NetworkRequest(name=name) for name in names)
+    asked = PredictionRequest(
+        runs=request.runs,
+        networks=networks,
+        precisions=request.precisions,
+        modes=request.modes,
+        device=request.device,
+        board=request.board,
+        mix=request.mix,
+    )
+    predicted = predict(asked, reporter)
+    check(predicted, reporter)
+    rows = prefer_measured(predicted)
+    devices = rows["device"].unique(maintain_order=True).to_list()
+    if len(devices) > 1:
+        raise UsageError(f"the runs are of {' and '.join(devices)}", fix="name one with --device")
+    shown = {each.display_name(): each.name for each in networks}
+    found: dict[tuple[str, str], dict[str, Amount]] = {}
+    for row in rows.iter_rows(named=True):
+        key = (shown[row["network"]], row["mode"])
+        if key in found:
+            what = f"{key[0]} has several precisions in {key[1]}"
+            raise UsageError(what, fix="name one with --precision")
+        found[key] = {
+            unit: make_amount(
+                row[name],
+                row[f"{kind}_low_{unit}"],
+                row[f"{kind}_high_{unit}"],
+                row["interval"],
+                row["source"],
+            )
+            for unit, kind, name in (("s", "latency", "latency_s"), ("j", "energy", "energy_j"))
+            if row[name] is not None
+        }
+    return found
+
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_COEFFICIENTS = re.compile(rf"({_NUMBER}),({_NUMBER}),({_NUMBER})")
+
+
+def _published(given: str | Logistic | None) -> Logistic | None:
+    from mansard.analytics.hierarchical.logistic import find_published
+    from mansard.analytics.hierarchical.records import Logistic
+
+    if not isinstance(given, str):
+        return given
+    match = _COEFFICIENTS.fullmatch(given.replace(" ", ""))
+    if match is None:
+        return find_published(given)
+    intercept, w1, w2 = (float(each) for each in match.groups())
+    return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
+
+
+_PLUS_MINUS = re.compile(r"\s*(?:±|\+-|\+/-)\s*")
+
+
+def parse_amount(option: str, text: str | None, kind: Kind) -> Amount | None:
+    """``1.2ms``, or with its 95 % interval ``1.2ms±0.1ms`` or ``1.2ms±8%``; raises UsageError.
+
+    ``±0``: it is exact. None where the option was not given.
+    """
+    from mansard.analytics.hierarchical.records import make_amount
+
+    if text is None:
+        return None
+    value_text, *halves = _PLUS_MINUS.split(text.strip())
+    value = parse_quantity(option, value_text, kind)
+    if not halves:
+        return make_amount(value)
+    if len(halves) > 1:
+        raise UsageError(f"{option} {text!r} has two intervals", fix=f"write {value_text}±8%")
+    half_text = halves[0]
+    if half_text.rstrip("%") == "0":
+        half = 0.0
+    elif half_text.endswith("%"):
+        half = value * parse_share(option, half_text)
+    else:
+        half = parse_quantity(option, half_text, kind)
+    if half > value:
+        raise UsageError(f"{option} {text!r} may be below 0", fix="give a smaller half width")
+    return make_amount(value, value - half, value + half)
+
+
+def parse_share(option: str, text: str) -> float:
+    """``0.93`` or ``93%``; raises UsageError."""
+    match = re.fullmatch(r"([0-9]{0,9}\.?[0-9]{1,15})\s*(%?)", text.strip())
+    if match is None:
+        raise UsageError(f"{option} {text!r} is no share", fix=f"write {option} 0.9 or 90%")
+    return float(match[1]) / (100 if match[2] else 1)

@@ -1,0 +1,251 @@
+"""Layers and stages of networks that are cut out and run alone, each as a network of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from mansard.api.measurements import ModePlan
+from mansard.api.networks import (
+    MeasuredNetwork,
+    MeasureRequest,
+    MeasureResult,
+    Preparation,
+    measure_networks,
+    measured_rows,
+    plan_networks,
+    with_image,
+)
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.sweeps import sweep
+from mansard.api.targets import BenchTarget, find_processor
+from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.records import Measurement, NetworkPart, PowerMode
+from mansard.core.text import listed
+
+if TYPE_CHECKING:
+    from mansard.analytics.predict.parts import PartSum, PartTimes
+    from mansard.inference.plan import BuildTrial, NetworkTrial
+    from mansard.inference.preparing import PreparedPart
+    from mansard.measuring.protocol import Protocol
+
+
+class LayerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which parts of the networks are run alone, and how long the meters look at each."""
+
+    kind: Literal["layer", "stage"] = "layer"
+    slowest: int | None = None  # only so many of each network; None: all
+    window_s: float | None = None  # of an energy window; None: that of the profile
+    boundary_s: float | None = None  # it runs before its first window; None: until power settles
+    rest_s: float = 0.0  # nothing of ours runs before each part
+    meter_period_s: float | None = None  # between two readings; None: the meters' own
+
+
+class LayersResult(msgspec.Struct, frozen=True):
+    """Whole networks and their parts, and the sum of these against the whole.
+
+    ``parts``: of the newest row of each part in each mode.
+    """
+
+    whole: MeasureResult
+    rows: tuple[MeasuredNetwork, ...]  # of the parts
+    parts: tuple[PartTimes, ...]
+    sums: tuple[PartSum, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise what could not be measured."""
+        self.whole.check()
+        if self.failure is not None:
+            raise self.failure
+        failed = [found.row.model for found in self.rows if found.row.failure is not None]
+        if failed:
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} measurements failed, of "
+                f"{listed(list(dict.fromkeys(failed)))}",
+                fix="the remarks above say why; to try one again, move the folder of its run away",
+            )
+
+
+def parse_each_layer(text: str) -> tuple[Literal["layer", "stage"], int | None]:
+    """``all``, ``stages`` or how many of the slowest layers; raises UsageError."""
+    if text in {"all", "stages"}:
+        return ("stage" if text == "stages" else "layer"), None
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return "layer", int(text)
+    raise UsageError(
+        f"--each-layer {text!r} names no layers",
+        fix="use all, stages, or how many of the slowest: --each-layer 10",
+    )
+
+
+def measure_layers(
+    request: MeasureRequest, alone: LayerSettings, reporter: Reporter = SILENT
+) -> LayersResult:
+    """Run ``request.models`` whole, then their layers or stages one by one, in each mode.
+
+    Networks are measured as by ``measure_networks``, and kept in the same runs; parts have a run
+    of their own in each mode. Raises any MansardError that keeps everything from being measured.
+    """
+    whole = measure_networks(request, reporter)
+    request = with_image(request)
+    ran = [found.row for found in whole.rows if found.row.failure is None]
+    with _PartPreparation(request, alone, ran) as preparation:
+        if request.hosts:
+            preparation.prepare(request.models, reporter)
+        swept = sweep(request, partial(_plan, request, alone, preparation), reporter)
+    rows = tuple(measured_rows(request.runs, swept.run_ids, of_parts=True))
+    parts, sums = _compared(request.runs, swept.run_ids, reporter)
+    return LayersResult(whole, rows, parts, sums, swept.failure)
+
+
+def _plan(
+    request: MeasureRequest,
+    alone: LayerSettings,
+    preparation: Preparation,
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    reporter: Reporter,
+) -> list[ModePlan]:
+    machine = target.controller.identify()
+    found = find_processor(target, machine, request.processor, reporter)
+    plans = plan_networks(
+        preparation,
+        request.models,
+        target,
+        modes,
+        request,
+        reporter,
+        gpu=found.gpu,
+    )
+    of = f"{alone.kind}s alone"
+    return [msgspec.structs.replace(each, of=of) for each in plans if each.plan.trials]
+
+
+def _protocol(profile: str, alone: LayerSettings) -> Protocol:
+    """That of the profile, with the windows that are asked for."""
+    from mansard.measuring.protocol import find_protocol
+
+    protocol = find_protocol(profile)
+    changes: dict[str, float] = {}
+    if alone.window_s is not None:
+        longest_s = max(protocol.energy_window_cap_s, 3 * alone.window_s)
+        changes |= {"energy_window_s": alone.window_s, "energy_window_cap_s": longest_s}
+    if alone.boundary_s is not None:
+        changes |= dict.fromkeys(("settle_s", "settle_cap_s"), alone.boundary_s)
+    return msgspec.structs.replace(protocol, **changes)
+
+
+class _PartPreparation(Preparation):
+    """The parts of networks instead of the networks. ``ran``: rows of these, for the slowest."""
+
+    def __init__(
+        self, request: MeasureRequest, alone: LayerSettings, ran: Sequence[Measurement]
+    ) -> None:
+        super().__init__(request.settings)
+        self.protocol = _protocol(request.profile, alone)
+        self._alone, self._ran = alone, ran
+        self._is_cut = False
+
+    def prepare(
+        self, models: Sequence[str], reporter: Reporter, *, is_lenient: bool = False
+    ) -> None:
+        """Cut every network at every batch and precision; their whole files are written."""
+        from mansard.inference.preparing import cut
+
+        super().prepare(models, reporter, is_lenient=is_lenient)
+        with self._lock:
+            if self._is_cut:
+                return
+            whole, self.chains = self.networks, []
+            self.networks = []
+            with reporter.progress("Cutting networks") as progress:
+                for number, network in enumerate(whole):
+                    progress.update(number, len(whole), None, network.model)
+                    found = cut(network, self.store, self._alone.kind)
+                    for line in found.left_out:
+                        reporter.note(f"note: {line}")
+                    self.networks += self._chosen(found.parts, reporter)
+                progress.update(len(whole), len(whole), None, "done")
+            self._is_cut = True
+
+    def trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[NetworkTrial, ...]:
+        """One for each part, with its rest and the meters' period."""
+        period_s = self._alone.meter_period_s or 0.0
+        return tuple(
+            msgspec.structs.replace(each, rest_s=self._alone.rest_s, meter_period_s=period_s)
+            for each in super().trials(engine, provider, builds)
+        )
+
+    def _chosen(self, parts: Sequence[PreparedPart], reporter: Reporter) -> Sequence[PreparedPart]:
+        """The slowest ones where not all are asked for, in the order in which they run."""
+        most = self._alone.slowest
+        if most is None or most >= len(parts):
+            return parts
+        first = parts[0]
+        rows = [
+            row
+            for row in self._ran
+            if (row.model_hash, row.precision) == (first.part.whole_hash, first.precision)
+            and (row.batch, row.dimensions) == (first.batch, first.dimensions)
+        ]
+        seconds_s = [sum(_seconds_s(row, each.part) for row in rows) for each in parts]
+        if not any(seconds_s):
+            why = next((row.unknown["layers"] for row in rows if row.layers is None), "it failed")
+            reporter.note(
+                f"note: {first.part.whole}: every layer is run alone: which are the slowest is not "
+                f"known: {why}"
+            )
+            return parts
+        order = sorted(range(len(parts)), key=lambda at: -seconds_s[at])
+        return [parts[at] for at in sorted(order[:most])]
+
+
+def _seconds_s(row: Measurement, part: NetworkPart) -> float:
+    """What the engine's layers take that hold nodes of ``part``, by their share of its nodes."""
+    nodes, total_s = set(part.nodes), 0.0
+    for layer in row.layers or ():
+        if layer.nodes and layer.seconds_s:
+            share = len(nodes.intersection(layer.nodes)) / len(layer.nodes)
+            total_s += share * median(layer.seconds_s)
+    return total_s
+
+
+def _compared(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...]]:
+    """The parts of these runs, and their sums beside whole networks that the folder holds."""
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.parts import measured_parts, part_sums
+
+    try:
+        dataset = open_runs([runs], newest_only=True)
+        parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
+        return tuple(parts), part_sums(dataset, frozenset(run_ids))
+    except MansardError as error:
+        reporter.note(f"note: what was measured is kept, but not compared: {error}")
+        return (), ()
+
+
+def write_nn_profiler(result: LayersResult, folder: Path) -> tuple[Path, ...]:
+    """Write the parts that were measured into ``folder`` as NN-Profiler does, a file for each mode.
+
+    Returns their paths; a file of the same mode is replaced. Raises StorageError.
+    """
+    from mansard.analytics.report.nn_profiler import mode_files
+    from mansard.core.files import make_folder, write_atomic
+
+    rows = [(each.machine, each.mode, each.row) for each in result.rows]
+    make_folder(folder)
+    paths = []
+    for name, content in mode_files(rows).items():
+        write_atomic(folder / name, content, folder)
+        paths.append(folder / name)
+    return tuple(paths)

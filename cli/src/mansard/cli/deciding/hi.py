@@ -1,0 +1,195 @@
+"""``mansard hi``: which samples a small network keeps, which it offloads, and in which mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.options import (
+    BoardOption,
+    DeviceOption,
+    JsonOption,
+    MixOption,
+    RunsOption,
+    parse_precisions,
+)
+from mansard.cli.tables import Table, print_tables, without_silent
+
+_COLUMNS = (
+    "rule", "mode", "below", "offloaded", "accuracy, %", "time", "energy", "cost", "limits",
+)  # fmt: skip
+_Text = str | None
+
+
+def hi(
+    samples: Annotated[
+        Path,
+        typer.Argument(help="Recorded samples: .npz, .csv or .parquet of p1, p2, predicted, label "
+                       "and remote.", readable=False),
+    ],
+    judge: Annotated[
+        Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
+                                  readable=False)
+    ] = None,
+    local: Annotated[
+        _Text, typer.Option(help="The network of RUNS that runs on the device.")
+    ] = None,
+    offload: Annotated[
+        _Text, typer.Option(help="The network of RUNS on the same board that an offload runs.")
+    ] = None,
+    costs: Annotated[
+        Path | None, typer.Option(help="CSV table of costs by power mode.", readable=False)
+    ] = None,
+    local_latency: Annotated[_Text, typer.Option(help="Of a sample: 1.2ms, 1.2ms±0.1ms.")] = None,
+    local_energy: Annotated[_Text, typer.Option(help="Of a sample: 5mJ, 5mJ±4%.")] = None,
+    decision_latency: Annotated[
+        _Text, typer.Option(help="Of the decision; measured here by default.")
+    ] = None,
+    decision_energy: Annotated[
+        _Text, typer.Option(help="Of the decision; by the local power by default.")
+    ] = None,
+    offload_latency: Annotated[
+        _Text, typer.Option(help="Until the remote answer is back.")
+    ] = None,
+    offload_energy: Annotated[_Text, typer.Option(help="Of the device, for an offload.")] = None,
+    max_latency: Annotated[_Text, typer.Option(help="Most mean time of a sample: 5ms.")] = None,
+    max_energy: Annotated[_Text, typer.Option(help="Most mean energy of a sample: 20mJ.")] = None,
+    min_accuracy: Annotated[_Text, typer.Option(help="Least accuracy: 0.9 or 90%.")] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="What an offload costs, where a wrong answer costs 1.")
+    ] = None,
+    minimise: Annotated[
+        Literal["accuracy", "latency", "energy", "cost"] | None,
+        typer.Option(help="What is to be best: the accuracy as high, others as low as can be."),
+    ] = None,
+    probability: Annotated[
+        float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
+    ] = 0.9,
+    rule: Annotated[
+        Literal["threshold", "logistic", "published"] | None,
+        typer.Option(help="By p1, by a logistic of p1 and p2, or by --logistic; the best of them "
+                     "by default."),
+    ] = None,
+    logistic: Annotated[
+        _Text, typer.Option(help="A logistic of others: β,w1,w2, or DIME's, such as resnet8-fp.")
+    ] = None,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Fit right and wrong samples with equal weight.")
+    ] = False,
+    held_out: Annotated[
+        float, typer.Option(help="Share of the samples to judge on; 0: all to both.")
+    ] = 0.5,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
+    bins: Annotated[int, typer.Option(min=1, max=1000, help="Of the calibration error.")] = 15,
+    replay: Annotated[
+        int, typer.Option(min=0, help="Replay HI-LCB on so many samples; needs --beta.")
+    ] = 0,
+    curve: Annotated[
+        Path | None, typer.Option(help="CSV file of every threshold on p1 to write.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    keep: Annotated[
+        _Text, typer.Option(help="Keep the answer in RUNS under this name, for mansard report.")
+    ] = None,
+    runs: RunsOption = None,
+    precision: Annotated[
+        list[str] | None, typer.Option(help="The precision of the networks of RUNS.")
+    ] = None,
+    modes: Annotated[
+        _Text, typer.Option(help="Modes to choose from, of the runs or as for bench.")
+    ] = None,
+    device: DeviceOption = None,
+    board: BoardOption = None,
+    mix: MixOption = False,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Choose what a small network keeps and what it offloads, and the power mode, together.
+
+    Every threshold of every mode is looked at. The choice is made on a part of the samples and
+    judged on the others, beside never, always and random offloads. Sets nothing.
+    """
+    texts = {
+        ("local_s", "--local-latency", "time"): local_latency,
+        ("decision_s", "--decision-latency", "time"): decision_latency,
+        ("offload_s", "--offload-latency", "time"): offload_latency,
+        ("local_j", "--local-energy", "energy"): local_energy,
+        ("decision_j", "--decision-energy", "energy"): decision_energy,
+        ("offload_j", "--offload-energy", "energy"): offload_energy,
+    }
+    given = {
+        name: amount
+        for (name, option, kind), text in texts.items()
+        if (amount := api.parse_amount(option, text, "time" if kind == "time" else "energy"))
+    }
+    found = api.hi(
+        api.HiRequest(
+            samples=samples,
+            judged_on=judge,
+            given=given,
+            table=costs,
+            local=local,
+            offload=offload,
+            runs=tuple(runs or ("runs",)),
+            precisions=parse_precisions(precision),
+            modes=modes,
+            device=device,
+            board=board,
+            mix=mix,
+            minimise=minimise,
+            max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
+            max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
+            min_accuracy=None
+            if min_accuracy is None
+            else api.parse_share("--min-accuracy", min_accuracy),
+            offload_cost=beta,
+            probability=probability,
+            rule=rule,
+            published=logistic,
+            is_balanced=balanced,
+            held_out=held_out,
+            seed=seed,
+            n_bins=bins,
+            n_replayed=replay,
+            curve=curve,
+            page=report,
+            name=keep,
+        ),
+        TerminalReporter(),
+    )
+    if as_json:
+        print_json(found)
+        return
+    print_tables(_tables(found))
+    print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
+
+
+def _tables(found: api.Hierarchical) -> list[Table]:
+    """The rules and baselines in the chosen mode; the best threshold of each mode of several."""
+    if found.chosen is None:
+        return []
+    where = "held out" if found.is_held_out else "all"
+    title = f"{found.n_judged:,} samples ({where})"
+    tables = [(f"Rules on {title}", _COLUMNS, [_row(each, found) for each in found.rules])]
+    if len(found.modes) > 1:
+        rows = [_row(each, found) for each in found.modes]
+        tables.append((f"The best threshold of each mode, on {title}", _COLUMNS, rows))
+    return [without_silent(each, {"mode", "time", "energy", "cost", "limits"}) for each in tables]
+
+
+def _row(point: api.HiPoint, found: api.Hierarchical) -> tuple[str, ...]:
+    is_chosen = point == found.chosen
+    return (
+        f"{point.rule} (chosen)" if is_chosen else point.rule,
+        point.mode,
+        "–" if point.threshold is None else api.digits(point.threshold, 4),
+        api.relative(point.share),
+        api.accuracy_text(point),
+        "–" if point.latency is None else api.amount_text(point.latency, "s"),
+        "–" if point.energy is None else api.amount_text(point.energy, "J"),
+        "–" if point.cost is None else api.digits(point.cost, 4),
+        ", ".join(f"{each.quantity} {each.holds}" for each in point.limits) or "–",
+    )

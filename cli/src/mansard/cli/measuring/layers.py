@@ -1,0 +1,63 @@
+"""What ``mansard measure MODEL --each-layer`` prints: parts of networks, and their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+
+from mansard import api
+from mansard.cli.console import note, print_json
+from mansard.cli.data.report import part_tables
+from mansard.cli.measuring.networks import print_times
+from mansard.cli.tables import print_tables
+
+_TERMS = (
+    "Shares of the whole network's time. Calls: the engine is called once for each part, not once",
+    "for all. Conversions: casts and reorders that it adds at the cuts. Fusion: nodes that it runs",
+    "as one layer in the network and apart here. Caches: data of a part that runs alone stay near.",
+    "Rest: the cost of the profile, starts of nodes, noise.",
+)
+
+
+def print_layers(
+    result: api.LayersResult,
+    runs: Path,
+    written: Sequence[Path],
+    *,
+    with_layers: bool,
+    as_json: bool,
+) -> None:
+    """Print the networks, their parts and the sums; raises the error of what was not measured."""
+    if as_json:
+        print_json(
+            {
+                "times": result.whole.times,
+                "rows": result.whole.rows,
+                "parts": result.parts,
+                "sums": result.sums,
+                "files": [str(path) for path in written],
+            }
+        )
+    else:
+        print_times(result.whole, with_layers=with_layers)
+        print_tables(part_tables(result.sums, result.parts))
+        if result.sums:
+            note(" ".join(_TERMS))
+        for each in result.sums:
+            if each.difference_s is None:
+                note(f"{each.network}: no sum against the whole: {each.unknown['difference_s']}")
+        _note_energy(result.parts)
+        for path in written:
+            note(f"written: {path}")
+        note(f"kept in {runs}: mansard report --runs {runs} draws it")
+    result.check()
+
+
+def _note_energy(parts: Sequence[api.PartTimes]) -> None:
+    """Why parts have no energy, each reason once."""
+    get = attrgetter("unknown")
+    reasons = dict.fromkeys(get(row)["energy_j"] for row in parts if row.energy_j is None)
+    for why in reasons:
+        n_parts = sum(get(row).get("energy_j") == why for row in parts)
+        note(f"no energy of {n_parts} of {len(parts)} parts: {why}")

@@ -1,0 +1,149 @@
+"""A volume that a building container writes engine files into; the host takes them out of it.
+
+Like the volume of files it is reached through the engine, by way of a container that is never
+started. So it works over SSH too, and what a builder writes never lands in a folder of the host
+by itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from mansard.containers.answers import SENDING, TAKING, answer
+from mansard.containers.engine import Engine
+from mansard.containers.engine_errors import explained
+from mansard.containers.files_volume import create_volume, filler, volume_name
+from mansard.containers.launch import remove_volume
+from mansard.containers.settings import BUILT, FILES
+from mansard.core.errors import MansardError, StorageError
+from mansard.core.files import entries_in, open_file, replacing, storage_errors
+from mansard.inference.builds import CACHES
+
+_PIECE = 1 << 20
+_OPEN = 0o777  # folders and files that any user of a container may replace
+_MOST_CACHES = 100
+
+
+class OutputsVolume:
+    """The volume of one run of builds; made by ``outputs_volume``."""
+
+    def __init__(self, engine: Engine, image: str, name: str) -> None:
+        self.name = name
+        self._engine, self._image = engine, image
+
+    def put_caches(self, caches: Path) -> None:
+        """Send the files of this folder, and make the folders that builds write into."""
+        with tempfile.TemporaryFile() as data:
+            with tarfile.open(fileobj=data, mode="w") as archive:
+                for folder in (BUILT, f"{BUILT}/{CACHES}"):
+                    entry = tarfile.TarInfo(folder)
+                    entry.type, entry.mode = tarfile.DIRTYPE, _OPEN
+                    archive.addfile(entry)
+                for name, kind in entries_in(caches, caches.parent).items():
+                    if kind == "file" and not name.startswith("."):
+                        _add(archive, f"{BUILT}/{CACHES}/{name}", caches / name)
+            data.seek(0)
+            with (
+                filler(self._engine, self._image, self.name) as ident,
+                explained(self._engine.address),
+                answer(
+                    self._engine.client,
+                    "PUT",
+                    f"/containers/{ident}/archive",
+                    limits=SENDING,
+                    parameters={"path": str(FILES)},
+                    content=data,
+                ),
+            ):
+                pass
+
+    def take(self, name: str, stream: IO[bytes]) -> None:
+        """Write the content of the engine file ``name`` to ``stream``; raises StorageError."""
+        with self._archive(name) as archive:
+            for entry in archive:
+                content = archive.extractfile(entry) if entry.isreg() else None
+                if content is not None and entry.name == name:
+                    shutil.copyfileobj(content, stream, _PIECE)
+                    return
+        raise StorageError("the builder wrote no such file", where=name, fix="report this")
+
+    def take_caches(self, caches: Path) -> None:
+        """Replace the files of this folder by the caches of the same names."""
+        with self._archive(CACHES) as archive:
+            for number, entry in enumerate(archive):
+                folder, _, name = entry.name.partition("/")
+                content = archive.extractfile(entry) if entry.isreg() else None
+                if content is None or not _is_cache(folder, name) or number > _MOST_CACHES:
+                    continue
+                with replacing(caches / name, caches.parent) as stream:
+                    shutil.copyfileobj(content, stream, _PIECE)
+
+    @contextmanager
+    def _archive(self, name: str) -> Iterator[tarfile.TarFile]:
+        """What lies below ``name`` in it, entry by entry."""
+        with (
+            filler(self._engine, self._image, self.name) as ident,
+            explained(self._engine.address),
+            answer(
+                self._engine.client,
+                "GET",
+                f"/containers/{ident}/archive",
+                limits=TAKING,
+                parameters={"path": f"{FILES}/{BUILT}/{name}"},
+            ) as response,
+        ):
+            try:
+                with tarfile.open(fileobj=_Pieces(response), mode="r|") as archive:  # type: ignore[call-overload]
+                    yield archive
+            except (tarfile.TarError, EOFError) as error:
+                raise StorageError(
+                    f"what the container engine sends is no archive: {error}", where=name
+                ) from error
+
+
+@contextmanager
+def outputs_volume(engine: Engine, image: str) -> Iterator[OutputsVolume]:
+    """A volume for one run of builds; removed at the end. ``image``: any that is on the engine."""
+    name = volume_name()
+    with explained(engine.address):
+        create_volume(engine, name)
+    try:
+        yield OutputsVolume(engine, image, name)
+    finally:
+        with suppress(MansardError):
+            remove_volume(engine, name)
+
+
+class _Pieces:
+    """The body of a response, as tarfile reads a stream."""
+
+    def __init__(self, response: Any) -> None:
+        self._pieces = response.iter_content(_PIECE)
+        self._rest = b""
+
+    def read(self, n_bytes: int) -> bytes:
+        while len(self._rest) < n_bytes:
+            piece = next(self._pieces, b"")
+            if not piece:
+                break
+            self._rest += piece
+        found, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return found
+
+
+def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
+    with storage_errors(path), open_file(path) as stream:
+        entry = tarfile.TarInfo(name)
+        entry.size, entry.mode = stream.seek(0, 2), _OPEN
+        stream.seek(0)
+        archive.addfile(entry, stream)
+
+
+def _is_cache(folder: str, name: str) -> bool:
+    return folder == CACHES and bool(name) and "/" not in name and not name.startswith(".")

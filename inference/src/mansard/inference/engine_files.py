@@ -1,0 +1,157 @@
+"""Engine files that were built, in the folder of runs: looked up by name, which holds their key.
+
+A file, the caches that its build left, and then its row are kept before the row goes into the
+folder of its run. So what was killed in between is answered by the next run without a build.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Protocol
+
+import msgspec
+
+from mansard.core.documents import read_document, write_document
+from mansard.core.errors import SchemaError, StorageError
+from mansard.core.files import (
+    entries_in,
+    find_status,
+    make_folder,
+    open_file,
+    replacing,
+    storage_errors,
+)
+from mansard.core.hashing import stream_hash
+from mansard.core.records import ENGINES_FOLDER, EngineBuild
+from mansard.inference.builds import CACHES, row_name
+from mansard.inference.plan import BuildPlan
+from mansard.measuring.events import Event, Measurer, Row, Started
+from mansard.measuring.kind import Job
+
+
+class Outputs(Protocol):
+    """Where builds write, be it a folder here or a volume elsewhere."""
+
+    def put_caches(self, caches: Path) -> None:
+        """Have the files of this folder among its caches; raises StorageError."""
+
+    def take(self, name: str, stream: IO[bytes]) -> None:
+        """Write the content of its file ``name`` to ``stream``; raises StorageError."""
+
+    def take_caches(self, caches: Path) -> None:
+        """Replace the files of this folder by its caches of the same names; raises StorageError."""
+
+
+class FolderOutputs:
+    """A folder of this machine that builds write into."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put_caches(self, caches: Path) -> None:
+        """Copy them."""
+        _copy_all(caches, make_folder(self.folder / CACHES))
+
+    def take(self, name: str, stream: IO[bytes]) -> None:
+        """Copy it."""
+        with storage_errors(self.folder / name), open_file(self.folder / name) as source:
+            shutil.copyfileobj(source, stream)
+
+    def take_caches(self, caches: Path) -> None:
+        """Copy them back."""
+        _copy_all(self.folder / CACHES, caches)
+
+
+def _copy_all(source: Path, target: Path) -> None:
+    for name, kind in entries_in(source, source.parent).items():
+        if kind == "file" and not name.startswith("."):
+            path = source / name
+            with storage_errors(path), open_file(path) as stream, replacing(target / name) as copy:
+                shutil.copyfileobj(stream, copy)
+
+
+class EngineFiles:
+    """Those of one folder of runs."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self.folder = runs / ENGINES_FOLDER
+
+    def make(self) -> Path:
+        """Its folder, made where it is missing; raises StorageError."""
+        return make_folder(self.folder, self._runs)
+
+    def find(self, name: str) -> EngineBuild | None:
+        """How the engine file was built, or why it could not be; None where it is to be built.
+
+        Raises StorageError where the folder cannot be read.
+        """
+        path = self.folder / row_name(name)
+        if find_status(path, self._runs) is None:
+            return None
+        try:
+            row = read_document(path, EngineBuild, self._runs)
+        except SchemaError:  # of another version of Mansard: it is built anew
+            return None
+        status = find_status(self.folder / name, self._runs)
+        is_whole = status is not None and status.st_size == row.engine_bytes
+        return row if row.failure is not None or is_whole else None
+
+    def link(self, names: Iterable[str], folder: Path) -> None:
+        """Put links to these files, and to their rows, into ``folder``; raises StorageError."""
+        for engine_file in names:
+            for name in (engine_file, row_name(engine_file)):
+                source = (self.folder / name).absolute()
+                with storage_errors(folder / name), suppress(FileExistsError):
+                    if source.exists():
+                        (folder / name).symlink_to(source)
+
+    def building(self, measurer: Measurer, outputs: Outputs) -> Measurer:
+        """``measurer``, whose engine files in ``outputs`` are kept before their rows are told.
+
+        What is kept already is told without a build. Raises StorageError.
+        """
+
+        def measure(job: Job) -> Iterator[Event]:
+            kept = list(self._kept(job))
+            done = {row.trial_id for row in kept}
+            rest = tuple(ident for ident in job.missing if ident not in done)
+            outputs.put_caches(make_folder(self.folder / CACHES, self._runs))
+            for event in measurer(Job(plan=job.plan, missing=rest, read_back=job.read_back)):
+                if isinstance(event, Row) and isinstance(event.row, EngineBuild):
+                    self._keep(event.row, outputs)
+                yield event
+                if isinstance(event, Started):
+                    yield from map(Row, kept)
+
+        return measure
+
+    def _kept(self, job: Job) -> Iterator[EngineBuild]:
+        """The rows of those that an earlier run built, as rows of this one."""
+        if not isinstance(job.plan, BuildPlan):
+            return
+        wanted = set(job.missing)
+        for spec in job.plan.trials:
+            row = self.find(spec.engine_file) if spec.trial_id in wanted else None
+            if row is not None:
+                changes = {"run_id": job.plan.run_id, "trial_id": spec.trial_id}
+                yield msgspec.structs.replace(row, **changes)
+
+    def _keep(self, row: EngineBuild, outputs: Outputs) -> None:
+        path = self.folder / row.engine_file
+        if row.failure is None:
+            with replacing(path, self._runs) as stream:
+                outputs.take(row.engine_file, stream)
+            with storage_errors(path), open_file(path, self._runs) as stream:
+                found = stream_hash(stream)
+            if found != row.engine_hash:
+                raise StorageError(
+                    "is not what was built: it was cut off, or changed on its way",
+                    where=str(path),
+                    fix="run the same command again",
+                )
+        outputs.take_caches(self.folder / CACHES)
+        write_document(self.folder / row_name(row.engine_file), row, self._runs)

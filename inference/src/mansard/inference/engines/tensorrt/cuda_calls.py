@@ -1,0 +1,186 @@
+"""The calls of the CUDA runtime that running an engine takes; what fails is an error in one line.
+
+https://nvidia.github.io/cuda-python/cuda-bindings/latest/module/runtime.html
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+from mansard.core.errors import MeasurementError
+from mansard.core.text import printable
+
+# cuda-bindings, and what it was called in cuda-python up to 12.6.
+_MODULES = ("cuda.bindings.runtime", "cuda.cudart")
+_REMEDY = "install cuda-bindings of the machine's CUDA (it comes with numba-cuda)"
+_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+
+
+class Cuda:
+    """Device 0. Nothing is imported or called before the first call."""
+
+    @functools.cached_property
+    def runtime(self) -> Any:
+        """The module with the calls; raises MeasurementError where there is none."""
+        for name in _MODULES:
+            try:
+                return importlib.import_module(name)
+            except ModuleNotFoundError:
+                continue
+            except (ImportError, OSError, RuntimeError) as error:
+                what = printable(str(error).splitlines()[0])
+                raise MeasurementError(f"{name} cannot be imported: {what}", fix=_REMEDY) from error
+        raise MeasurementError("cuda.bindings is not installed", fix=_REMEDY)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """The result of one call: nothing, a value, or a tuple; raises MeasurementError."""
+        error, *results = getattr(self.runtime, name)(*arguments)
+        if int(error):
+            text = self.runtime.cudaGetErrorString(error)[1].decode(errors="replace")
+            if int(error) == _OUT_OF_MEMORY:
+                fix = "close other programs, or use a smaller batch"
+                raise MeasurementError("the GPU has too little memory", fix=fix)
+            raise MeasurementError(f"{name}: {printable(text)}")
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def n_devices(self) -> int:
+        """How many GPUs CUDA can use here; raises MeasurementError without a driver."""
+        return int(self.call("cudaGetDeviceCount"))
+
+    def device_name(self) -> str:
+        name = self.call("cudaGetDeviceProperties", 0).name
+        return name.decode() if isinstance(name, bytes) else str(name)
+
+    def compute_capability(self) -> tuple[int, int]:
+        return (
+            self._attribute("cudaDevAttrComputeCapabilityMajor"),
+            self._attribute("cudaDevAttrComputeCapabilityMinor"),
+        )
+
+    def is_integrated(self) -> bool:
+        """Whether the GPU shares the host's memory."""
+        return bool(self._attribute("cudaDevAttrIntegrated"))
+
+    def versions(self) -> dict[str, str]:
+        """Of the runtime and of the driver, that can change a timing."""
+        calls = {"cuda": "cudaRuntimeGetVersion", "cuda driver": "cudaDriverGetVersion"}
+        found = {name: int(self.call(call)) for name, call in calls.items()}
+        return {name: f"{each // 1000}.{each % 1000 // 10}" for name, each in found.items()}
+
+    def wait_by(self, waiting: str) -> None:
+        """Let threads that wait for the GPU from now on ``spin``, or be blocked."""
+        runtime = self.runtime
+        spins = waiting == "spin"
+        flag = runtime.cudaDeviceScheduleSpin if spins else runtime.cudaDeviceScheduleBlockingSync
+        self.call("cudaSetDeviceFlags", flag)
+
+    def allocate(self, n_bytes: int) -> int:
+        """The address of so many bytes on the device."""
+        return int(self.call("cudaMalloc", max(1, n_bytes)))
+
+    def allocate_managed(self, n_bytes: int) -> int:
+        """The address of bytes that both the host and the device use."""
+        flag = self.runtime.cudaMemAttachGlobal
+        return int(self.call("cudaMallocManaged", max(1, n_bytes), flag))
+
+    def allocate_pinned(self, n_bytes: int) -> int:
+        """The address of bytes of the host's that the device can copy from by itself."""
+        flag = self.runtime.cudaHostAllocDefault
+        return int(self.call("cudaHostAlloc", max(1, n_bytes), flag))
+
+    def free(self, address: int) -> None:
+        """Give back what ``allocate`` or ``allocate_managed`` returned."""
+        self.call("cudaFree", address)
+
+    def free_pinned(self, address: int) -> None:
+        self.call("cudaFreeHost", address)
+
+    def copy_in(self, address: int, array: Any) -> None:
+        """Copy an array of NumPy's to the device, and wait until it is there."""
+        import numpy as np
+
+        whole = np.ascontiguousarray(array)
+        kind = self.runtime.cudaMemcpyKind.cudaMemcpyHostToDevice
+        self.call("cudaMemcpy", address, whole.ctypes.data, whole.nbytes, kind)
+
+    def copy_out(self, array: Any, address: int) -> None:
+        """Fill a contiguous array of NumPy's from the device."""
+        kind = self.runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
+        self.call("cudaMemcpy", array.ctypes.data, address, array.nbytes, kind)
+
+    def _attribute(self, name: str) -> int:
+        return int(
+            self.call("cudaDeviceGetAttribute", getattr(self.runtime.cudaDeviceAttr, name), 0)
+        )
+
+
+class Stream:
+    """A queue of work on the device; its calls return before the work is done, but for ``wait``."""
+
+    def __init__(self, cuda: Cuda, waiting: str) -> None:
+        runtime = cuda.runtime
+        self._cuda = cuda
+        self._stream = cuda.call("cudaStreamCreateWithFlags", runtime.cudaStreamNonBlocking)
+        flags = runtime.cudaEventDisableTiming
+        if waiting == "block":
+            flags |= runtime.cudaEventBlockingSync
+        self._event = cuda.call("cudaEventCreateWithFlags", flags)
+
+    @property
+    def handle(self) -> int:
+        """What TensorRT takes for it."""
+        return int(self._stream)
+
+    def copy(self, target: int, source: int, n_bytes: int, *, to_device: bool) -> None:
+        kinds = self._cuda.runtime.cudaMemcpyKind
+        kind = kinds.cudaMemcpyHostToDevice if to_device else kinds.cudaMemcpyDeviceToHost
+        self._cuda.call("cudaMemcpyAsync", target, source, n_bytes, kind, self._stream)
+
+    def attach(self, address: int, *, to_host: bool) -> None:
+        """Say who uses managed memory next: the host, or the device.
+
+        On a device that cannot use it at the same time as the host (a Jetson), this moves caches.
+        """
+        runtime = self._cuda.runtime
+        flag = runtime.cudaMemAttachHost if to_host else runtime.cudaMemAttachGlobal
+        self._cuda.call("cudaStreamAttachMemAsync", self._stream, address, 0, flag)
+
+    def wait(self) -> None:
+        """Return when all is done, waiting as the stream was made to."""
+        self._cuda.call("cudaEventRecord", self._event, self._stream)
+        self._cuda.call("cudaEventSynchronize", self._event)
+
+    def begin_capture(self) -> None:
+        """From now on work is recorded instead of done; other threads may call what they want."""
+        modes = self._cuda.runtime.cudaStreamCaptureMode
+        mode = modes.cudaStreamCaptureModeThreadLocal
+        self._cuda.call("cudaStreamBeginCapture", self._stream, mode)
+
+    def end_capture(self) -> Graph:
+        """What was recorded; raises MeasurementError where it cannot be a graph."""
+        graph = self._cuda.call("cudaStreamEndCapture", self._stream)
+        try:
+            made = self._cuda.call("cudaGraphInstantiateWithFlags", graph, 0)
+        finally:
+            self._cuda.call("cudaGraphDestroy", graph)
+        return Graph(self._cuda, made, self._stream)
+
+    def close(self) -> None:
+        self._cuda.call("cudaEventDestroy", self._event)
+        self._cuda.call("cudaStreamDestroy", self._stream)
+
+
+class Graph:
+    """Recorded work, which is started by one call."""
+
+    def __init__(self, cuda: Cuda, made: Any, stream: Any) -> None:
+        self._launch = functools.partial(cuda.call, "cudaGraphLaunch", made, stream)
+        self._close = functools.partial(cuda.call, "cudaGraphExecDestroy", made)
+
+    def launch(self) -> None:
+        self._launch()
+
+    def close(self) -> None:
+        self._close()

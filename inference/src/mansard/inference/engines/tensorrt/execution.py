@@ -1,0 +1,204 @@
+"""An engine with its inputs and outputs in place: run one by one, or as a CUDA graph."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mansard.core.errors import MeasurementError
+from mansard.core.records import Copies, Waiting
+from mansard.inference.engines.tensorrt.buffers import (
+    Buffer,
+    GrowingBuffer,
+    allocator,
+    numpy_type,
+)
+from mansard.inference.engines.tensorrt.cuda_calls import Cuda, Graph, Stream
+from mansard.inference.engines.tensorrt.messages import kept_messages
+from mansard.inference.engines.tensorrt.refusals import without_places
+
+_IN, _OUT = ("in", "both"), ("out", "both")
+_NO_REASON = "TensorRT gives no reason"
+
+
+class Execution:
+    """One context of an engine. ``is_captured``: its calls launch a graph.
+
+    Raises MeasurementError where it cannot be made, ``capture`` where it cannot be a graph.
+    """
+
+    def __init__(
+        self,
+        bindings: Any,
+        engine: Any,
+        cuda: Cuda,
+        inputs: Mapping[str, Any],
+        waiting: Waiting,
+        profiler: Any = None,
+    ) -> None:
+        self._bindings, self._engine, self._cuda = bindings, engine, cuda
+        self._graph: Graph | None = None
+        self._allocators: list[Any] = []  # TensorRT holds none of them
+        self._held = contextlib.ExitStack()
+        with contextlib.ExitStack() as made:
+            made.callback(self.close)
+            self._stream = Stream(cuda, waiting)
+            self._held.callback(self._stream.close)
+            self._context = self._checked("make a context", engine.create_execution_context)
+            self._held.callback(self._drop_context)
+            self._profiler = profiler
+            if profiler is not None:  # times are taken after each call, also of a graph
+                self._context.profiler = profiler
+                self._context.enqueue_emits_profile = False
+            self._inputs = self._place_inputs(inputs)
+            self._outputs = self._place_outputs()
+            every = self._outputs.values()
+            self._fixed = [each for each in every if isinstance(each, Buffer)]
+            self._growing = [each for each in every if isinstance(each, GrowingBuffer)]
+            made.pop_all()
+
+    @property
+    def is_captured(self) -> bool:
+        return self._graph is not None
+
+    def capture(self) -> None:
+        """Record a call as a graph, which the next calls launch."""
+        self.run()  # what TensorRT puts off until the first call cannot be recorded
+        self._stream.begin_capture()
+        failed: MeasurementError | None = None
+        try:
+            self._enqueue()
+        except MeasurementError as error:
+            failed = error
+        try:
+            self._graph = self._stream.end_capture()
+        except MeasurementError as error:
+            raise failed or error from None
+        self._held.callback(self._graph.close)
+        if failed is not None:
+            raise failed
+        self.run()
+
+    def run(self, copies: Copies = "none") -> None:
+        """Run it once, with the copies that belong to a call, until all is done."""
+        self._begin(copies)
+        if self._graph is not None:
+            self._graph.launch()
+        else:
+            self._enqueue()
+        self._end(copies)
+        self._stream.wait()
+        if self._profiler is not None:
+            self._checked("time its layers", self._context.report_to_profiler)
+        if copies in _OUT:
+            for growing in self._growing:
+                growing.array()
+
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Every output of ``inputs``, by name, as arrays of the caller's."""
+        for buffer in self._inputs.values():
+            buffer.lend(self._stream, to_host=True)
+        self._stream.wait()
+        for name, array in inputs.items():
+            self._inputs[name].host[...] = self._fitting(name, array)
+        self.run("both")
+        return {
+            name: buffer.host.copy() if isinstance(buffer, Buffer) else buffer.array()
+            for name, buffer in self._outputs.items()
+        }
+
+    def close(self) -> None:
+        """Give its memory back."""
+        self._graph = None
+        self._held.close()
+
+    def _begin(self, copies: Copies) -> None:
+        if copies in _IN:
+            for buffer in self._inputs.values():
+                buffer.to_device(self._stream)
+        if copies in _OUT:
+            for buffer in self._fixed:
+                buffer.lend(self._stream, to_host=False)
+
+    def _end(self, copies: Copies) -> None:
+        if copies in _OUT:
+            for buffer in self._fixed:
+                buffer.to_host(self._stream)
+        if copies in _IN:
+            for buffer in self._inputs.values():
+                buffer.lend(self._stream, to_host=True)
+
+    def _drop_context(self) -> None:
+        self._context = None
+
+    def _enqueue(self) -> None:
+        self._checked("run it", lambda: self._context.execute_async_v3(self._stream.handle))
+
+    def _place_inputs(self, arrays: Mapping[str, Any]) -> dict[str, Buffer]:
+        placed = {}
+        for name in self._names(self._bindings.TensorIOMode.INPUT):
+            if name not in arrays:
+                raise MeasurementError(f"nothing is fed to the input {name!r}")
+            array = self._fitting(name, arrays[name])
+            shape = array.shape
+            self._checked("take the shape", lambda: self._context.set_input_shape(name, shape))  # noqa: B023
+            placed[name] = buffer = self._buffer(array.shape, array.dtype)
+            buffer.host[...] = array
+            buffer.to_device(self._stream)
+            self._context.set_tensor_address(name, buffer.device)
+        self._stream.wait()
+        return placed
+
+    def _place_outputs(self) -> dict[str, Buffer | GrowingBuffer]:
+        placed: dict[str, Buffer | GrowingBuffer] = {}
+        for name in self._names(self._bindings.TensorIOMode.OUTPUT):
+            dtype, shape = self._type_of(name), tuple(self._context.get_tensor_shape(name))
+            if all(size >= 0 for size in shape):
+                placed[name] = buffer = self._buffer(shape, dtype)
+                self._context.set_tensor_address(name, buffer.device)
+                continue
+            placed[name] = growing = GrowingBuffer(self._cuda, dtype)
+            self._held.callback(growing.close)
+            asked = allocator(self._bindings, growing)
+            self._allocators.append(asked)
+            self._context.set_output_allocator(name, asked)
+        return placed
+
+    def _buffer(self, shape: tuple[int, ...], dtype: Any) -> Buffer:
+        made = Buffer(self._cuda, shape, dtype, is_managed=self._cuda.is_integrated())
+        self._held.callback(made.close)
+        return made
+
+    def _names(self, mode: Any) -> list[str]:
+        every = [self._engine.get_tensor_name(n) for n in range(self._engine.num_io_tensors)]
+        return [name for name in every if self._engine.get_tensor_mode(name) == mode]
+
+    def _type_of(self, name: str) -> Any:
+        return numpy_type(self._engine.get_tensor_dtype(name).name, name)
+
+    def _fitting(self, name: str, array: Any) -> Any:
+        """The array in the engine's type; raises MeasurementError where values would change."""
+        import numpy as np
+
+        dtype = self._type_of(name)
+        if array.dtype == dtype:
+            return array
+        if np.issubdtype(array.dtype, np.integer) and np.issubdtype(dtype, np.integer):
+            fits = array.astype(dtype)
+            if np.array_equal(fits, array):
+                return fits
+        raise MeasurementError(f"the input {name!r} of {array.dtype} cannot be fed as {dtype}")
+
+    def _checked(self, what: str, call: Callable[[], Any]) -> Any:
+        """What ``call`` returns; raises MeasurementError where TensorRT returns nothing.
+
+        The reason is asked for by a second call: keeping messages takes longer than many a call.
+        """
+        result = call()
+        if result is not None and result is not False:
+            return result
+        with kept_messages(self._bindings) as (_, messages):
+            call()
+        said = without_places(messages.errors[0]) if messages.errors else _NO_REASON
+        raise MeasurementError(f"TensorRT cannot {what}: {said}")

@@ -1,0 +1,125 @@
+"""The layers of an engine: their times, what they are, and the network's nodes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from mansard.core.errors import SchemaError
+from mansard.core.records import LayerTime
+from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer
+from mansard.core.tensorrt_names import FusedName, take_apart
+from mansard.inference.labels import labels_of
+
+_UNTRACED = "TensorRT does not say which they are"
+_NO_KIND = "unknown"
+
+
+@dataclass
+class LayerTimes:
+    """Seconds of layers by name, for each call since it was made."""
+
+    calls: list[dict[str, list[float]]] = field(default_factory=list)
+    current: dict[str, list[float]] = field(default_factory=dict)
+
+    def take(self, name: str, ms: float) -> None:
+        """The time of one run of one layer."""
+        self.current.setdefault(name, []).append(ms * 1e-3)
+
+    def end_call(self) -> None:
+        """The next times are of another call."""
+        self.calls.append(self.current)
+        self.current = {}
+
+
+def profiler(bindings: Any, times: LayerTimes) -> Any:
+    """``times`` as a profiler of TensorRT's; the caller keeps it while the context lives."""
+
+    class Profiler(bindings.IProfiler):  # type: ignore[misc]
+        """Hands on what TensorRT reports."""
+
+        def __init__(self) -> None:
+            bindings.IProfiler.__init__(self)
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            times.take(layer_name, ms)
+
+    return Profiler()
+
+
+def inspect(bindings: Any, engine: Any, context: Any = None) -> tuple[ExportedLayer, ...]:
+    """The layers of an engine in their order; without their descriptions where it keeps none.
+
+    Raises SchemaError where the inspector says what cannot be read.
+    """
+    inspector = engine.create_engine_inspector()
+    if context is not None:
+        inspector.execution_context = context
+    text = inspector.get_engine_information(bindings.LayerInformationFormat.JSON)
+    try:
+        return tuple(msgspec.json.decode(text, type=ExportedEngine).described)
+    except msgspec.DecodeError as error:
+        raise SchemaError(f"cannot read what the engine inspector says: {error}") from error
+
+
+def layer_times(
+    calls: Sequence[Mapping[str, Sequence[float]]], described: Sequence[ExportedLayer]
+) -> tuple[LayerTime, ...]:
+    """The layers of ``calls``: in each, the seconds of every run of a layer by its name.
+
+    ``nodes`` is empty for copies that change a format, and None where nothing tells.
+    """
+    names = tuple(dict.fromkeys(name for call in calls for name in call))
+    known = {layer.name: layer for layer in described}
+    layers = [known.get(name, ExportedLayer(name)) for name in names]
+    nodes = trace(layers)
+    return tuple(
+        LayerTime(
+            index=index,
+            name=layer.name,
+            op_type=layer.layer_type or _NO_KIND,
+            provider="DLA" if layer.is_on_dla else "GPU",
+            nodes=traced,
+            runs=max(1, round(sum(len(call.get(layer.name, ())) for call in calls) / len(calls))),
+            seconds_s=tuple(sum(call.get(layer.name, ())) for call in calls),
+            unknown={} if traced is not None else {"nodes": _UNTRACED},
+        )
+        for index, (layer, traced) in enumerate(zip(layers, nodes, strict=True))
+    )
+
+
+def trace(layers: Sequence[ExportedLayer]) -> tuple[tuple[int, ...] | None, ...]:
+    """The labels of the network's nodes in each layer.
+
+    Of a region TensorRT may name the first and the last node alone: it has all between them that
+    no other layer has.
+    """
+    fused = [_fused(layer) for layer in layers]
+    labels = [tuple(sorted(set(labels_of(" ".join(each.parts))))) for each in fused]
+    taken = {
+        label
+        for each, found in zip(fused, labels, strict=True)
+        if each.kind == "layer"
+        for label in found
+    }
+    return tuple(_nodes(each, found, taken) for each, found in zip(fused, labels, strict=True))
+
+
+def _fused(layer: ExportedLayer) -> FusedName:
+    return FusedName((), "engine") if layer.is_copy else take_apart(layer.name, layer.metadata)
+
+
+def _nodes(
+    fused: FusedName, labels: tuple[int, ...], taken: Iterable[int]
+) -> tuple[int, ...] | None:
+    if fused.kind == "engine":
+        return ()
+    if not labels:
+        return None
+    if fused.kind == "layer":
+        return labels
+    inside = set(range(labels[0], labels[-1] + 1)) - set(taken)
+    return tuple(sorted(inside | set(labels)))

@@ -1,0 +1,139 @@
+"""A network whose engine file is loaded and ready to be called."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.files import open_file, storage_errors
+from mansard.core.records import EngineBuild, Launching, LayerTime
+from mansard.inference.engines.tensorrt.bindings import load_bindings
+from mansard.inference.engines.tensorrt.cuda_calls import Cuda
+from mansard.inference.engines.tensorrt.execution import Execution
+from mansard.inference.engines.tensorrt.layers import (
+    LayerTimes,
+    inspect,
+    layer_times,
+    profiler,
+)
+from mansard.inference.engines.tensorrt.messages import kept_messages
+from mansard.inference.engines.tensorrt.refusals import explained
+from mansard.inference.plan import NetworkTrial
+
+_DLA_CORE = "dla_core"  # among the options of a build
+
+
+class LoadedTensorrtNetwork:
+    """An engine with a context, its inputs and outputs in place."""
+
+    def __init__(
+        self, trial: NetworkTrial, path: Path, build: EngineBuild | None, inputs: Mapping[str, Any]
+    ) -> None:
+        self._trial, self._inputs = trial, inputs
+        self._bindings, self._cuda = load_bindings(), Cuda()
+        self._held = contextlib.ExitStack()
+        self._times: LayerTimes | None = None
+        self._cuda.wait_by(trial.waiting)
+        core = build.options.get(_DLA_CORE) if build is not None else None
+        self._runtime, self._engine = _load(self._bindings, path, core)
+        self._layers = self._described()
+        is_shared = self._cuda.is_integrated()
+        self.options: dict[str, str] = {"memory": "managed" if is_shared else "pinned"}
+        if core is not None:
+            self.options |= {_DLA_CORE: core, "dla_layers": self._placement(path.name)}
+        self.launching: Launching = "enqueue"
+        self._execution = self._open(trial.with_graph)
+
+    def call(self) -> None:
+        """Run the network once, until its outputs are there."""
+        self._execution.run(self._trial.copies)
+        if self._times is not None:
+            self._times.end_call()
+
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Every output of ``inputs``, by its name in the ONNX file; arrays of the caller's."""
+        return self._execution.outputs(inputs)
+
+    def start_profiling(self) -> None:
+        """A context of its own, whose layers are timed; also of a graph."""
+        self._execution.close()
+        times = LayerTimes()
+        self._execution = self._open(self.launching == "graph", times)
+        times.current = {}  # of calls that made the graph
+        times.calls.clear()
+        self._times = times
+
+    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
+        times = self._times
+        if times is None or len(times.calls) != len(kept):
+            return (), "TensorRT timed the layers of other calls"
+        wanted = [call for call, is_kept in zip(times.calls, kept, strict=True) if is_kept]
+        if not any(wanted):
+            return (), "TensorRT reported the time of no layer"
+        return layer_times(wanted, self._layers), ""
+
+    def close(self) -> None:
+        """Free its memory, and the engine's."""
+        self._execution.close()
+        self._engine = self._runtime = None
+
+    def _open(self, with_graph: bool, times: LayerTimes | None = None) -> Execution:
+        """A context; as a CUDA graph where that is asked for and possible."""
+        made = self._new(times)
+        if not with_graph:
+            return made
+        try:
+            made.capture()
+        except MeasurementError as error:
+            made.close()
+            self.options["cuda_graph"] = f"not possible: {error.what}"
+            self.launching = "enqueue"
+            return self._new(times)
+        self.options["cuda_graph"] = "on"
+        self.launching = "graph"
+        return made
+
+    def _new(self, times: LayerTimes | None) -> Execution:
+        kept = None if times is None else profiler(self._bindings, times)
+        return Execution(
+            self._bindings, self._engine, self._cuda, self._inputs, self._trial.waiting, kept
+        )
+
+    def _described(self) -> tuple[Any, ...]:
+        """The engine's layers; none where the inspector says nothing that can be read."""
+        try:
+            return inspect(self._bindings, self._engine)
+        except SchemaError:
+            return ()
+
+    def _placement(self, where: str) -> str:
+        """How many layers a DLA runs; raises MeasurementError where it is known that none does."""
+        if not any(layer.layer_type for layer in self._layers):
+            return "not said"
+        n_there = sum(layer.is_on_dla for layer in self._layers)
+        if not n_there:
+            raise MeasurementError("no layer of it runs on the DLA", where=where, fix="use the GPU")
+        return f"{n_there} of {len(self._layers)}"
+
+
+def _load(bindings: Any, path: Path, dla_core: str | None) -> tuple[Any, Any]:
+    """A runtime and the engine in the file; raises MeasurementError where it is refused."""
+    with storage_errors(path), open_file(path) as stream:
+        content = stream.read()
+    with kept_messages(bindings) as (logger, messages):
+        runtime = bindings.Runtime(logger)
+        if dla_core is not None:
+            n_cores = runtime.num_DLA_cores
+            if int(dla_core) >= n_cores:
+                raise MeasurementError(
+                    f"it is for DLA core {dla_core}, and there are {n_cores}", where=path.name
+                )
+            runtime.DLA_core = int(dla_core)
+        engine = runtime.deserialize_cuda_engine(content)
+        if engine is None:
+            raise explained(messages, path.name)
+    return runtime, engine

@@ -1,0 +1,317 @@
+"""A prepared network cut into parts: which nodes stay together, and each part as a model.
+
+A part holds nodes of the network, the weights that they read and the constants that follow from the
+file alone or from shapes. What it reads besides is its inputs; what others read of it, its outputs.
+Cut is the file that an engine loads, so weights, labels and types are those of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from mansard.core.errors import ModelError
+from mansard.core.files import open_file, storage_errors
+from mansard.core.records import LayerScore
+from mansard.estimator import Given, load
+from mansard.estimator.model import Model
+from mansard.estimator.numbers import Numbers
+from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.inference import infer_shapes
+from mansard.estimator.tensors import Origin, Tensor
+from mansard.inference.labels import label_of
+from mansard.inference.preparing.labelling import bodies
+
+
+class Part(NamedTuple):
+    """Nodes of a graph by their places in it, and the tensors at the cut."""
+
+    places: tuple[int, ...]
+    labels: tuple[int, ...]  # of the nodes that have one
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class CutGraph:
+    """A prepared network's graph: what each node reads and writes, and what is constant."""
+
+    def __init__(self, model: ModelProto, estimated: Model, tensors: Mapping[str, Tensor]) -> None:
+        self.model, self.estimated, self.tensors = model, estimated, tensors
+        self.nodes = _in_order(model.graph.node)  # each after those whose results it reads
+        self.labels = [label_of(node.name) for node in self.nodes]
+        self.reads = [tuple(dict.fromkeys(_reads(node))) for node in self.nodes]
+        self.writes = [tuple(filter(None, node.output)) for node in self.nodes]
+        self.stored = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.writer = {name: at for at, names in enumerate(self.writes) for name in names}
+        self.readers: dict[str, list[int]] = {}
+        for at, names in enumerate(self.reads):
+            for name in names:
+                self.readers.setdefault(name, []).append(at)
+        self.taken = {output.name for output in model.graph.output}
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a tensor follows from the file, or from shapes: then it is no input of a part."""
+        tensor = self.tensors.get(name)
+        return name in self.stored or (tensor is not None and tensor.origin < Origin.ITERATIONS)
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The places of the nodes that write something that is no constant."""
+        return tuple(
+            at for at, names in enumerate(self.writes) if not all(map(self.is_constant, names))
+        )
+
+    def part(self, places: Collection[int]) -> Part:
+        """The part of these nodes; raises ModelError where it cannot be told what it writes."""
+        own = set(places)
+        ordered = tuple(sorted(own))
+        written = {name for at in ordered for name in self.writes[at]}
+        inputs = dict.fromkeys(
+            name
+            for at in ordered
+            for name in self.reads[at]
+            if name not in written and not self.is_constant(name)
+        )
+        outputs = [
+            name
+            for at in ordered
+            for name in self.writes[at]
+            if not self.is_constant(name)
+            and (name in self.taken or any(to not in own for to in self.readers.get(name, ())))
+        ]
+        for name in (*inputs, *outputs):
+            self._declared(name)
+        labels = [label for at in ordered if (label := self.labels[at]) is not None]
+        return Part(ordered, tuple(labels), tuple(inputs), tuple(outputs))
+
+    def model_of(self, part: Part, name: str) -> ModelProto:
+        """``part`` as a model called ``name``; weights in other files keep their places there."""
+        places, constants = self._with_constants(part.places)
+        nodes = [self.nodes[at] for at in sorted(places)]
+        graph = helper.make_graph(
+            nodes,
+            name,
+            [self._declared(each) for each in part.inputs],
+            [self._declared(each) for each in part.outputs],
+            constants,
+        )
+        return helper.make_model(
+            graph,
+            opset_imports=self.model.opset_import,
+            functions=self.model.functions,
+            ir_version=self.model.ir_version,
+        )
+
+    def n_bytes(self, part: Part) -> int:
+        """About how many bytes the file of ``part`` takes."""
+        places, constants = self._with_constants(part.places)
+        n_bytes: int = sum(self.nodes[at].ByteSize() for at in places)
+        return n_bytes + sum(int(each.ByteSize()) for each in constants)
+
+    def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
+        """Also the nodes that make the constants of ``places``; and what is stored of these."""
+        found, waiting = set(places), list(places)
+        stored: dict[str, TensorProto] = {}
+        while waiting:
+            for name in self.reads[waiting.pop()]:
+                tensor, writer = self.tensors.get(name), self.writer.get(name)
+                if name in self.stored:
+                    stored[name] = self.stored[name]
+                elif writer is None or writer in found or not self.is_constant(name):
+                    continue
+                elif tensor is not None and tensor.value is not None:
+                    stored[name] = _stored(name, tensor, tensor.value)
+                else:
+                    found.add(writer)
+                    waiting.append(writer)
+        return found, list(stored.values())
+
+    def _declared(self, name: str) -> ValueInfoProto:
+        tensor = self.tensors.get(name)
+        if tensor is None or tensor.items is not None or tensor.unknown is not None:
+            why = "" if tensor is None or tensor.unknown is None else f": {tensor.unknown}"
+            raise ModelError(f"tensor {name!r} is no tensor of a known shape{why}")
+        return helper.make_tensor_value_info(name, tensor.dtype.code, tensor.shape)
+
+
+def read_graph(path: Path) -> CutGraph:
+    """The graph of a prepared network; weights that lie beside it are not read.
+
+    Raises ModelError and StorageError.
+    """
+    with storage_errors(path), open_file(path) as stream:
+        content = stream.read()
+    loaded = load(path)
+    binding = bind(loaded.model, Given())
+    tensors = infer_shapes(loaded.model, binding, loaded.prepared).tensors
+    return CutGraph(onnx.load_from_string(content), loaded.model, tensors)
+
+
+def layer_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int, ...]]:
+    """The places of each layer's nodes, in the order in which the layers run.
+
+    Nodes that the estimator takes for one kernel stay together (``fused_group``), and so do groups
+    that could only run in turns. Groups that neither work nor move anything are left out.
+    """
+    heads, functional = _groups(graph, layers)
+    members: dict[int, list[int]] = {}
+    for at in graph.moving:
+        members.setdefault(heads[at], []).append(at)
+    merged = _without_circles(graph, members, heads)
+    return [places for places in merged if not functional.isdisjoint(places)]
+
+
+def stage_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int, ...]]:
+    """The places between cuts where one tensor alone lives and that no fused group straddles."""
+    layers = tuple(layers)
+    heads, functional = _groups(graph, layers)
+    last: dict[int, int] = {}
+    for at in graph.moving:
+        last[heads[at]] = at
+    stages: list[list[int]] = [[]]
+    cuts, reach = set(cut_points(graph)), -1
+    for at in graph.moving:
+        stages[-1].append(at)
+        reach = max(reach, last[heads[at]])
+        if at in cuts and reach <= at and not functional.isdisjoint(stages[-1]):
+            stages.append([])
+    if not stages[-1]:
+        stages.pop()
+    if len(stages) > 1 and functional.isdisjoint(stages[-1]):
+        stages[-2] += stages.pop()
+    return [tuple(stage) for stage in stages]
+
+
+def cut_points(graph: CutGraph) -> tuple[int, ...]:
+    """The places after which exactly one tensor lives that is no constant; not after the last node.
+
+    A tensor lives from the node that writes it, or from the start, to the last that reads it; what
+    the network gives out lives to its end.
+    """
+    moving = graph.moving
+    end = len(graph.nodes)
+    until: dict[str, int] = {}
+    for at in moving:
+        for name in graph.reads[at]:
+            if not graph.is_constant(name):
+                until[name] = at
+    until.update(dict.fromkeys(graph.taken, end))
+    living = {name for name in until if name not in graph.writer}
+    found = []
+    for at in moving[:-1]:
+        living |= {name for name in graph.writes[at] if until.get(name, -1) > at}
+        living = {name for name in living if until[name] > at}
+        if len(living) == 1:
+            found.append(at)
+    return tuple(found)
+
+
+def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, int], set[int]]:
+    """The group of each place, and the places that work or move something.
+
+    A node without a label, such as a cast that a conversion put in, goes with what reads it first,
+    else with what it reads.
+    """
+    rows = {row.index: row for row in layers if not row.scope}
+    heads: dict[int, int] = {}
+    functional: set[int] = set()
+    for at, label in enumerate(graph.labels):
+        row = None if label is None else rows.get(label)
+        if row is not None:
+            heads[at] = row.index if row.fused_group is None else row.fused_group
+            if is_functional(row):
+                functional.add(at)
+    for at in reversed(range(len(graph.nodes))):
+        if at not in heads:
+            near = [to for name in graph.writes[at] for to in graph.readers.get(name, ())]
+            near += [graph.writer[name] for name in graph.reads[at] if name in graph.writer]
+            heads[at] = next((heads[to] for to in near if to in heads), -1 - at)
+    return heads, functional
+
+
+def is_functional(row: LayerScore) -> bool:
+    """Whether a node works or moves something; one that is unknown is taken to."""
+    return row.work_flop != 0 or row.traffic_bytes != 0
+
+
+def _without_circles(
+    graph: CutGraph, members: Mapping[int, Sequence[int]], heads: Mapping[int, int]
+) -> list[tuple[int, ...]]:
+    """The groups in an order in which they can run; those in a circle become one."""
+    of = {head: head for head in members}  # the group that each is part of now
+    order: list[int] | None = None
+    while order is None:
+        before: dict[int, set[int]] = {head: set() for head in of.values()}
+        last = dict.fromkeys(before, -1)
+        for head, places in members.items():
+            read = {graph.writer.get(name, -1) for at in places for name in graph.reads[at]}
+            earlier = {of[heads[at]] for at in read if at >= 0 and heads[at] in of}
+            before[of[head]] |= earlier - {of[head]}
+            last[of[head]] = max(last[of[head]], *places)
+        try:
+            order = _sorted(before, last)
+        except CycleError as error:
+            circle = error.args[1]
+            of = {head: circle[0] if group in circle else group for head, group in of.items()}
+    found: dict[int, list[int]] = {group: [] for group in order}
+    for head, places in members.items():
+        found[of[head]] += places
+    return [tuple(sorted(places)) for places in found.values()]
+
+
+def _sorted(before: Mapping[int, Collection[int]], place: Mapping[int, int]) -> list[int]:
+    """The keys, each after those that ``before`` has of it, else by their ``place``.
+
+    Raises CycleError.
+    """
+    sorter = TopologicalSorter(before)
+    sorter.prepare()
+    ready: list[tuple[int, int]] = []
+    found: list[int] = []
+    while sorter.is_active():
+        for key in sorter.get_ready():
+            heappush(ready, (place[key], key))
+        found.append(heappop(ready)[1])
+        sorter.done(found[-1])
+    return found
+
+
+def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
+    """The nodes in the file's order, but each after those before it: a conversion appends some."""
+    writer = {name: at for at, node in enumerate(nodes) for name in node.output if name}
+    before = {
+        at: {writer[name] for name in _reads(node) if name in writer}
+        for at, node in enumerate(nodes)
+    }
+    return [nodes[at] for at in _sorted(before, {at: at for at in before})]
+
+
+def _reads(node: NodeProto) -> Iterator[str]:
+    """The tensors of its graph that ``node`` reads, in its bodies too."""
+    yield from filter(None, node.input)
+    for body in bodies(node):
+        yield from _captured(body)
+
+
+def _captured(body: GraphProto) -> Iterator[str]:
+    own = {each.name for each in (*body.input, *body.initializer)}
+    own |= {name for node in body.node for name in node.output}
+    for name in (*(name for node in body.node for name in _reads(node)), *_names(body.output)):
+        if name not in own:
+            yield name
+
+
+def _names(values: Iterable[ValueInfoProto]) -> Iterator[str]:
+    return (value.name for value in values)
+
+
+def _stored(name: str, tensor: Tensor, value: Numbers) -> TensorProto:
+    """A constant whose numbers the estimator knows."""
+    element = helper.tensor_dtype_to_np_dtype(tensor.dtype.code)
+    return onnx.numpy_helper.from_array(value.array.astype(element).reshape(tensor.shape), name)

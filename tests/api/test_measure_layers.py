@@ -1,0 +1,156 @@
+"""Layers that are run alone on ONNX Runtime through the API: kept, summed, and never a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mansard import api
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.predict.models import find_models
+from mansard.analytics.results import compute
+from mansard.analytics.scaling.observations import measured_observations
+from mansard.core.errors import UsageError
+from mansard.core.jsonl import read_rows
+from mansard.core.records import Measurement, ModelScore
+from tests.inference.test_cutting import residual
+
+
+class Measured(msgspec.Struct):
+    """What was measured once for all tests of this file."""
+
+    request: api.MeasureRequest
+    result: api.LayersResult
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    folder = tmp_path_factory.mktemp("layers")
+    request = api.MeasureRequest(
+        models=(str(residual(folder)),),
+        profile="brief",
+        is_local=True,
+        mode="1c",
+        settings=api.NetworkSettings(threads=1),
+        runs=folder / "runs",
+    )
+    result = api.measure_layers(request, api.LayerSettings(rest_s=0.01))
+    result.check()
+    return Measured(request, result)
+
+
+def test_each_layer_is_a_row_that_says_what_it_is_of(measured: Measured) -> None:
+    rows = [each.row for each in measured.result.rows]
+    assert [row.model for row in rows] == [f"residual layer {n}" for n in range(5)]
+    assert {row.part.whole for row in rows} == {"residual"}
+    assert [row.part.number for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[2].part.op_types == ("Conv", "Add", "Relu")
+    (whole,) = (each.row for each in measured.result.whole.rows)
+    assert not whole.is_part
+
+
+def test_layers_of_the_engine_keep_the_indexes_of_the_whole_network(measured: Measured) -> None:
+    row = measured.result.rows[2].row
+    assert row.layers is not None
+    nodes = {node for layer in row.layers for node in layer.nodes or ()}
+    assert nodes == {4, 5, 6}
+
+
+def test_the_terms_add_up_to_the_difference(measured: Measured) -> None:
+    (found,) = measured.result.sums
+    assert (found.kind, found.n_parts, found.n_measured) == ("layer", 5, 5)
+    assert found.parts_s is not None
+    assert found.whole_s is not None
+    assert found.difference_s == pytest.approx(found.parts_s - found.whole_s)
+    terms = (found.calls_s, found.conversions_s, found.fusion_s, found.caches_s, found.rest_s)
+    assert None not in terms
+    assert sum(filter(None, terms)) == pytest.approx(found.difference_s)
+    # Four calls more than the whole has: a call of the engine takes microseconds.
+    assert found.calls_s is not None
+    assert found.calls_s > 0
+
+
+def test_the_same_command_measures_no_layer_again(measured: Measured) -> None:
+    before = {p: p.read_bytes() for p in measured.request.runs.rglob("measurements.jsonl")}
+    again = api.measure_layers(measured.request, api.LayerSettings(rest_s=0.01))
+    assert again.rows == measured.result.rows
+    after = {p: p.read_bytes() for p in measured.request.runs.rglob("measurements.jsonl")}
+    assert after == before
+
+
+def test_a_layer_is_no_network_anywhere(measured: Measured) -> None:
+    """Neither scored, nor observed, calibrated on, predicted, shown or recommended."""
+    runs = measured.request.runs
+    assert [row.model for row in read_rows(runs / "scores.jsonl", ModelScore).rows] == ["residual"]
+    dataset = open_runs([runs])
+    assert sum(row.is_part for row in dataset.measurements) == 5
+    observed = measured_observations(dataset)
+    assert observed.rows["network"].to_list() == ["residual"]
+    assert not any("layer" in note for note in observed.notes)
+    models = find_models(dataset)
+    assert set(models.observations["network"]) == {"residual"}
+    results = compute(dataset)
+    assert [row.network for row in results.measured] == ["residual"]
+    assert set(results.predictions["network"]) <= {"residual"}
+    assert not any("layer" in name for name in results.names.values())
+    assert len(results.parts) == 5
+    for each in results.recommendations:
+        assert "layer" not in str(each)
+
+
+def test_without_its_parts_a_folder_says_the_same(measured: Measured, tmp_path: Path) -> None:
+    """Whatever is computed of networks is the same with and without the rows of parts."""
+    import shutil
+
+    with_parts = measured.request.runs
+    without = tmp_path / "runs"
+    shutil.copytree(with_parts, without)
+    for path in without.glob("*/measurements.jsonl"):
+        if any(row.is_part for row in read_rows(path, Measurement).rows):
+            shutil.rmtree(path.parent)
+    shutil.rmtree(without / "dataset", ignore_errors=True)
+    one, two = compute(open_runs([with_parts])), compute(open_runs([without]))
+    assert one.measured == two.measured
+    assert one.observations.equals(two.observations)
+    assert one.predictions.equals(two.predictions)
+    assert one.calibration == two.calibration
+
+
+def test_the_report_shows_the_layers(measured: Measured) -> None:
+    found = api.report((str(measured.request.runs),))
+    page = Path(found.path).read_text(encoding="utf-8")
+    assert "Layers that were run alone" in page
+    assert "Conv, Add, Relu" in page
+
+
+def test_only_the_slowest_are_measured_where_that_is_asked(measured: Measured) -> None:
+    result = api.measure_layers(measured.request, api.LayerSettings(slowest=2, rest_s=0.02))
+    assert len(result.rows) == 2
+    # The three convolutions take the most by far; two of them are left.
+    assert all("Conv" in each.row.part.op_types for each in result.rows)
+    numbers = [each.row.part.number for each in result.rows]
+    assert numbers == sorted(numbers)
+
+
+def test_stages_are_parts_of_another_kind(measured: Measured) -> None:
+    result = api.measure_layers(measured.request, api.LayerSettings(kind="stage"))
+    assert [each.row.part.nodes for each in result.rows] == [(0, 1), (2, 3, 4, 5, 6), (7,), (13,)]
+    kinds = {each.kind: each.n_measured for each in result.sums}
+    assert kinds["stage"] == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("all", ("layer", None)), ("stages", ("stage", None)), ("7", ("layer", 7))],
+)
+def test_which_layers_are_asked_for(text: str, expected: Any) -> None:
+    assert api.parse_each_layer(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "-3", "some", "1.5", "٣"])
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="names no layers"):
+        api.parse_each_layer(text)

@@ -1,0 +1,191 @@
+"""``mansard hi``: thresholds and power modes together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.analytics.hierarchical_samples import made_up, write_npz
+from tests.cli.decide_runs import answer, document, latency_ms, power_w, published_runs
+
+COSTS = (
+    *("--local-latency", "1ms±0", "--local-energy", "5mJ±0"),
+    *("--offload-latency", "10ms±0", "--offload-energy", "20mJ±0"),
+    *("--decision-latency", "1us±0", "--decision-energy", "1uJ±0"),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hi")
+    write_npz(folder / "samples.npz", made_up(4000))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path) -> Path:
+    return published_runs(folder / "runs")
+
+
+def test_the_costs_are_those_of_the_share(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "hi", folder / "samples.npz", *COSTS, "--min-accuracy", "0.85")
+    chosen = found["chosen"]
+    # 1 ms + 1 µs + share · 10 ms; 5 mJ + 1 µJ + share · 20 mJ
+    assert chosen["latency"]["value"] == pytest.approx(1.001e-3 + chosen["share"] * 10e-3)
+    assert chosen["energy"]["value"] == pytest.approx(5.001e-3 + chosen["share"] * 20e-3)
+    by_rule = {row["rule"]: row for row in found["rules"]}
+    # Never: the local run alone. Always: the offload alone. At random, each of them in its share.
+    assert by_rule["never"]["latency"]["value"] == 1e-3
+    assert by_rule["always"]["latency"]["value"] == 10e-3
+    share = by_rule["random"]["share"]
+    assert by_rule["random"]["latency"]["value"] == pytest.approx((1 - share) * 1e-3 + share * 1e-2)
+    assert by_rule["never"]["accuracy"] == found["local_accuracy"]
+    assert by_rule["always"]["accuracy"] == found["remote_accuracy"]
+    assert found["gain"]["low"] > 0
+    assert (found["n_fit"], found["n_judged"], found["is_held_out"]) == (2000, 2000, True)
+
+
+def test_the_best_threshold_is_the_least_energy_that_keeps_the_limit(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--min-accuracy", "85%", "--held-out", "0", "--rule", "threshold")
+    found = document(capsys, "hi", folder / "samples.npz", *COSTS, *arguments)
+    arrays = made_up(4000)
+    right = arrays["predicted"] == arrays["label"]
+    remote = arrays["remote"] == arrays["label"]
+    order = np.argsort(arrays["p1"])
+    accuracies = [(right[order[k:]].sum() + remote[order[:k]].sum()) / 4000 for k in range(4001)]
+    # A limit holds in 90 % if it is kept 1.2816 standard errors away.
+    kept = [a - 1.2816 * (a * (1 - a) / 4000) ** 0.5 >= 0.85 for a in accuracies]
+    assert found["chosen"]["share"] == kept.index(True) / 4000
+    assert found["chosen"]["accuracy"] == accuracies[kept.index(True)]
+    assert [row["holds"] for row in found["chosen"]["limits"]] == ["kept"]
+
+
+def test_a_calibrated_network_is_offloaded_below_one_less_beta(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")
+    (p1, _) = found["calibration"]
+    assert p1["is_calibrated"]
+    by_threshold = {
+        row["threshold"]: row["cost"] for row in found["rules"] if row["rule"] == "threshold"
+    }
+    # The best threshold on samples of its own lies near the best of all, 1 − 0.3.
+    assert 0.7 in by_threshold
+    assert min(by_threshold) == pytest.approx(0.7, abs=0.1)
+    assert found["chosen"]["cost"] == pytest.approx(by_threshold[0.7], abs=0.01)
+
+
+def test_threshold_and_mode_are_chosen_together(
+    folder: Path, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--local", "seen", "--precision", "fp16", "--runs", runs, "--rule", "threshold")
+    offload = ("--offload-latency", "40ms±2ms", "--offload-energy", "60mJ±5%")
+    limits = ("--min-accuracy", "0.85", "--max-latency", "40ms")
+    found = document(capsys, "hi", folder / "samples.npz", *arguments, *offload, *limits)
+    assert len(found["modes"]) == 9
+    kept = []
+    for row in found["modes"]:
+        gpu, emc = (int(part) for part in row["mode"].removeprefix("gpu").split("-emc"))
+        local_s = latency_ms(gpu, emc) / 1e3
+        assert row["latency"]["value"] == pytest.approx(local_s + row["share"] * 0.04, rel=1e-3)
+        energy_j = local_s * power_w(gpu, emc) + row["share"] * 0.06
+        assert row["energy"]["value"] == pytest.approx(energy_j, rel=1e-3)
+        # Latencies of the slowest modes are more than 40 ms even where nothing is offloaded.
+        if all(limit["holds"] != "broken" for limit in row["limits"]):
+            kept.append((energy_j, row["mode"]))
+    assert found["chosen"]["mode"] == min(kept)[1]
+    assert {row["local_s"]["source"] for row in found["costs"]} == {"published"}
+
+
+def test_the_larger_network_may_run_on_the_same_board(
+    folder: Path, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--local-latency", "1ms±0", "--local-energy", "1mJ±0", "--modes", "gpu1200-emc3200")
+    asked = ("--offload", "seen", "--precision", "fp16", "--runs", runs, "--beta", "0.2")
+    found = document(capsys, "hi", folder / "samples.npz", *given, *asked)
+    (costs,) = found["costs"]
+    assert costs["offload_s"]["value"] == pytest.approx(latency_ms(1200, 3200) / 1e3, rel=1e-6)
+    assert (costs["local_s"]["source"], costs["offload_s"]["source"]) == ("given", "published")
+
+
+def test_missing_answers_bound_the_accuracy_from_both_sides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = made_up(2000)
+    arrays["remote"][::2] = -1
+    write_npz(tmp_path / "half.npz", arrays)
+    found = document(capsys, "hi", tmp_path / "half.npz", "--beta", "0.3")
+    chosen = found["chosen"]
+    assert chosen["accuracy"] is None
+    assert "no recorded remote answer" in chosen["unknown"]["accuracy"]
+    width = chosen["accuracy_most"] - chosen["accuracy_least"]
+    assert width == pytest.approx(chosen["n_unanswered"] / chosen["n"])
+    assert chosen["n_unanswered"] > 0
+    assert found["remote_accuracy"] is None
+    _, out, _ = answer(capsys, "hi", tmp_path / "half.npz", "--beta", "0.3")
+    assert "have no recorded remote answer: the accuracy is between" in out
+
+
+def test_without_costs_time_and_energy_are_unknown_and_not_zero(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")["chosen"]
+    assert (chosen["latency"], chosen["energy"]) == (None, None)
+    assert chosen["unknown"]["latency"] == "the latency of the local run is not known"
+    code, out, _ = answer(capsys, "hi", folder / "samples.npz", "--max-latency", "5ms")
+    assert code == 0
+    assert "No threshold can be chosen: the latency of the local run or of an offload" in out
+
+
+def test_every_threshold_can_be_written(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "curve.csv"
+    assert answer(capsys, "hi", folder / "samples.npz", "--curve", path)[0] == 0
+    head, *rows = path.read_text("utf-8").splitlines()
+    assert head.split(",")[:3] == ["threshold", "share", "accuracy_least"]
+    arrays = made_up(4000)
+    assert len(rows) == len(np.unique(arrays["p1"])) + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("--minimise", "cost"), "there is no cost of an offload"),
+        (("--replay", "100"), "a replay needs the cost of an offload"),
+        (("--min-accuracy", "90"), "--min-accuracy 90 is above 1"),
+        (("--held-out", "1"), "a share of 1 cannot be held out"),
+        (("--logistic", "resnet9"), "no coefficients are called 'resnet9'"),
+        (("--rule", "published"), "there is no rule 'published logistic' here"),
+        (("--local-latency", "1ms±2ms"), "--local-latency '1ms±2ms' may be below 0"),
+        (("--local-latency", "fast"), "--local-latency 'fast' is no time"),
+        (("--probability", "1"), "a probability of 1 is never reached"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], fault: str
+) -> None:
+    code, out, err = answer(capsys, "hi", folder / "samples.npz", *arguments)
+    assert (code, out) == (2, "")
+    assert fault in err
+    assert len(err.splitlines()) == 1
+
+
+def test_broken_samples_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = made_up(10)
+    arrays["p1"][6] = 1.5
+    write_npz(tmp_path / "bad.npz", arrays)
+    (tmp_path / "bad.csv").write_text("", encoding="utf-8")
+    for name, fault in (
+        ("bad.npz", "row 7: p1 is 1.5, outside 0 to 1"),
+        ("bad.csv", "is empty"),
+        ("none.npz", "No such file"),
+        ("samples.txt", "is no .txt table"),
+    ):
+        code, out, err = answer(capsys, "hi", tmp_path / name)
+        assert (code, out, len(err.splitlines())) == (1, "", 1)
+        assert fault in err

@@ -1,0 +1,294 @@
+"""Engine files in the folder of runs: kept whole, told again without a build, built anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mansard.core.documents import read_document, write_document
+from mansard.core.errors import MeasurementError, StorageError
+from mansard.core.hashing import file_hash
+from mansard.core.jsonl import read_rows
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import EngineBuild, Gpu
+from mansard.device.identity import identify
+from mansard.device.meters.meter import NO_METERS
+from mansard.inference.builds import (
+    CACHES,
+    check_engine_file,
+    device_name,
+    engine_key,
+    row_name,
+)
+from mansard.inference.engine_files import EngineFiles, FolderOutputs
+from mansard.inference.engines import find_engine
+from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
+from mansard.inference.planning import make_build_plan
+from mansard.measuring.events import Done, Event, Row, started
+from mansard.measuring.kind import Job
+from mansard.measuring.runner import run_plan
+from tests.inference.small_networks import uniform
+
+MACHINE = identify()
+CONTENT = b"the engine of "
+SETTINGS = BuildSettings()
+
+
+def build(model: str, **changes: object) -> BuildTrial:
+    made = BuildTrial(
+        model=model,
+        model_hash="0" * 16,
+        file=f"{model}.onnx",
+        file_hash="1" * 16,
+        input_specs=(uniform("x", (1, 8)),),
+        precision="fp16",
+        batch=1,
+        dimensions={},
+        engine="ort",  # any that is there: nothing is built by it here
+        settings=SETTINGS,
+        engine_file=f"{model}.engine",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def plan_of(*trials: BuildTrial) -> BuildPlan:
+    return make_build_plan(MACHINE, core_count_mode(1), trials, find_engine("ort").probe(), None)
+
+
+class Builder:
+    """Writes what a builder writes, and counts it; of ``failing`` networks a row says why not."""
+
+    def __init__(self, folder: Path, failing: str = "", ending: str = "", torn: str = "") -> None:
+        self.folder, self.failing, self.ending, self.torn = folder, failing, ending, torn
+        self.built: list[str] = []
+
+    def __call__(self, job: Job) -> Iterator[Event]:
+        yield started(job.plan.versions, NO_METERS, None, "on the CPU")
+        for spec in job.plan.trials:
+            assert isinstance(spec, BuildTrial)
+            if spec.trial_id in job.missing:
+                if spec.model == self.ending:
+                    raise KeyboardInterrupt
+                yield Row(self._row(spec, job))
+        yield Done()
+
+    def _row(self, spec: BuildTrial, job: Job) -> EngineBuild:
+        self.built.append(spec.model)
+        content = CONTENT + spec.model.encode()
+        is_failing = spec.model == self.failing
+        if not is_failing:
+            (self.folder / spec.engine_file).write_bytes(
+                content[:-1] if spec.model == self.torn else content
+            )
+        caches = self.folder / CACHES
+        seen = (caches / "timing.cache").read_bytes()
+        (caches / "timing.cache").write_bytes(seen + b"+")
+        unknown = {"dla_share": "it is built for the GPU"}
+        if is_failing:
+            absent = ("engine_hash", "engine_bytes", "build_s", "timing_cache", "n_layers")
+            unknown |= dict.fromkeys(absent, "it could not be built")
+        else:
+            unknown["failure"] = "it was built"
+        return EngineBuild(
+            run_id=job.plan.run_id,
+            trial_id=spec.trial_id,
+            source="measured",
+            model=spec.model,
+            model_hash=spec.model_hash,
+            file_hash=spec.file_hash,
+            engine=spec.engine,
+            engine_version="10.3.0",
+            device=device_name(None, MACHINE),
+            precision=spec.precision,
+            batch=spec.batch,
+            dimensions={},
+            options={},
+            engine_file=spec.engine_file,
+            engine_hash=None if is_failing else file_hash(content),
+            engine_bytes=None if is_failing else len(content),
+            build_s=None if is_failing else 2.0,
+            timing_cache=None if is_failing else "new",
+            n_layers=None if is_failing else 3,
+            dla_share=None,
+            remarks=(),
+            failure="out of memory" if is_failing else None,
+            started_utc="2026-01-01T00:00:00+00:00",
+            duration_s=2.0,
+            unknown=unknown,
+        )
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> EngineFiles:
+    found = EngineFiles(tmp_path / "runs")
+    (found.folder / CACHES).mkdir(parents=True)
+    (found.folder / CACHES / "timing.cache").write_bytes(b"known")
+    return found
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+    return folder
+
+
+def run(kept: EngineFiles, builder: Builder, *trials: BuildTrial) -> list[EngineBuild]:
+    plan, measurer = plan_of(*trials), kept.building(builder, FolderOutputs(builder.folder))
+    done = run_plan(
+        plan,
+        kept.folder,
+        measurer=measurer,
+        is_there=lambda row: kept.find(row.engine_file) is not None,
+    )
+    return list(read_rows(done.folder / "builds.jsonl", EngineBuild).rows)
+
+
+def test_a_file_its_row_and_its_caches_are_kept(kept: EngineFiles, outputs: Path) -> None:
+    (row,) = run(kept, Builder(outputs), build("a"))
+    assert (kept.folder / "a.engine").read_bytes() == b"the engine of a"
+    assert kept.find("a.engine") == row
+    assert read_document(kept.folder / "a.engine.json", EngineBuild) == row
+    assert (kept.folder / CACHES / "timing.cache").read_bytes() == b"known+"
+
+
+def test_what_an_earlier_run_built_is_told_and_not_built(kept: EngineFiles, outputs: Path) -> None:
+    (first,) = run(kept, Builder(outputs), build("a"))
+    builder = Builder(outputs)
+    rows = run(kept, builder, build("a"), build("b"))
+    assert builder.built == ["b"]
+    assert sorted(row.model for row in rows) == ["a", "b"]
+    again = next(row for row in rows if row.model == "a")
+    assert again.run_id != first.run_id
+    assert again.started_utc == first.started_utc
+
+
+def test_a_run_that_is_ended_resumes_after_its_last_file(kept: EngineFiles, outputs: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(kept, Builder(outputs, ending="b"), build("a"), build("b"))
+    assert kept.find("b.engine") is None
+    builder = Builder(outputs)
+    assert len(run(kept, builder, build("a"), build("b"))) == 2
+    assert builder.built == ["b"]
+
+
+def test_a_file_that_is_gone_or_cut_off_is_built_again(kept: EngineFiles, outputs: Path) -> None:
+    run(kept, Builder(outputs), build("a"), build("b"))
+    (kept.folder / "a.engine").unlink()
+    (kept.folder / "b.engine").write_bytes(b"the engine")
+    builder = Builder(outputs)
+    assert len(run(kept, builder, build("a"), build("b"))) == 2
+    assert builder.built == ["a", "b"]
+
+
+def test_a_failure_is_kept_and_not_tried_again(kept: EngineFiles, outputs: Path) -> None:
+    run(kept, Builder(outputs, failing="a"), build("a"), build("b"))
+    found = kept.find("a.engine")
+    assert found is not None
+    assert found.failure == "out of memory"
+    builder = Builder(outputs)
+    run(kept, builder, build("a"), build("c"))
+    assert builder.built == ["c"]
+
+
+def test_a_file_that_arrives_in_part_has_no_row(kept: EngineFiles, outputs: Path) -> None:
+    with pytest.raises(StorageError, match="not what was built"):
+        run(kept, Builder(outputs, torn="a"), build("a"))
+    assert kept.find("a.engine") is None
+
+
+def test_a_row_of_another_version_of_mansard_is_built_anew(
+    kept: EngineFiles, outputs: Path
+) -> None:
+    run(kept, Builder(outputs), build("a"))
+    path = kept.folder / "a.engine.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 99'))
+    assert kept.find("a.engine") is None
+
+
+def test_links_lead_to_files_and_rows(kept: EngineFiles, outputs: Path, tmp_path: Path) -> None:
+    run(kept, Builder(outputs, failing="b"), build("a"), build("b"))
+    folder = tmp_path / "board"
+    folder.mkdir()
+    for _ in range(2):  # a second mode finds them there
+        kept.link(["a.engine", "b.engine"], folder)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["a.engine", "a.engine.json", "b.engine.json"]
+    check_engine_file(folder, "a.engine", "10.3.0", None, MACHINE)
+    with pytest.raises(MeasurementError, match="could not be built: out of memory"):
+        check_engine_file(folder, "b.engine", "10.3.0", None, MACHINE)
+
+
+ORIN = Gpu(
+    name="Orin",
+    sm=87,
+    n_sms=16,
+    l1_bytes=None,
+    l2_bytes=None,
+    memory_bytes=None,
+    memory_bus_bits=None,
+    memory_hz=None,
+    gpu_hz=None,
+    is_integrated=True,
+    ecc=None,
+    mig=None,
+    driver_cuda=None,
+    runtime_cuda=None,
+    unknown=dict.fromkeys(
+        (
+            *("l1_bytes", "l2_bytes", "memory_bytes", "memory_bus_bits", "memory_hz", "gpu_hz"),
+            *("ecc", "mig", "driver_cuda", "runtime_cuda"),
+        ),
+        "not asked",
+    ),
+)
+
+
+@pytest.mark.parametrize(("version", "gpu"), [("10.7.0", None), ("10.3.0", ORIN)])
+def test_of_another_version_or_device_it_is_refused(
+    kept: EngineFiles, outputs: Path, version: str, gpu: Gpu | None
+) -> None:
+    run(kept, Builder(outputs), build("a"))
+    with pytest.raises(MeasurementError, match=r"was built by ort 10\.3\.0 for the CPUs of"):
+        check_engine_file(kept.folder, "a.engine", version, gpu, MACHINE)
+
+
+def test_a_file_that_is_cut_off_is_refused(kept: EngineFiles, outputs: Path) -> None:
+    run(kept, Builder(outputs), build("a"))
+    (kept.folder / "a.engine").write_bytes(b"the")
+    with pytest.raises(MeasurementError, match="only a part"):
+        check_engine_file(kept.folder, "a.engine", "10.3.0", None, MACHINE)
+
+
+def test_a_device_is_told_by_name_and_compute_capability() -> None:
+    assert device_name(ORIN, MACHINE) == "Orin, compute capability 8.7"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"file_hash": "2" * 16},
+        {"precision": "int8"},
+        {"engine": "trtexec"},
+        {"input_specs": (uniform("x", (8, 8)),)},
+        {"settings": BuildSettings(dla_core=0)},
+        {"settings": BuildSettings(optimization_level=5)},
+        {"settings": BuildSettings(calibration_hash="3" * 16)},
+    ],
+)
+def test_the_key_tells_apart_whatever_changes_a_file(changes: dict[str, object]) -> None:
+    before = engine_key(build("a"), "10.3.0", "Orin, compute capability 8.7")
+    changed = build("a", **changes)
+    assert engine_key(changed, "10.3.0", "Orin, compute capability 8.7") != before
+    assert engine_key(build("a"), "10.7.0", "Orin, compute capability 8.7") != before
+    assert engine_key(build("a"), "10.3.0", "Orin, compute capability 8.6") != before
+    # What a network is called does not change what is built of it.
+    assert engine_key(build("b"), "10.3.0", "Orin, compute capability 8.7") == before
+
+
+def test_a_document_of_another_kind_is_no_row(kept: EngineFiles) -> None:
+    write_document(kept.folder / row_name("a.engine"), find_engine("ort").probe())
+    assert kept.find("a.engine") is None

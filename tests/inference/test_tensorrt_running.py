@@ -1,0 +1,368 @@
+"""Engine files are loaded and run: by the real code, on the stand-in of TensorRT and of CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from mansard.core.errors import MeasurementError
+from mansard.core.tensorrt_files import ExportedLayer
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.tensorrt.layers import layer_times, trace
+from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
+from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
+from tests.inference import small_networks, stand_in
+
+pytest.importorskip("onnxruntime")
+
+WIDTH = 8
+# Gemm and Relu are one layer, as on a GPU; the Softmax is one that DLA lacks.
+NODES = [
+    helper.make_node("Gemm", ["x", "w"], ["a"]),
+    helper.make_node("Relu", ["a"], ["b"]),
+    helper.make_node("Softmax", ["b"], ["y"]),
+]
+RANDOM = np.random.default_rng(7)
+WEIGHTS = RANDOM.standard_normal((WIDTH, WIDTH), dtype=np.float32)
+GIVEN = RANDOM.standard_normal((2, WIDTH), dtype=np.float32)
+
+
+def expected(given: Any) -> Any:
+    """Relu(x·w), and of each row the exponentials over their sum."""
+    exponentials = np.exp(np.maximum(given @ WEIGHTS, 0))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+@contextmanager
+def loaded(
+    folder: Path, settings: BuildSettings | None = None, given: Any = GIVEN, **changes: Any
+) -> Iterator[LoadedTensorrtNetwork]:
+    """The network built and loaded by the engine "tensorrt"."""
+    trial = built(folder, settings or BuildSettings(), **changes)
+    engine = find_engine("tensorrt")
+    network = cast("LoadedTensorrtNetwork", engine.load(trial, folder, {"x": given}, 1))
+    try:
+        yield network
+    finally:
+        network.close()
+
+
+def built(folder: Path, settings: BuildSettings, **changes: Any) -> NetworkTrial:
+    batch = "N" if settings.ranges else 2
+    small_networks.write(folder / "net.onnx", NODES, {"w": WEIGHTS}, inputs={"x": (batch, WIDTH)})
+    trial = small_networks.trial(
+        "net.onnx", small_networks.uniform("x", (2, WIDTH)), engine="tensorrt"
+    )
+    trial = msgspec.structs.replace(
+        trial, provider="tensorrt", engine_file="net_random.engine", **changes
+    )
+    shared = {
+        name: getattr(trial, name)
+        for name in BuildTrial.__struct_fields__
+        if name in NetworkTrial.__struct_fields__ and name != "schema"
+    }
+    asked = BuildTrial(**shared, settings=settings)
+    made = find_engine("tensorrt").build(asked, folder, folder, lambda *_: None)  # type: ignore[attr-defined]
+    write_row(folder, made.options)
+    return trial
+
+
+def write_row(folder: Path, options: Mapping[str, str]) -> None:
+    """The document that the kind "builds" writes beside an engine file, with what is read of it."""
+    from mansard.core.documents import write_document
+    from mansard.core.records import EngineBuild
+
+    row = EngineBuild(
+        run_id="r",
+        trial_id="t",
+        source="simulated",
+        model="net",
+        model_hash="0" * 16,
+        file_hash="0" * 16,
+        engine="tensorrt",
+        engine_version="10.3.0",
+        device="Orin",
+        precision="fp32",
+        batch=2,
+        dimensions={},
+        options=dict(options),
+        engine_file="net_random.engine",
+        engine_hash="0" * 16,
+        engine_bytes=1,
+        build_s=1.0,
+        timing_cache="new",
+        n_layers=3,
+        dla_share=0.5,
+        remarks=(),
+        failure=None,
+        started_utc="2026-01-01T00:00:00Z",
+        duration_s=1.0,
+        unknown={"failure": "it was built"},
+    )
+    write_document(folder / "net_random.engine.json", row)
+
+
+@pytest.mark.parametrize("version", stand_in.VERSIONS)
+@pytest.mark.parametrize("device", ["orin", "rtx"])
+def test_outputs_are_those_of_the_network(tmp_path: Path, version: str, device: str) -> None:
+    with stand_in.played(version, device), loaded(tmp_path, copies="both") as network:
+        import stand_in_device
+
+        network.call()
+        other = RANDOM.standard_normal((2, WIDTH), dtype=np.float32)
+        for given in (GIVEN, other):
+            found = network.outputs({"x": given})
+            assert np.allclose(found["y"], expected(given), atol=1e-6)
+        kinds = {block.kind for block in stand_in_device.BLOCKS.values()}
+        assert kinds == ({"managed"} if device == "orin" else {"device", "pinned"})
+        assert network.options["memory"] == ("managed" if device == "orin" else "pinned")
+
+
+@pytest.mark.parametrize("device", ["orin", "rtx"])
+def test_closing_gives_all_memory_back(tmp_path: Path, device: str) -> None:
+    with stand_in.played(device=device):
+        with loaded(tmp_path, with_graph=True) as network:
+            network.call()
+            network.start_profiling()
+            network.call()
+        import stand_in_device
+
+        assert not stand_in_device.BLOCKS
+        assert list(stand_in_device.STREAMS) == [0]
+
+
+@pytest.mark.parametrize("version", stand_in.VERSIONS)
+def test_a_graph_is_captured_and_launched(tmp_path: Path, version: str) -> None:
+    with stand_in.played(version), loaded(tmp_path, with_graph=True, copies="out") as network:
+        import stand_in_device
+
+        assert network.launching == "graph"
+        assert network.options["cuda_graph"] == "on"
+        stand_in_device.CALLS.clear()
+        network.call()
+        assert stand_in_device.CALLS.count("cudaGraphLaunch") == 1
+        assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
+
+
+def test_a_network_with_dla_layers_is_enqueued_where_a_graph_was_asked_for(tmp_path: Path) -> None:
+    settings = BuildSettings(dla_core=1)
+    with (
+        stand_in.played(),
+        loaded(tmp_path, settings, with_graph=True, precision="fp16") as network,
+    ):
+        assert network.launching == "enqueue"
+        assert network.options["cuda_graph"].startswith("not possible: TensorRT cannot run it:")
+        assert "operation not permitted when stream is capturing" in network.options["cuda_graph"]
+        # Gemm and Relu on the DLA; the Softmax, and a copy before each, on the GPU.
+        assert network.options["dla_layers"] == "1 of 4"
+        assert network.options["dla_core"] == "1"
+        network.call()
+        assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
+
+
+@pytest.mark.parametrize("with_graph", [False, True])
+@pytest.mark.parametrize("version", stand_in.VERSIONS)
+def test_layers_have_times_and_nodes(tmp_path: Path, version: str, with_graph: bool) -> None:
+    with stand_in.played(version), loaded(tmp_path, with_graph=with_graph) as network:
+        network.start_profiling()
+        for _ in range(3):
+            network.call()
+        layers, reason = network.end_profiling([False, True, True])
+        assert not reason
+        assert [(layer.name, layer.nodes) for layer in layers] == [
+            ("@0@ + @1@", (0, 1)),
+            ("@2@", (2,)),
+        ]
+        assert all(len(layer.seconds_s) == 2 and min(layer.seconds_s) > 0 for layer in layers)
+        assert {layer.provider for layer in layers} == {"GPU"}
+        assert network.launching == ("graph" if with_graph else "enqueue")
+
+
+def test_layers_on_a_dla_are_told_from_those_on_the_gpu(tmp_path: Path) -> None:
+    settings = BuildSettings(dla_core=0)
+    with stand_in.played(), loaded(tmp_path, settings, precision="fp16") as network:
+        network.start_profiling()
+        network.call()
+        network.call()
+        layers, _ = network.end_profiling([False, True])
+        assert [(layer.provider, layer.nodes) for layer in layers] == [
+            ("GPU", ()),  # "Reformatting CopyNode for Input Tensor 0 to …"
+            ("DLA", (0, 1)),
+            ("GPU", ()),
+            ("GPU", (2,)),
+        ]
+
+
+@pytest.mark.parametrize("version", stand_in.VERSIONS)
+def test_open_dimensions_take_the_shape_of_the_inputs(tmp_path: Path, version: str) -> None:
+    most = ShapeRange(least=(1, WIDTH), usual=(2, WIDTH), most=(4, WIDTH))
+    settings = BuildSettings(ranges={"x": most})
+    given = RANDOM.standard_normal((3, WIDTH), dtype=np.float32)
+    with stand_in.played(version), loaded(tmp_path, settings, given) as network:
+        assert network.outputs({"x": given})["y"].shape == (3, WIDTH)
+    too_many = np.zeros((5, WIDTH), np.float32)
+    with (
+        stand_in.played(version),
+        pytest.raises(MeasurementError, match=r"cannot take the shape: .* not within the range"),
+        loaded(tmp_path, settings, too_many),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("waiting", "flag"), [("spin", 1), ("block", 4)])
+def test_a_thread_spins_or_is_blocked(tmp_path: Path, waiting: str, flag: int) -> None:
+    # cudaDeviceScheduleSpin is 1, cudaDeviceScheduleBlockingSync 4.
+    with stand_in.played(), loaded(tmp_path, waiting=waiting):
+        import stand_in_device
+
+        assert [flag] == stand_in_device.DEVICE_FLAGS
+
+
+def test_managed_memory_is_lent_to_the_side_that_uses_it(tmp_path: Path) -> None:
+    with stand_in.played(), loaded(tmp_path, copies="both") as network:
+        import stand_in_device
+
+        blocks = list(stand_in_device.BLOCKS.values())
+        for block in blocks:
+            block.attached.clear()
+        network.call()
+        # 1 is cudaMemAttachGlobal, 2 cudaMemAttachHost: to the device before, to the host after.
+        assert [block.attached for block in blocks] == [[1, 2], [1, 2]]
+    with stand_in.played(), loaded(tmp_path) as network:
+        import stand_in_device
+
+        stand_in_device.CALLS.clear()
+        network.call()
+        assert "cudaStreamAttachMemAsync" not in stand_in_device.CALLS
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (b"not an engine", "Magic tag does not match"),
+        (b"", "Magic tag does not match"),
+    ],
+)
+def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path, file: bytes, said: str) -> None:
+    with stand_in.played():
+        trial = built(tmp_path, BuildSettings())
+        (tmp_path / trial.engine_file).write_bytes(file)
+        with pytest.raises(MeasurementError) as raised:
+            find_engine("tensorrt").load(trial, tmp_path, {"x": GIVEN}, 1)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_engine_of_another_version_is_refused_in_one_line(tmp_path: Path) -> None:
+    with stand_in.played("8.6.2"):
+        trial = built(tmp_path, BuildSettings())
+    with (
+        stand_in.played("10.3.0"),
+        pytest.raises(MeasurementError, match=r"expecting library version 10\.3\.0 got 8\.6\.2"),
+    ):
+        find_engine("tensorrt").load(trial, tmp_path, {"x": GIVEN}, 1)
+
+
+def test_a_dla_core_that_is_not_here_is_refused(tmp_path: Path) -> None:
+    with stand_in.played():
+        trial = built(tmp_path, BuildSettings(dla_core=0), precision="fp16")
+        write_row(tmp_path, {"dla_core": "2"})
+        with pytest.raises(MeasurementError, match="it is for DLA core 2, and there are 2"):
+            find_engine("tensorrt").load(trial, tmp_path, {"x": GIVEN}, 1)
+
+
+def test_integers_of_64_bits_are_fed_as_the_engine_has_them(tmp_path: Path) -> None:
+    node = helper.make_node("Add", ["x", "x"], ["y"], name="@0@")
+    tensors = [helper.make_tensor_value_info(name, TensorProto.INT64, (2,)) for name in ("x", "y")]
+    graph = helper.make_graph([node], "g", tensors[:1], tensors[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    given = np.array([3, -4], np.int64)
+    for version, dtype in (("8.6.2", np.int32), ("10.3.0", np.int64)):
+        with stand_in.played(version):
+            trial = built(tmp_path, BuildSettings())
+            (tmp_path / trial.engine_file).write_bytes(plan_of(model.SerializeToString()))
+            made = find_engine("tensorrt").load(trial, tmp_path, {"x": given}, 1)
+            network = cast("LoadedTensorrtNetwork", made)
+            found = network.outputs({"x": given})["y"]
+            assert (found.tolist(), found.dtype) == ([6, -8], dtype)
+            if dtype == np.int32:
+                with pytest.raises(MeasurementError, match="cannot be fed as int32"):
+                    network.outputs({"x": given << 40})
+            network.close()
+
+
+def plan_of(model: bytes) -> bytes:
+    """An engine file of an ONNX file, built by hand."""
+    import tensorrt
+
+    builder = tensorrt.Builder(tensorrt.Logger())
+    network = builder.create_network(
+        1 << int(tensorrt.NetworkDefinitionCreationFlag.EXPLICIT_BATCH)
+    )
+    assert tensorrt.OnnxParser(network, builder.logger).parse(model)
+    return bytes(builder.build_serialized_network(network, builder.create_builder_config()))
+
+
+def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
+    with stand_in.played():
+        trial = built(tmp_path, BuildSettings())
+    with (
+        stand_in.played(STAND_IN_MEMORY_BYTES="64"),
+        pytest.raises(MeasurementError, match="the GPU has too little memory"),
+    ):
+        find_engine("tensorrt").load(trial, tmp_path, {"x": GIVEN}, 1)
+
+
+def test_a_missing_input_is_named(tmp_path: Path) -> None:
+    with stand_in.played():
+        trial = built(tmp_path, BuildSettings())
+        with pytest.raises(MeasurementError, match="nothing is fed to the input 'x'"):
+            find_engine("tensorrt").load(trial, tmp_path, {}, 1)
+
+
+def test_the_probe_says_what_is_there() -> None:
+    with stand_in.played("8.6.2"):
+        probe = find_engine("tensorrt").probe()
+        assert probe.providers == ("tensorrt",)
+        assert probe.versions["tensorrt"] == probe.version
+        assert str(probe.version).startswith("8.6.2")
+    with stand_in.played(device="none"):
+        probe = find_engine("tensorrt").probe()
+        assert probe.version is not None  # it can build for a named device
+        assert probe.providers is None
+        assert "driver version is insufficient" in probe.unknown["providers"]
+
+
+def test_an_older_cuda_python_is_used_where_it_is_what_is_there(tmp_path: Path) -> None:
+    with stand_in.played("8.6.2", STAND_IN_CUDA="cudart"), loaded(tmp_path) as network:
+        network.call()
+        assert np.allclose(network.outputs({"x": GIVEN})["y"], expected(GIVEN), atol=1e-6)
+
+
+def test_regions_have_the_nodes_between_their_ends_that_no_other_layer_has() -> None:
+    layers = [
+        ExportedLayer("Reformatting CopyNode for Input Tensor 0 to @0@", layer_type="Reformat"),
+        ExportedLayer("@0@ + @1@"),
+        ExportedLayer("{ForeignNode[@2@...@6@]}"),
+        ExportedLayer("@4@"),
+        ExportedLayer("__myl_MulAdd_myl0_1", metadata="[ONNX Layer: @7@]\x1e[ONNX Layer: @8@]"),
+        ExportedLayer("__myl_Cast_myl0_2"),
+        ExportedLayer("PWN(PWN(@9@, @10@), @11@)"),
+    ]
+    # 4 is another layer's, so the region from 2 to 6 is 2, 3, 5 and 6.
+    assert trace(layers) == ((), (0, 1), (2, 3, 5, 6), (4,), (7, 8), None, (9, 10, 11))
+
+
+def test_runs_of_a_layer_in_a_call_are_added() -> None:
+    calls = [{"@0@": [1.0, 2.0], "@1@": [4.0]}, {"@0@": [3.0, 1.0], "@1@": [5.0]}]
+    first, second = layer_times(calls, [])
+    assert (first.runs, first.seconds_s) == (2, (3.0, 4.0))
+    assert (second.runs, second.seconds_s) == (1, (4.0, 5.0))
+    assert first.op_type == "unknown"
