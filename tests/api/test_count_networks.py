@@ -161,3 +161,9 @@ def test_a_chip_that_it_does_not_know_is_refused_with_those_it_knows(count: Coun
 def test_a_program_that_is_not_there_is_named(count: Count, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such program"):
         count(ncu=tmp_path / "none")
+
+
+def test_what_was_counted_is_held_against_the_estimate(count: Count, tmp_path: Path) -> None:
+    count(batches=(1, 2))
+    checked = api.check_counters(tmp_path / "runs")
+    assert [one.network for one in checked] == ["squeezenet1_1", "squeezenet1_1"]

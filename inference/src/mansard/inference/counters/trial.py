@@ -167,10 +167,8 @@ def _run(job: ProfiledJob, ncu: Ncu, export: IO[bytes]) -> ProfiledResult:
     if result is not None and result.failure is not None:
         raise _FailedError(result.failure)
     if result is None and has_failed_program(messages):
-        said = [line for line in messages if not MESSAGE.match(line)]
-        raise _FailedError(
-            f"its process ended early{': ' if said else ''}{said[-1] if said else ''}"
-        )
+        own = [line for line in messages if not MESSAGE.match(line)]
+        raise _FailedError(f"its process ended early{f': {own[-1]}' if own else ''}")
     if is_without_kernels(messages):
         raise MeasurementError(
             "no kernel ran on the GPU while counters were read",
