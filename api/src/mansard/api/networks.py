@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.accuracies import (
+    AccuracySettings,
+    DataSets,
+    int8_form,
+    note_calibration,
+    plan_accuracy,
+)
+from mansard.api.build_sources import BuildSources
 from mansard.api.engine_builds import (
     BuildOptions,
     build_missing,
@@ -33,11 +41,15 @@ from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_
 from mansard.core.text import listed
 
 if TYPE_CHECKING:
+    from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.core.records import Gpu, ModelScore
+    from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.quantising import Form
+    from mansard.inference.preparing.samples import Samples
     from mansard.measuring.protocol import Protocol
 
 
@@ -53,6 +65,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     precisions: tuple[str, ...] = ()  # none: that of each file
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
     inputs: Path | None = None  # .npz of what the networks are fed; None: random numbers
+    accuracy: AccuracySettings = AccuracySettings()
     threads: int | None = None  # None: as many as the mode has CPUs
     copies: Copies = "none"
     waiting: Waiting = "spin"
@@ -79,12 +92,13 @@ class MeasuredNetwork(msgspec.Struct, frozen=True):
 class MeasureResult(msgspec.Struct, frozen=True):
     """What was measured, now or before, beside what is predicted, and what could not be.
 
-    ``times``: of the newest row of each network in each mode; empty where the folder as a whole
-    cannot be read, which a note says.
+    ``times``: of the newest row of each network in each mode; ``accuracies``: of networks that were
+    fed with samples. Both are empty where the folder as a whole cannot be read, which a note says.
     """
 
     rows: tuple[MeasuredNetwork, ...]
     times: tuple[NetworkTimes, ...]
+    accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
 
     def check(self) -> None:
@@ -92,6 +106,14 @@ class MeasureResult(msgspec.Struct, frozen=True):
         if self.failure is not None:
             raise self.failure
         failed = [found for found in self.rows if found.row.failure is not None]
+        wrong = [found for found in self.accuracies if found.remark]
+        if wrong and not failed:
+            first = wrong[0]
+            raise MeasurementError(
+                f"the accuracy of {first.network} in {first.precision} could not be measured: "
+                f"{first.remark}",
+                fix="to try again, move the folder of its run away",
+            )
         if failed:
             names = listed(list(dict.fromkeys(found.row.model for found in failed)))
             raise MeasurementError(
@@ -123,7 +145,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(measured_rows(request.runs, swept.run_ids))
-    return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
+    times, accuracies = _known(request.runs, swept.run_ids, reporter)
+    return MeasureResult(rows, times, accuracies, swept.failure)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -177,11 +200,18 @@ def plan_networks(
             f"note: the networks run on the CPU: {probe.engine} has no provider for the GPU"
         )
         gpu = None
-    preparation.prepare(models, reporter, is_lenient=is_lenient)
+    form = int8_form(probe.engine, provider)
+    preparation.prepare(models, reporter, is_lenient=is_lenient, form=form)
     builds = preparation.builds(probe, device_name(gpu, machine))
     trials = preparation.trials(probe.engine, provider, builds)
     files = preparation.new_folder()
     plans, needed = [], set[str]()
+    for spec in preparation.accuracy_trials(probe.engine, provider, builds):
+        write = partial(_write_accuracy, preparation, spec, files, request.runs, reporter)
+        plans.append(
+            plan_accuracy(spec, machine, probe, request.runs, gpu=gpu, files=files, write=write)
+        )
+        needed |= {spec.network.engine_file} if plans[-1].n_missing else set()
     for mode in modes:
         plan = make_network_plan(
             machine, mode, request.profile, trials, probe, gpu, protocol=preparation.protocol
@@ -193,7 +223,8 @@ def plan_networks(
         plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
     if needed - {""}:
         networks = preparation.new_folder()
-        wanted = [build for build in builds.values() if build.engine_file in needed]
+        by_name = {build.engine_file: build for build in builds.values()}
+        wanted = [by_name[name] for name in by_name if name in needed]
         build_missing(
             lambda mode: make_build_plan(machine, mode, wanted, probe, gpu),
             target,
@@ -201,7 +232,7 @@ def plan_networks(
             request.runs,
             reporter,
             files=networks,
-            write_files=lambda missing: preparation.write(missing, networks, reporter),
+            write_files=lambda missing: preparation.write_sources(missing, networks, reporter),
         )
     return plans
 
@@ -219,6 +250,14 @@ def _write_files(
     own = [trial for trial in trials if not trial.engine_file or trial.inputs_file]
     preparation.write(own, folder, reporter)
     EngineFiles(runs).link(filter(None, {trial.engine_file for trial in trials}), folder)
+
+
+def _write_accuracy(
+    preparation: Preparation, trial: AccuracyTrial, folder: Path, runs: Path, reporter: Reporter
+) -> None:
+    """Write the network of ``trial`` and its samples into ``folder``."""
+    _write_files(preparation, [trial.network], folder, runs, reporter)
+    preparation.write_samples(trial.samples.file, folder, reporter)
 
 
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
@@ -269,6 +308,9 @@ class Preparation:
         self.protocol: Protocol | None = None  # None: that of the profile
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
+        self.samples: dict[str, Samples] = {}  # for accuracy, by their file
+        self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self._sources = BuildSources(settings.build, settings.dims)
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -287,15 +329,21 @@ class Preparation:
         self._stack.close()
 
     def prepare(
-        self, models: Sequence[str], reporter: Reporter, *, is_lenient: bool = False
+        self,
+        models: Sequence[str],
+        reporter: Reporter,
+        *,
+        is_lenient: bool = False,
+        form: Form = "tensorrt",
     ) -> None:
         """Look at every network once, at every batch and precision; nothing is written.
 
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
+        ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
         from mansard.inference.planning import SEED
         from mansard.inference.preparing.chains import write_chains
-        from mansard.inference.preparing.prepare import prepare
+        from mansard.inference.preparing.prepare import Calibrating, prepare
 
         with self._lock:
             if self._is_done:
@@ -307,6 +355,7 @@ class Preparation:
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
+            datasets = DataSets(self.settings.accuracy)
             with reporter.progress("Preparing networks") as progress:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
@@ -318,7 +367,9 @@ class Preparation:
                             inputs=self.settings.inputs,
                             seed=SEED,
                             precision=precision,
+                            calibrating=Calibrating(form, datasets.calibrate),
                         )
+                        samples = self._samples(datasets, prepared, batch)
                     except MansardError as error:
                         if not is_lenient:
                             raise
@@ -328,13 +379,27 @@ class Preparation:
                         for line in prepared.notes:
                             reporter.note(f"note: {prepared.model}: {line}")
                     self.networks.append(prepared)
+                    if samples is not None:
+                        self.asked.append((prepared, samples))
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
                 folder = make_folder(self._folder / "chains", self._folder)
                 with storage_errors(folder):
                     chains = write_chains(folder)
                 self.chains += [prepare(path, seed=SEED) for path in chains]
+            note_calibration(self.networks, reporter)
             self._is_done = True
+
+    def _samples(
+        self, datasets: DataSets, network: PreparedNetwork, batch: int | None
+    ) -> Samples | None:
+        """What the accuracy of ``network`` is measured with: of one batch size, the first."""
+        if self.settings.batches and batch != self.settings.batches[0]:
+            return None
+        found = datasets.samples(network)
+        if found is not None:
+            self.samples[found.file.file] = found
+        return found
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
@@ -350,7 +415,7 @@ class Preparation:
         files = {trial.file for trial in trials}
         found = [
             each
-            for each in (*self.networks, *self.chains)
+            for each in (*self.networks, *self.chains, *self._sources.others.values())
             if each.file in files and not (folder / each.file).exists()
         ]
         if not found:
@@ -365,20 +430,29 @@ class Preparation:
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
 
+    def write_sources(self, trials: Sequence[BuildTrial], folder: Path, reporter: Reporter) -> None:
+        """Write what engine files are built from, with the samples that they are calibrated with.
+
+        Raises StorageError, and InputError for samples that have changed meanwhile.
+        """
+        from mansard.inference.preparing.samples import write_samples
+
+        self.write(trials, folder, reporter)
+        for name in {trial.settings.calibration_file for trial in trials} - {""}:
+            write_samples(self._sources.samples[name], self.store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(self.store / name, folder / name)
+
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
         """The engine file of each network, by the name of its ONNX file; none where none is needed.
 
         ``device``: that the files are for, in words.
         """
+        self.settings.build.check(probe.engine)
         if not builds_files(probe.engine):
             return {}
-        settings = self.settings.build.settings()
-        return {
-            network.file: network.build_trial(
-                engine=probe.engine, version=str(probe.version), device=device, settings=settings
-            )
-            for network in self.networks
-        }
+        with self._lock:
+            return self._sources.trials(self.networks, probe, device)
 
     def trials(
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
@@ -404,14 +478,54 @@ class Preparation:
             for network in (*self.networks, *chains)
         )
 
+    def accuracy_trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[AccuracyTrial, ...]:
+        """One for each network that has samples; how it is timed makes no difference."""
+        from mansard.inference.accuracy.plan import AccuracyTrial
+
+        return tuple(
+            AccuracyTrial(
+                network=network.trial(
+                    engine=engine,
+                    provider=provider,
+                    waiting="block",
+                    with_layers=False,
+                    engine_file=builds[network.file].engine_file if network.file in builds else "",
+                ),
+                weights_hash=network.files.source_hash,
+                samples=samples.file,
+                calibration=network.calibration_words,
+                output=network.class_output()[0],
+            )
+            for network, samples in self.asked
+        )
+
+    def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
+        """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
+        from mansard.inference.preparing.samples import write_samples
+
+        if (folder / name).exists():
+            return
+        samples = self.samples[name]
+        with self._lock, reporter.progress("Writing samples") as progress:
+            progress.update(0, 1, None, f"{samples.file.n_samples} of {samples.file.name}")
+            write_samples(samples, self.store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(self.store / name, folder / name)
+            progress.update(1, 1, None, "done")
+
     @property
     def scores(self) -> tuple[ModelScore, ...]:
         """Of the networks as they are run."""
         return tuple(network.score for network in self.networks)
 
 
-def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[NetworkTimes, ...]:
+def _known(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...]]:
     """What these runs measured, beside what the folder's other runs predict of it."""
+    from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
     from mansard.analytics.predict.prediction import NetworkSelection, predict
@@ -424,8 +538,9 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
         found = measured_networks(dataset, predict(dataset, wanted).predictions)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return ()
-    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
+        return (), ()
+    accuracies = tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids)
+    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)), accuracies
 
 
 def measured_rows(
