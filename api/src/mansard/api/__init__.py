@@ -168,6 +168,7 @@ if TYPE_CHECKING:
     from mansard.estimator import Given as Given
     from mansard.estimator import Settings as Settings
     from mansard.estimator import Totals as Totals
+    from mansard.estimator import is_functional as is_functional
     from mansard.estimator import totals as totals
     from mansard.estimator.export import ExportCheck as ExportCheck
     from mansard.estimator.export import Exported as Exported
