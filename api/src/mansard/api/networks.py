@@ -293,6 +293,7 @@ class Preparation:
 
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         """
+        from mansard.estimator import zoo
         from mansard.inference.planning import SEED
         from mansard.inference.preparing.chains import write_chains
         from mansard.inference.preparing.prepare import prepare
@@ -303,7 +304,7 @@ class Preparation:
             wanted = [
                 (source, batch, precision)
                 for model in models
-                for source in onnx_files(model) or (model,)
+                for source in onnx_files(model) or zoo.family(model) or (model,)
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
