@@ -34,6 +34,7 @@ from mansard.core.text import listed
 
 if TYPE_CHECKING:
     from mansard.analytics.predict.measured import NetworkTimes
+    from mansard.analytics.predict.memory_use import MemoryTraffic
     from mansard.core.records import Gpu, ModelScore
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, NetworkTrial
@@ -86,6 +87,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
     rows: tuple[MeasuredNetwork, ...]
     times: tuple[NetworkTimes, ...]
     failure: MansardError | None
+    memory: tuple[MemoryTraffic, ...] = ()  # of boards that tell how much their memory is used
 
     def check(self) -> None:
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
@@ -123,7 +125,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(measured_rows(request.runs, swept.run_ids))
-    return MeasureResult(rows, _times(request.runs, swept.run_ids, reporter), swept.failure)
+    times, memory = _compared(request.runs, swept.run_ids, reporter)
+    return MeasureResult(rows, times, swept.failure, memory)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -411,10 +414,14 @@ class Preparation:
         return tuple(network.score for network in self.networks)
 
 
-def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[NetworkTimes, ...]:
-    """What these runs measured, beside what the folder's other runs predict of it."""
+def _compared(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[NetworkTimes, ...], tuple[MemoryTraffic, ...]]:
+    """What these runs measured beside what the folder's other runs predict of it, and beside what
+    the board tells of its memory."""
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
+    from mansard.analytics.predict.memory_use import memory_traffic
     from mansard.analytics.predict.prediction import NetworkSelection, predict
     from mansard.analytics.scaling.observations import network_measurements
 
@@ -423,10 +430,14 @@ def _times(runs: Path, run_ids: frozenset[str], reporter: Reporter) -> tuple[Net
         rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
         wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
         found = measured_networks(dataset, predict(dataset, wanted).predictions)
+        memory = memory_traffic(dataset)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return ()
-    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids))
+        return (), ()
+    return (
+        tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
+        tuple(each for each in memory if each.run_id in run_ids),
+    )
 
 
 def measured_rows(

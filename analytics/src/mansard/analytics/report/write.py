@@ -104,6 +104,7 @@ def _context(every: Results) -> dict[str, Any]:
         "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
         "parts": networks.part_tables(results),
+        "memory": networks.memory_tables(results),
         "calibration": calibration.calibration_tables(
             calibration.calibration_summaries(
                 results.calibration, results.of_runs.models.node_launches

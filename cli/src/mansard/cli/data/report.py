@@ -196,6 +196,12 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
     return [*map(_with_interval, found[:1]), *found[1:]]
 
 
+def memory_tables(rows: Sequence[api.MemoryTraffic]) -> list[Table]:
+    """The memory's use that a board tells beside our traffic; none where it tells nothing."""
+    shared = ("mode", "precision", "engine", "source")
+    return [_table(each, shared) for each in api.memory_table(rows, attrgetter("mode"))]
+
+
 def part_tables(sums: Sequence[api.PartSum], parts: Sequence[api.PartTimes]) -> list[Table]:
     """Parts of networks that were run alone, after their sums; none where none was run."""
     shared, page_only = ("mode", "precision", "engine", "source"), ("above idle",)
