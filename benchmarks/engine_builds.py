@@ -33,6 +33,27 @@ from mansard.inference.preparing.prepare import PreparedNetwork
 WAYS = ("fp32", "fp16", "int8", "batches")
 LEAST, USUAL, MOST = 1, 4, 8  # batches
 SEED = 1
+TITLES = {
+    "fp32": "fp32",
+    "fp16": "fp16",
+    "int8": "int8, Q/DQ",
+    "batches": f"fp32, batch {LEAST} to {MOST}",
+}
+HEAD = """# The zoo through a real TensorRT builder
+
+TensorRT for RTX on a machine without a card, building for compute capability {capability}; made by
+`python benchmarks/engine_builds.py`. Each network is prepared as `mansard measure` prepares it,
+with random weights, and built for batch 1 in fp32, in fp16 (converted), in int8 (quantised with
+random data, Q/DQ), and in fp32 for a batch from {least} to {most}, usually {usual}. s: seconds from
+the file to the engine file, on two CPUs that other programs used too: an order of magnitude,
+nothing to compare with. MB: of the engine file. Layers: those that the parser makes, in fp32.
+Nothing was run: that needs a card.
+
+Each was built in a process of its own, with a timing cache beside. This builder keeps no times in
+it (docs/tensorrt.md), so no build was faster for it.
+
+| network | layers | fp32 s | MB | fp16 s | MB | int8 s | MB | batches s | MB |
+|---|---|---|---|---|---|---|---|---|---|"""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +87,7 @@ def main() -> None:
     rows = read(options.rows)
     with options.rows.open("a") as stream:
         for name in names:
-            for way in options.ways.split(","):
+            for way in filter(None, options.ways.split(",")):
                 if (name, way) not in rows:
                     row = in_a_process(name, way, options.capability)
                     rows[name, way] = row
@@ -167,22 +188,22 @@ class NoDevice:
 
 
 def print_table(names: Sequence[str], rows: dict[tuple[str, str], Row], capability: str) -> None:
-    """The table as Markdown, and beneath it each refusal."""
-    print(f"Compute capability {capability}; s: seconds of the build, MB: of the engine file.\n")
-    print("| network | layers | fp32 s | MB | fp16 s | MB | int8 s | MB | batch 1 to 8 s | MB |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    """The document of docs/results: the table, and beneath it each refusal."""
+    print(HEAD.format(capability=capability, least=LEAST, usual=USUAL, most=MOST))
     for name in names:
         found = [rows.get((name, way)) for way in WAYS]
-        n_layers = next((row.n_layers for row in found if row and row.n_layers), "")
+        n_layers = next((row.n_layers for row in found if row and row.n_layers), "–")
         print(f"| {name} | {n_layers} | {' | '.join(_cells(row) for row in found)} |")
-    failed = [row for row in rows.values() if row.failure and row.network in names]
+    print("\n| | parsed and built | seconds in all | longest |\n|---|---|---|---|")
     for way in WAYS:
-        built = [row for row in rows.values() if row.way == way and row.build_s is not None]
-        total_s = sum(row.build_s or 0.0 for row in built)
-        print(f"\n{way}: {len(built)} of {len(names)} built, {total_s:.0f} s in all")
-    print()
+        times_s = [row.build_s for row in rows.values() if row.way == way and row.build_s]
+        longest_s = max(times_s, default=0.0)
+        built = f"{len(times_s)} of {len(names)}"
+        print(f"| {TITLES[way]} | {built} | {sum(times_s):.0f} | {longest_s:.0f} |")
+    failed = [row for row in rows.values() if row.failure and row.network in names]
+    print("\nNot built:\n" if failed else "\nNothing was refused.")
     for row in failed:
-        print(f"- {row.network}, {row.way}: {row.failure}")
+        print(f"- {row.network}, {TITLES[row.way]}: {row.failure}")
 
 
 def _cells(row: Row | None) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from mansard import api
 from mansard.simulator import create_board, running, set_fault
+from tests.inference import stand_in
 
 # What these find depends on the computer that runs the tests, not on the board.
 OF_THE_HOST = {
@@ -17,6 +18,8 @@ OF_THE_HOST = {
     "disk",
     "kernels",
     "ort",
+    "tensorrt",
+    "trtexec",
     "pinned threads",
     "GPU processes",
     "containers",
@@ -78,3 +81,27 @@ def test_doctor_on_a_board_whose_files_hold_junk(tmp_path: Path, junk: bytes) ->
             path.write_bytes(junk)
     checks = api.doctor(board)
     assert all(check.fix for check in checks if check.status != "ok")
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [("orin", "runs on tensorrt, 2 DLA cores"), ("rtx", "runs on tensorrt, no DLA cores")],
+)
+def test_doctor_tells_the_version_of_tensorrt_and_its_dla_cores(device: str, told: str) -> None:
+    with stand_in.played("10.3.0", device=device):
+        found = {check.name: check for check in api.doctor()}["tensorrt"]
+    assert (found.status, found.fix) == ("ok", None)
+    assert found.detail == f"10.3.0+stand-in, {told}"
+
+
+def test_doctor_tells_what_keeps_tensorrt_from_running() -> None:
+    with stand_in.played("8.6.2", device="none"):
+        found = {check.name: check for check in api.doctor()}["tensorrt"]
+    assert found.status == "missing"
+    assert found.detail.startswith("8.6.2+stand-in, but there is no GPU that CUDA can use")
+    assert found.fix is not None
+    assert "driver" in found.fix
+
+
+def test_doctor_does_not_ask_for_tensorrt_where_there_is_no_gpu(board: Path) -> None:
+    assert "tensorrt" not in {check.name for check in api.doctor(board)}

@@ -34,6 +34,7 @@ OF_THE_USER = {
     ("importing.py", "read_whole"),  # a file of a tool
     ("pagoda_page.py", "write_page"),
     ("score_page.py", "write_page"),
+    ("offload_page.py", "write_page"),
     ("sample_tables.py", "read_whole"),  # samples, costs of modes
     ("sample_tables.py", "write_atomic"),  # a curve
     ("demos.py", "make_folder"),  # the demo's folder itself

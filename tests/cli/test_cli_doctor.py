@@ -22,6 +22,8 @@ OF_THE_HOST = {
     "disk",
     "kernels",
     "ort",
+    "tensorrt",
+    "trtexec",
     "pinned threads",
     "GPU processes",
     "containers",

@@ -38,16 +38,16 @@ def import_base(
 ) -> None:
     """Import an image with this machine's Python, its pip and the C libraries they need.
 
-    ``folders``: of this machine, that it has as well, by their paths there; ``changes`` as a
-    Dockerfile has.
+    ``folders``: and files of this machine that it has as well, by their paths there; ``changes``
+    as a Dockerfile has.
     """
     repository, _, tag = name.rpartition(":")
     with tempfile.TemporaryFile() as data:
         with tarfile.open(fileobj=data, mode="w") as archive:
             _write_base(archive, list(folders.values()))
             for path, folder in folders.items():
-                for file in _files(folder):
-                    _add_file(archive, f"{path}/{file.relative_to(folder)}", file)
+                for file in [folder] if folder.is_file() else _files(folder):
+                    _add_file(archive, str(Path(path, file.relative_to(folder))), file)
         data.seek(0)
         said = client.api.import_image_from_data(data, changes=list(changes))
         _tag(client, said, repository, tag)

@@ -46,7 +46,12 @@ TABLE_WITH_TENSORRT = (
     + 'engines = ["tensorrt"]\n'
 )
 _BINDINGS = f"/usr/lib/python{PYTHON}/dist-packages"
-_PARSING = ("onnx", "google", "ml_dtypes")  # that the stand-in of the builder needs
+_PARSING = (
+    "onnx",
+    "google",
+    "ml_dtypes",
+    "typing_extensions.py",
+)  # that the stand-in of the builder needs
 _PLAYED = ("STAND_IN_TENSORRT=10.3.0", "STAND_IN_DEVICE=orin", "STAND_IN_STEP_S=0.1")
 
 

@@ -77,6 +77,11 @@ def built(runs: Path) -> dict[str, EngineBuild]:
     return {row.model: row for row in rows}
 
 
+def n_rows(runs: Path) -> int:
+    (path,) = runs.glob("engines/*/builds.jsonl")
+    return len(read_rows(path, EngineBuild).rows)
+
+
 def finished(runs: Path) -> list[Measurement]:
     paths = sorted(runs.glob("*/measurements.jsonl"))
     return [row for path in paths for row in read_rows(path, Measurement).rows]
@@ -108,7 +113,7 @@ def test_two_networks_killed_while_building_and_resumed(
     command += ["--container-engine", daemon.address, "--board", str(board)]
     command += ["--mode", "15W,MAXN", *NETWORKS]
     process = start(command)
-    wait_until(lambda: len(built(runs)) == 1, process)
+    wait_until(lambda: [*runs.glob("engines/*/builds.jsonl")] and n_rows(runs) == 1, process)
     (container,) = containers_of(docker_client)
     check_it_may_write_its_outputs_alone(container)
     assert len(volumes_of(docker_client)) == 2

@@ -19,6 +19,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mansard.analytics.counters.check import CheckedNetwork as CheckedNetwork
+    from mansard.analytics.counters.check import CheckedPart as CheckedPart
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
     from mansard.analytics.data.quantities import capacity as capacity
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
+    from mansard.analytics.report.counters import checked_table as checked_table
+    from mansard.analytics.report.counters import checked_words as checked_words
     from mansard.analytics.report.counters import kernel_table as kernel_table
     from mansard.analytics.report.memory_traffic import memory_table as memory_table
     from mansard.analytics.report.parts import part_tables as part_tables
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
     from mansard.api.counter_runs import count_networks as count_networks
     from mansard.api.counters import ExportOrigin as ExportOrigin
     from mansard.api.counters import ImportedExport as ImportedExport
+    from mansard.api.counters import check_counters as check_counters
     from mansard.api.counters import import_counters as import_counters
     from mansard.api.data import Compared as Compared
     from mansard.api.data import ImportedTable as ImportedTable

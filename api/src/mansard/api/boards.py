@@ -167,6 +167,7 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
     """
     from mansard.api import board_checks, checks
     from mansard.api.container_checks import check_containers
+    from mansard.api.engine_checks import check_engines
 
     root = board_root(board)
     machine = identify(root)
@@ -175,6 +176,7 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
         *checks.check_machine(root, machine),
         *(board_checks.check_release(machine) if on_board else ()),
         *checks.check_work(machine),
+        *check_engines(machine),
         *(board_checks.check_modes(root) if on_board else ()),
         *board_checks.check_clocks(root, machine),
         *checks.check_meters(root, machine),

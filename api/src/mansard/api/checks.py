@@ -158,26 +158,6 @@ def check_work(machine: MachineIdentity) -> Iterator[Check]:
         yield ok("kernels", check_kernels())
     except MeasurementError as error:
         yield broken("kernels", error.what, error.fix or "report this with 'mansard doctor'")
-    yield from check_engines()
-
-
-def check_engines() -> Iterator[Check]:
-    """The engines that can run networks in this process, and their providers."""
-    from mansard.inference.engines import DEFAULT_ENGINE, ENGINES, find_engine
-
-    for engine in map(find_engine, ENGINES):
-        probe = engine.probe()
-        if probe.providers is None and engine.name != DEFAULT_ENGINE:
-            yield ok(engine.name, f"is not used: {probe.unknown['providers']}")
-        elif probe.providers is None:
-            yield missing(
-                engine.name,
-                probe.unknown["providers"],
-                "install onnxruntime; until then networks are predicted, but not run",
-            )
-        else:
-            absent = "".join(f"; no {name}: {reason}" for name, reason in probe.absent.items())
-            yield ok(engine.name, f"{probe.version}, runs on {', '.join(probe.providers)}{absent}")
 
 
 def check_meters(root: Path, machine: MachineIdentity) -> Iterator[Check]:

@@ -35,6 +35,8 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
                 yield _check_access(engine, gpu)
                 yield _check_devices(root, gpu)
             yield _check_image(engine, machine)
+            if gpu == "jetson":
+                yield _check_image(engine, machine, "TensorRT image", ("tensorrt", "trtexec"))
             yield _check_disk(engine, gpu)
     except MansardError as error:
         if machine.kind == "jetson" or machine.accelerators:
@@ -85,19 +87,26 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
     return ok("GPU devices", f"{len(devices)} in /dev, {access}")
 
 
-def _check_image(engine: Engine, machine: MachineIdentity) -> Check:
+def _check_image(
+    engine: Engine,
+    machine: MachineIdentity,
+    name: str = "container image",
+    engines: tuple[str, ...] = (),
+) -> Check:
+    """The image that fits; with ``engines`` the one for networks on the first that there is."""
     try:
-        fit = choose_image(machine, user_table())
+        fit = choose_image(machine, user_table(), engines=engines)
         ready = ready_image(engine, fit.image)
     except MansardError as error:
-        return failed("container image", error, "name one in images.toml: docs/containers.md")
+        return failed(name, error, "name one in images.toml: docs/containers.md")
     if ready is None:
+        first = "'mansard measure MODEL'" if engines else "'mansard bench'"
         return missing(
-            "container image",
+            name,
             f"{fit.image.name} fits ({fit.why}), but is not built yet",
-            "'mansard image build' does it, and so does the first 'mansard bench'",
+            f"'mansard image build {fit.image.name}' does it, and so does the first {first}",
         )
-    return ok("container image", f"{ready.tag}: {fit.why}")
+    return ok(name, f"{ready.tag}: {fit.why}")
 
 
 def _check_disk(engine: Engine, gpu: GpuKind) -> Check:

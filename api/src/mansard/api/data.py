@@ -55,6 +55,7 @@ def report(
     scripts.begin()  # beside all that follows, imports among it
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.hierarchical.store import answers_in
     from mansard.analytics.report.notices import warnings
     from mansard.analytics.report.summary import summary
     from mansard.analytics.report.write import write_report
@@ -68,7 +69,8 @@ def report(
     results = compute(dataset, wanted)
     first = Path() if "://" in locations[0] else Path(locations[0])
     path, within = (first / "report.html", first) if output is None else (output, None)
-    write_report(dataset, path, results, within=within)
+    answers = answers_in(locations)
+    write_report(dataset, path, results, within=within, answers=answers)
     found = summary(dataset, results)
     for line in warnings(results):
         reporter.note(f"warning: {line}")

@@ -34,7 +34,8 @@ class HiRequest:
     ``local`` and ``offload``: networks of ``runs``, whose time and energy in each mode are taken;
     an offload to a network of the same board. ``modes`` and ``device``: as in PredictionRequest.
     ``published``: three coefficients, or a name of ``hierarchical.logistic.DIME``. ``curve``: CSV
-    file to write, of every threshold. The others: see ``Goal`` and ``analysis.Settings``.
+    file to write, of every threshold; ``page``: HTML file. ``name``: keep the answer in the first
+    of ``runs`` under it, for ``report``. The others: see ``Goal`` and ``analysis.Settings``.
     """
 
     samples: Path | Mapping[str, Any]
@@ -63,6 +64,8 @@ class HiRequest:
     n_bins: int = 15
     n_replayed: int = 0
     curve: Path | None = None
+    page: Path | None = None
+    name: str | None = None
 
 
 def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
@@ -73,7 +76,12 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     """
     from mansard.analytics.hierarchical.analysis import Settings, analyse
     from mansard.analytics.hierarchical.records import OBJECTIVES, Rule
+    from mansard.analytics.hierarchical.store import check_name
 
+    if request.name is not None:
+        check_name(request.name)
+        if "://" in request.runs[0]:
+            raise UsageError("an answer is kept in a folder", fix="give --runs FOLDER first")
     samples = _samples(request.samples)
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
     modes = _modes(request, reporter)
@@ -98,11 +106,27 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
         n_replayed=request.n_replayed,
     )
     found = analyse(samples, modes, _goal(request, modes), settings, judged_on)
-    if request.curve is not None:
-        from mansard.analytics.hierarchical.sample_tables import write_curve
-
-        write_curve(request.curve, samples)
+    _write(request, found, samples)
     return found
+
+
+def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
+    """The files that were asked for."""
+    from mansard.analytics.hierarchical.sample_tables import write_curve
+    from mansard.analytics.hierarchical.store import write_answer
+
+    if request.curve is not None:
+        write_curve(request.curve, samples)
+    if request.name is not None:
+        write_answer(Path(request.runs[0]), request.name, found)
+    if request.page is not None:
+        from mansard.analytics.report.offload_page import write_offload_page
+
+        write_offload_page(found, request.name or _stem(request.samples), request.page)
+
+
+def _stem(source: Path | Mapping[str, Any]) -> str:
+    return source.stem if isinstance(source, Path) else "samples"
 
 
 def _goal(request: HiRequest, modes: Sequence[ModeCosts]) -> Goal:

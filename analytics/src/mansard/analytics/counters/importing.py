@@ -17,6 +17,7 @@ from mansard.analytics.published.importing import table_id_of
 from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
+from mansard.core.ncu_metrics import call_of
 from mansard.core.records import KernelCounters, Phase, Source
 
 NOT_SAID = "the export does not say it"
@@ -101,6 +102,8 @@ def _row(
             fix="remove the row",
         )
     nodes = nodes_of(launch.nvtx)
+    if iteration is None:
+        iteration = call_of(launch.nvtx or ())
     values: dict[str, object] = {
         "citation": origin.citation,
         "network": origin.network,

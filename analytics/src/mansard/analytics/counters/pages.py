@@ -8,6 +8,7 @@ neither a units row nor, at times, the kernels' names.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -190,22 +191,31 @@ def _count(text: str, line: int, where: str) -> int:
     return int(bare)
 
 
+_RANGES = ("Push/Pop_Range", "Start/Stop_Range")  # in the columns' names, with --nvtx
+_RANGE = re.compile(r'"([^"]*)"')
+_RANGE_FIELDS = 6  # after a range's name: payload, colour, and kinds of both and of the message
+
+
 def _ranges(cells: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The NVTX ranges of a row: columns such as "thread Domain:Push/Pop_Range:PL_Type:…" of
-    ``--print-nvtx-rename kernel`` or ``--nvtx``; None where the export has no such column."""
-    names = [name for name in cells if "Push/Pop" in name or "Start/End" in name]
+    """The NVTX ranges around a launch, outermost first; None where the export has none.
+
+    A cell is ``7  "<default domain>:outer:none:none:…"  "<default domain>:inner:none:none:…"``.
+    """
+    names = [name for name in cells if any(part in name for part in _RANGES)]
     if not names:
         return None
-    found = [part for name in names for part in _parts(cells[name])]
-    return tuple(found)
+    return tuple(
+        said
+        for name in names
+        for found in _RANGE.findall(cells[name])
+        if (said := _range_name(found))
+    )
 
 
-def _parts(text: str) -> Iterator[str]:
-    """The names in a cell of ranges, outermost first; each line or quoted part is one."""
-    for part in text.replace('"', "\n").splitlines():
-        name = part.strip(" ,:[]")
-        if name and name.casefold() not in {"none", "n/a"}:
-            yield name
+def _range_name(text: str) -> str:
+    parts = text.split(":")
+    name = parts[1:-_RANGE_FIELDS] if len(parts) > _RANGE_FIELDS + 1 else parts[1:2]
+    return ":".join(name).strip()
 
 
 def is_metric_table(header: Sequence[str]) -> bool:

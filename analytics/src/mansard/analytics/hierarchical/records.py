@@ -7,9 +7,9 @@ and "high" of shares, accuracies and costs span 95 % of samples drawn again (``r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from mansard.core.records import Record, Source
+from mansard.core.records import Record, Schema, Source
 
 CostSource = Literal["given"] | Source  # "given": said by the user, who knows where it is from
 Rule = Literal["threshold", "logistic", "published logistic", "never", "always", "random"]
@@ -193,6 +193,8 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     it was chosen. ``rules``: each rule at its best threshold in the same mode, and the baselines.
     ``modes``: the best threshold of each mode. ``frontier``: the chosen rule over its thresholds.
     """
+
+    schema: ClassVar[Schema] = Schema("hierarchical", 1)
 
     n_fit: int
     n_judged: int

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mansard.analytics.counters.by_kernel import KernelSum
+from mansard.analytics.counters.check import CheckedNetwork, CheckedPart
 from mansard.analytics.data.names import display_text
-from mansard.analytics.data.quantities import percent, quantity, seconds
+from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.figures.tables import Column, Table, tabulate
 
-_LONGEST_KERNEL = 60  # characters: names of templates have hundreds
+_MOST_PARTS = 40
+_LONGEST_KERNEL = 48  # characters: names of templates have hundreds
+_FUNCTOR = re.compile(r"(\w+?)(?:CUDAKernelImpl|_kernel_cuda|Functor\b)|CUDAFunctor_(\w+)")
+_LEADING = re.compile(r"^(?:void )|^std::enable_if<!?\w+, void>::type ")
+_CUTLASS = re.compile(r"[<:](cutlass_\w+)")
 
 
 def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
@@ -28,8 +34,78 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
 
 
 def kernel_text(kernel: str) -> str:
-    """The name of a kernel without what all templates have, cut where it is long."""
-    name = display_text(kernel)
-    for word in ("void ", "at::native::", "at::", "<unnamed>::", "std::enable_if"):
-        name = name.replace(word, "")
-    return name if len(name) <= _LONGEST_KERNEL else f"{name[: _LONGEST_KERNEL - 1]}…"
+    """A kernel's own name without its template, and what PyTorch fills a template with:
+    ``vectorized_elementwise_kernel (Gelu)``."""
+    name = _LEADING.sub("", display_text(kernel).replace("<unnamed>::", ""))
+    inner, functor = _CUTLASS.search(name), _FUNCTOR.search(name)
+    own = inner[1] if inner else re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1].strip()
+    shown = f"{own} ({functor[1] or functor[2]})" if functor else own or name
+    return shown if len(shown) <= _LONGEST_KERNEL else f"{shown[: _LONGEST_KERNEL - 1]}…"
+
+
+def checked_table(checked: CheckedNetwork) -> Table:
+    """The parts of a network, those whose kernels took longest first: estimated and counted."""
+    parts = sorted(checked.parts, key=lambda part: -(part.counted_s or 0))
+    columns = [
+        Column("Layer", lambda row: display_text(row.name)),
+        Column("Kernel", _kernels_text),
+        Column("Work", lambda row: quantity(row.estimated_flop, "FLOP"), is_numeric=True),
+        Column("Counted", _work_text, is_numeric=True),
+        Column("Ratio", lambda row: _ratio_text(row.work_ratio), is_numeric=True),
+        Column("Bytes", lambda row: quantity(row.estimated_bytes, "B"), is_numeric=True),
+        Column("Counted", lambda row: quantity(row.counted_bytes, "B"), is_numeric=True),
+        Column("Ratio", lambda row: _ratio_text(row.bytes_ratio), is_numeric=True),
+        Column("Kernel time", lambda row: seconds(row.counted_s), is_numeric=True),
+        Column("Layer time", lambda row: seconds(row.measured_s), is_numeric=True),
+        Column("Why", _why_text),
+    ]
+    shown = parts[:_MOST_PARTS]
+    cut = f", the slowest {len(shown)} of {len(parts)}" if len(parts) > len(shown) else ""
+    return tabulate(f"{_setting(checked)}: estimate and counters{cut}", columns, shown)
+
+
+def checked_words(checked: CheckedNetwork) -> str:
+    """The sums of a network in a sentence, and how kernels were joined to layers."""
+    by = "the nodes of their ranges" if checked.matched == "nodes" else checked.matched
+    kind = "fused groups" if checked.is_fused else "single nodes"
+    words = [
+        f"work {quantity(checked.estimated_flop, 'FLOP')} estimated, {_work_text(checked)} counted",
+        f"bytes {quantity(checked.estimated_bytes, 'B')} estimated, "
+        f"{quantity(checked.counted_bytes, 'B')} counted",
+        f"{percent(checked.matched_share)} of the kernels' time joined to {kind} by {by}",
+    ]
+    if checked.left:
+        names = ", ".join(kernel_text(kernel) for kernel in checked.left[:3])
+        more = f" and {len(checked.left) - 3} more" if len(checked.left) > 3 else ""
+        words.append(f"of no layer: {names}{more}")
+    return f"{_setting(checked)}, {checked.source}: {'; '.join(words)}"
+
+
+def _setting(checked: CheckedNetwork) -> str:
+    batch = "" if checked.batch is None else f", batch {checked.batch}"
+    precision = f", {checked.precision}" if checked.precision else ""
+    return f"{display_text(checked.network)} on {display_text(checked.device)}{batch}{precision}"
+
+
+def _kernels_text(row: CheckedPart) -> str:
+    if not row.kernels:
+        return "–"
+    more = len(row.kernels) - 1
+    return kernel_text(row.kernels[0]) + (f" + {more}" if more else "")
+
+
+def _work_text(row: CheckedPart | CheckedNetwork) -> str:
+    """The counted FLOP; at least so many where a unit was not counted."""
+    if row.counted_flop is None and row.least_flop:
+        return f"≥{NBSP}{quantity(row.least_flop, 'FLOP')}"
+    return quantity(row.counted_flop, "FLOP")
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.3g}"
+
+
+def _why_text(row: CheckedPart) -> str:
+    """``work: padding to tiles; bytes: split sums``."""
+    pairs = (("work", row.work_classes), ("bytes", row.bytes_classes))
+    return "; ".join(f"{what}: {', '.join(classes)}" for what, classes in pairs if classes)

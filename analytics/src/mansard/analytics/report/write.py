@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -26,6 +28,7 @@ from mansard.analytics.figures.parameters import (
 )
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.sweeps import chain_figure, latency_figure, staircase_figure
+from mansard.analytics.hierarchical.records import Hierarchical
 from mansard.analytics.report import (
     advice,
     calibration,
@@ -35,6 +38,7 @@ from mansard.analytics.report import (
     measured,
     modes,
     networks,
+    offloads,
     page,
     provenance,
 )
@@ -47,14 +51,20 @@ MOST_PAIRS = 300  # of a mode and a network in one precision, each with its laye
 
 
 def write_report(
-    dataset: Dataset, path: Path, results: Results | None = None, *, within: Path | None = None
+    dataset: Dataset,
+    path: Path,
+    results: Results | None = None,
+    *,
+    within: Path | None = None,
+    answers: Mapping[str, Hierarchical] = MappingProxyType({}),
 ) -> Path:
     """Write the report of ``dataset`` to ``path``, whole or not at all; returns ``path``.
 
-    ``within``: a folder of runs that it is part of, as in ``core.files``. The same dataset gives
+    ``within``: a folder of runs that it is part of, as in ``core.files``. ``answers``: of
+    hierarchical inference, by name. The same dataset gives
     the same page. Raises StorageError where the page cannot be written.
     """
-    context = _context(results or compute(dataset))
+    context = _context(results or compute(dataset), answers)
     return page.write_page("report.html.j2", context, path, within)
 
 
@@ -63,7 +73,9 @@ def render(results: Results) -> str:
     return page.render("report.html.j2", _context(results))
 
 
-def _context(every: Results) -> dict[str, Any]:
+def _context(
+    every: Results, answers: Mapping[str, Hierarchical] = MappingProxyType({})
+) -> dict[str, Any]:
     """What the template shows of ``every`` result, by the names in it."""
     results, left_out = for_page(every)
     machines = in_order([display_name(roof.full_name) for roof in results.roofs])
@@ -71,7 +83,9 @@ def _context(every: Results) -> dict[str, Any]:
     ran_programs = in_order([row.source for row in results.programs])
     times = [*results.observations["source"].to_list(), *ran, *ran_programs]
     chosen = first_choice(results)
+    offloaded = offloads.sections(answers)
     return {
+        "offloads": offloaded,
         "title": _title(results, machines),
         "machines": machines,
         # Where the roofs come from; without any, the times of networks.
@@ -93,7 +107,7 @@ def _context(every: Results) -> dict[str, Any]:
         "no_advice": advice.NO_ADVICE,
         "known_modes": modes.known_modes_table(results),
         "scaling": modes.scaling_table(results),
-        **_figures(results, chosen),
+        **_figures(results, chosen, [each.figure for each in offloaded]),
         "peaks": ceilings.peak_table(results),
         "bandwidths": ceilings.bandwidth_table(results),
         "ridges": ceilings.ridge_table(results),
@@ -132,8 +146,11 @@ def _context(every: Results) -> dict[str, Any]:
     }
 
 
-def _figures(results: Results, chosen: Chosen) -> dict[str, Any]:
-    """Every chart of the page by the name the template has for it, and their data."""
+def _figures(results: Results, chosen: Chosen, others: Sequence[Figure | None]) -> dict[str, Any]:
+    """Every chart of the page by the name the template has for it, and their data.
+
+    ``others``: of sections that bring their own.
+    """
     points = roof_points(results)
     mode_points = gather(results)
     of_energy = arch_figure(results, chosen, points, "efficiency")
@@ -151,7 +168,7 @@ def _figures(results: Results, chosen: Chosen) -> dict[str, Any]:
         "chains": chain_figure(results, chosen),
         "latency": latency_figure(results, chosen),
     }
-    drawn = [figure for figure in found.values() if isinstance(figure, Figure)]
+    drawn = [figure for figure in (*found.values(), *others) if isinstance(figure, Figure)]
     return {
         **found,
         "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),

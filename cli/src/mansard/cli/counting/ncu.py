@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import JsonOption
-from mansard.cli.tables import print_tables
+from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 
@@ -81,6 +81,52 @@ def import_exports(
         if (left := len(one.kernels) - _MOST_SHOWN) > 0:
             typer.echo(f"and {left} more kernels")
         typer.echo(f"{'was there before' if one.was_there else 'written'}: {one.path}")
+
+
+@ncu_app.command("check")
+def check_estimates(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(help="ONNX files of networks that are not in the zoo.", readable=False),
+    ] = None,
+    network: Annotated[str | None, typer.Option(help="Only this one.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Of networks whose counters do not say it.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="Likewise, such as fp16.")] = None,
+    cache: Annotated[
+        str | None, typer.Option(help="Last-level cache: a board, or a size such as 4MiB.")
+    ] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of runs with counters.", readable=False)] = (
+        Path("runs")
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Hold the estimate of each network against its counters, layer by layer.
+
+    Kernels are joined to layers by their NVTX ranges; without these by order and size. Differences
+    of more than 5 % have a class: padding to tiles, split sums, kept in the cache, and so on, or
+    "not explained".
+    """
+    from mansard.core.hardware import cache_bytes  # the tables of all boards: for this alone
+
+    checked = api.check_counters(
+        runs,
+        network=network,
+        models=models or (),
+        batch=batch,
+        precision=None if precision is None else parse_precision(precision).name,
+        cache_bytes=None if cache is None else cache_bytes(cache),
+        reporter=TerminalReporter(),
+    )
+    if as_json:
+        print_json(checked)
+        return
+    for one in checked:
+        table = api.checked_table(one)
+        whole = (table.caption, table.columns, table.rows)
+        print_tables([without_silent(whole, table.columns)])
+        print_lines([api.checked_words(one)])
 
 
 def _capability(text: str | None) -> int | None:

@@ -91,6 +91,10 @@ def hi(
     curve: Annotated[
         Path | None, typer.Option(help="CSV file of every threshold on p1 to write.")
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    keep: Annotated[
+        _Text, typer.Option(help="Keep the answer in RUNS under this name, for mansard report.")
+    ] = None,
     runs: RunsOption = None,
     precision: Annotated[
         list[str] | None, typer.Option(help="The precision of the networks of RUNS.")
@@ -151,6 +155,8 @@ def hi(
             n_bins=bins,
             n_replayed=replay,
             curve=curve,
+            page=report,
+            name=keep,
         ),
         TerminalReporter(),
     )

@@ -96,6 +96,16 @@ def build(
         return _build(made, logger, device, Progress(trial.title, announce, clock))
 
 
+def count_dla_cores() -> int:
+    """The DLA cores of this device; raises MeasurementError where TensorRT cannot say."""
+    bindings = load_bindings()
+    with kept_messages(bindings) as (logger, messages):
+        try:
+            return int(bindings.Builder(logger).num_DLA_cores)
+        except (TypeError, RuntimeError) as error:  # what pybind11 makes of no builder
+            raise explained(messages, "the DLA") from error
+
+
 def _build(made: _Build, logger: Any, device: Device, progress: Progress) -> Built:
     bindings, version, settings = made.bindings, made.version, made.trial.settings
     builder = _builder(made, logger)

@@ -1,0 +1,237 @@
+"""An estimate held against counters and measured times, part by part and in sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mansard.analytics.counters.by_kernel import memory_of, n_calls, total
+from mansard.analytics.counters.differences import traffic_classes, work_classes
+from mansard.analytics.counters.estimates import Part, parts_of
+from mansard.analytics.counters.matching import Matching, match
+from mansard.core.records import KernelCounters, LayerTime, ModelScore, Record, Source
+
+
+class CheckedPart(Record, frozen=True, kw_only=True):
+    """One part of a network: estimated, counted, and measured without a profiler.
+
+    ``classes``: what explains counted work and bytes that differ by more than 5 %.
+    """
+
+    name: str
+    nodes: tuple[int, ...]
+    op_types: tuple[str, ...]
+    kernels: tuple[str, ...]
+    estimated_flop: float | None
+    counted_flop: float | None
+    least_flop: float | None  # of the units that were counted
+    work_ratio: float | None  # counted over estimated
+    estimated_bytes: float | None
+    counted_bytes: float | None
+    bytes_ratio: float | None
+    counted_s: float | None  # of its kernels
+    measured_s: float | None  # of its layers
+    work_classes: tuple[str, ...]
+    bytes_classes: tuple[str, ...]
+
+
+class CheckedNetwork(Record, frozen=True, kw_only=True):
+    """One network in one setting: its parts, and all of it.
+
+    ``matched``: how kernels were joined to parts; ``matched_share``: of the kernels' time.
+    ``left``: kernels of no part.
+    """
+
+    network: str
+    device: str
+    mode: str
+    source: Source
+    citation: str | None
+    batch: int | None
+    precision: str | None
+    matched: str
+    is_fused: bool
+    matched_share: float | None
+    parts: tuple[CheckedPart, ...]
+    left: tuple[str, ...]
+    estimated_flop: float | None
+    counted_flop: float | None
+    least_flop: float | None
+    work_ratio: float | None
+    estimated_bytes: float | None
+    counted_bytes: float | None
+    bytes_ratio: float | None
+    counted_s: float | None
+
+
+def check_network(
+    score: ModelScore,
+    rows: Sequence[KernelCounters],
+    layers: Sequence[LayerTime] = (),
+    *,
+    cache_bytes: int | None = None,
+    warm: bool = False,
+) -> CheckedNetwork:
+    """``score`` held against ``rows``, the kernels of one network in one setting; at least one row.
+
+    Fused groups are parts, or single nodes where more of the kernels' time then has its part.
+    ``layers``: measured without a profiler. ``cache_bytes``: the last-level cache. ``warm``: caches
+    were not emptied before each kernel (``--cache-control none``).
+    """
+    tried = [_tried(score, rows, fused=fused) for fused in (True, False)]
+    is_fused, (parts, matching) = max(
+        zip((True, False), tried, strict=True), key=lambda each: (_share(each[1][1], rows), each[0])
+    )
+    calls = n_calls(rows) if matching.matched == "nodes" else 1
+    times = _times(parts, layers)
+    checked = tuple(
+        _part(part, matching.kernels.get(at, ()), calls, times.get(at), cache_bytes, warm=warm)
+        for at, part in enumerate(parts)
+    )
+    first, whole = rows[0], _counted(rows, n_calls(rows))
+    estimated = {
+        "estimated_flop": _sum([part.work_flop for part in parts]),
+        "estimated_bytes": _sum([part.expected_bytes(warm=warm) for part in parts]),
+    }
+    values: dict[str, float | None] = {
+        **estimated,
+        **whole,
+        "work_ratio": _ratio(whole["counted_flop"], estimated["estimated_flop"]),
+        "bytes_ratio": _ratio(whole["counted_bytes"], estimated["estimated_bytes"]),
+        "matched_share": _share(matching, rows),
+    }
+    reasons = {name: _why(name, rows) for name in values}
+    unknown = {n: reasons[n] for n, value in values.items() if value is None}
+    unknown |= {n: first.unknown[n] for n in _SETTING if getattr(first, n) is None}
+    return CheckedNetwork(
+        network=first.network or score.model,
+        device=first.device,
+        mode=first.mode,
+        source=first.source,
+        matched=matching.matched,
+        is_fused=is_fused,
+        parts=checked,
+        left=tuple(dict.fromkeys(row.kernel for row in matching.left)),
+        citation=first.citation,
+        batch=first.batch,
+        precision=first.precision,
+        **values,
+        unknown=unknown,
+    )
+
+
+def _tried(
+    score: ModelScore, rows: Sequence[KernelCounters], *, fused: bool
+) -> tuple[tuple[Part, ...], Matching]:
+    parts = parts_of(score, fused=fused)
+    return parts, match(parts, rows)
+
+
+def _share(matching: Matching, rows: Sequence[KernelCounters]) -> float:
+    """The share of the kernels' time that has its part; by their number where it is unknown."""
+    own = [row for each in matching.kernels.values() for row in each]
+    all_ = [*own, *matching.left] or list(rows)
+    if any(row.time_s is None for row in all_):
+        return len(own) / len(all_)
+    whole = sum((row.time_s or 0) * row.n_launches for row in all_)
+    return sum((row.time_s or 0) * row.n_launches for row in own) / whole if whole else 0.0
+
+
+def _counted(rows: Sequence[KernelCounters], calls: int) -> dict[str, float | None]:
+    """Sums of a call. Work that is known in part counts with that part where all have some."""
+    memory = [memory_of(row) for row in rows]
+    sums = {
+        "counted_flop": total((row.work_flop for row in rows), rows),
+        "least_flop": total((sum(each.flop for each in row.work) for row in rows), rows),
+        "counted_bytes": total((each.traffic_bytes if each else None for each in memory), rows),
+        "counted_s": total((row.time_s for row in rows), rows),
+    }
+    return {name: None if value is None else value / calls for name, value in sums.items()}
+
+
+def _part(
+    part: Part,
+    rows: Sequence[KernelCounters],
+    calls: int,
+    measured_s: float | None,
+    cache_bytes: int | None,
+    *,
+    warm: bool,
+) -> CheckedPart:
+    counted = _counted(rows, calls) if rows else dict.fromkeys(_COUNTS)
+    flop, bytes_ = counted["counted_flop"], counted["counted_bytes"]
+    # At least so much work: enough to explain what is above the estimate.
+    least, expected = counted["least_flop"], part.work_flop
+    known_flop = flop if flop is not None or (least or 0) < (expected or 0) else least
+    values: dict[str, float | None] = {
+        **counted,
+        "estimated_flop": expected,
+        "estimated_bytes": part.expected_bytes(warm=warm),
+        "work_ratio": _ratio(flop, part.work_flop),
+        "bytes_ratio": _ratio(bytes_, part.expected_bytes(warm=warm)),
+        "measured_s": measured_s,
+    }
+    reasons = {
+        **{name: _why(name, rows) for name in values},
+        "measured_s": "no run measured its layers",
+        "estimated_flop": "the work of a node is not known",
+        "estimated_bytes": "the traffic of a node is not known",
+    }
+    return CheckedPart(
+        name=part.name,
+        nodes=part.nodes,
+        op_types=part.op_types,
+        kernels=tuple(row.kernel for row in rows),
+        work_classes=() if known_flop is None else work_classes(part, rows, known_flop),
+        bytes_classes=()
+        if bytes_ is None
+        else traffic_classes(part, rows, bytes_, cache_bytes=cache_bytes, warm=warm),
+        **values,
+        unknown={name: reasons[name] for name, value in values.items() if value is None},
+    )
+
+
+_SETTING = ("citation", "batch", "precision")
+_COUNTS = ("counted_flop", "least_flop", "counted_bytes", "counted_s")
+
+
+def _why(name: str, rows: Sequence[KernelCounters]) -> str:
+    if not rows:
+        return "no kernel was found for it"
+    if name in ("counted_flop", "work_ratio"):
+        return next((row.unknown["work_flop"] for row in rows if row.work_flop is None), _NO_RATIO)
+    if name in ("counted_bytes", "bytes_ratio"):
+        memory = [memory_of(row) for row in rows]
+        return next(
+            (
+                each.unknown["traffic_bytes"]
+                for each in memory
+                if each and each.traffic_bytes is None
+            ),
+            _NO_RATIO,
+        )
+    return next((row.unknown["time_s"] for row in rows if row.time_s is None), _NO_RATIO)
+
+
+_NO_RATIO = "the estimate is 0 or not known"
+
+
+def _times(parts: Sequence[Part], layers: Sequence[LayerTime]) -> Mapping[int, float]:
+    """Median seconds of the layers of each part; a layer of several parts is that of its first."""
+    from statistics import median
+
+    part_of = {node: at for at, part in enumerate(parts) for node in part.nodes}
+    found: dict[int, float] = {}
+    for layer in layers:
+        own = next((part_of[node] for node in layer.nodes or () if node in part_of), None)
+        if own is not None and layer.seconds_s:
+            found[own] = found.get(own, 0.0) + median(layer.seconds_s)
+    return found
+
+
+def _ratio(counted: float | None, expected: float | None) -> float | None:
+    return counted / expected if counted is not None and expected else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if len(known) == len(values) else None

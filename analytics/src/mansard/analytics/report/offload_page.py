@@ -1,0 +1,26 @@
+"""One page about one answer of hierarchical inference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.figures.figure import live_tables, pool
+from mansard.analytics.hierarchical.records import Hierarchical
+from mansard.analytics.report.offloads import sections
+from mansard.analytics.report.page import write_page
+
+
+def write_offload_page(found: Hierarchical, name: str, path: Path) -> None:
+    """Write the page to ``path``, whole or not at all; raises StorageError."""
+    own = sections({name: found})
+    drawn = [each.figure for each in own if each.figure is not None]
+    context: dict[str, Any] = {
+        "title": f"Hierarchical inference: {display_name(name)}",
+        "offloads": own,
+        "figures": drawn,
+        "datasets": pool(drawn),
+        "tables": live_tables(drawn),
+    }
+    write_page("offloads.html.j2", context, path)

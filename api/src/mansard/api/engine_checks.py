@@ -1,0 +1,55 @@
+"""What ``doctor`` checks of engines: which can run networks in this process, and on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mansard.api.checks import Check, missing, ok
+from mansard.core.errors import MansardError
+from mansard.core.records import MachineIdentity
+
+if TYPE_CHECKING:
+    from mansard.inference.engines.engine import EngineProbe
+
+_REMEDIES = {
+    "ort": "install onnxruntime; until then networks are predicted, but not run",
+    "tensorrt": "measure in a container: its image has TensorRT; or use JetPack's Python, or on a "
+    "PC TensorRT from NVIDIA's package index",
+    "trtexec": "measure in a container: its image has it; or install TensorRT's programs "
+    "(JetPack: tensorrt), or set PATH to where trtexec lies",
+}
+_NO_GPU = "load the GPU's driver: 'nvidia-smi' (a board: 'tegrastats') must answer"
+
+
+def check_engines(machine: MachineIdentity) -> Iterator[Check]:
+    """Every engine; those that need a GPU only where there is one, or where they are installed."""
+    from mansard.inference.engines import ENGINES, find_engine
+
+    has_gpu = bool(machine.accelerators) and not machine.is_simulated
+    for engine in map(find_engine, ENGINES):
+        probe = engine.probe()
+        if probe.version is None and engine.name != "ort" and not has_gpu:
+            continue
+        yield _check(engine.name, probe)
+
+
+def _check(name: str, probe: EngineProbe) -> Check:
+    if probe.providers is None:
+        reason = probe.unknown["providers"]
+        if probe.version is None:
+            return missing(name, reason, _REMEDIES[name])
+        return missing(name, f"{probe.version}, but {reason}", _NO_GPU)
+    absent = "".join(f"; no {each}: {reason}" for each, reason in probe.absent.items())
+    cores = _dla_cores() if name == "tensorrt" else ""
+    return ok(name, f"{probe.version}, runs on {', '.join(probe.providers)}{cores}{absent}")
+
+
+def _dla_cores() -> str:
+    from mansard.inference.engines.tensorrt.building import count_dla_cores
+
+    try:
+        n_cores = count_dla_cores()
+    except MansardError as error:
+        return f"; DLA cores unknown: {error.what}"
+    return f", {n_cores or 'no'} DLA core{'' if n_cores == 1 else 's'}"

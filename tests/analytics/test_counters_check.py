@@ -1,0 +1,221 @@
+"""Estimates held against counters: which kernel ran what, and why the numbers differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mansard.analytics.counters import differences as classes
+from mansard.analytics.counters.check import check_network
+from mansard.analytics.counters.counting import count
+from mansard.analytics.counters.importing import CounterOrigin, counters_of
+from mansard.analytics.counters.launch import Export, Launch
+from mansard.analytics.counters.products import Product, Tile, padded_flop, splits_of, tile_of
+from mansard.core.errors import UsageError
+from mansard.core.records import KernelCounters, LayerTime, ModelScore
+from mansard.estimator import score, zoo
+from tests.analytics.ncu_exports import launch
+
+ORIGIN = CounterOrigin(device="board", network="net", batch=1, precision="fp32")
+SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+
+
+def kernel(
+    name: str, flop: float, read: float, write: float, *, grid: Any = None, nvtx: Any = None
+) -> Launch:
+    """One that takes 1 µs; its work is multiply-adds in fp32."""
+    metrics = {
+        "gpu__time_duration.sum": 1e-6,
+        SASS.format("ffma"): flop / 2,
+        SASS.format("fadd"): 0.0,
+        SASS.format("fmul"): 0.0,
+        "sm__inst_executed_pipe_tensor.sum": 0.0,
+        "dram__bytes_read.sum": read,
+        "dram__bytes_write.sum": write,
+    }
+    return Launch(1, name, metrics, grid=grid, compute_capability=80, nvtx=nvtx)
+
+
+def rows_of(launches: Sequence[Launch], origin: CounterOrigin = ORIGIN) -> Sequence[KernelCounters]:
+    return counters_of(Export("raw page", tuple(launches)), origin, "export")
+
+
+@pytest.fixture(scope="module")
+def alexnet() -> ModelScore:
+    return score(zoo.read("alexnet"), name="net", batch=1, precision="fp32")
+
+
+def test_tiles_in_names() -> None:
+    assert tile_of("ampere_sgemm_128x64_tn") == Tile(128, 64, 8)
+    assert tile_of("ampere_fp16_s16816gemm_fp16_128x64_ldg8_relu_f2f_stages_32x6_tn") == Tile(
+        128, 64, 32
+    )
+    assert tile_of("cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_128x2_tn_align8") == Tile(
+        16, 16, 128
+    )
+    assert tile_of("sm80_xmma_fprop_implicit_gemm_f16_tilesize64x32x64_stage5") == Tile(64, 32, 64)
+    assert tile_of("vectorized_elementwise_kernel") is None
+
+
+def test_padding_by_hand() -> None:
+    # 20 × 32 by 32 × 20, 16 times, in tiles of 128 × 128: 16 · 2·128·128·32 = 16,777,216 FLOP.
+    assert padded_flop(Product(16, 20, 20, 32), Tile(128, 128, 8)) == 16_777_216
+    # Sums of 20 in steps of 8 are 24: the recorded kernel has 6,291,456 multiply-adds.
+    assert padded_flop(Product(16, 20, 32, 20), Tile(128, 128, 8)) == 2 * 6_291_456
+    # 256 in four parts, each 64 padded to 128: twice the work.
+    product = Product(1, 40, 256, 256)
+    assert padded_flop(product, Tile(16, 16, 128), 4) == 2.0 * 48 * 256 * 512
+    assert splits_of(product, Tile(16, 16, 128), (16, 3, 4)) == 4
+    assert splits_of(product, Tile(16, 16, 128), (7, 1, 1)) is None
+
+
+def test_kernels_go_to_the_nodes_that_their_ranges_name(alexnet: ModelScore) -> None:
+    conv = next(layer for layer in alexnet.layers if layer.op_type == "Conv")
+    flop, read, write = conv.work_flop, conv.fused_read_bytes, conv.fused_write_bytes
+    assert flop
+    assert read
+    assert write
+    launches = [
+        kernel("a", flop / 2, read / 2, write / 2, nvtx=("call", f"@{conv.index}@/conv")),
+        kernel("b", flop / 2, read / 2, write / 2, nvtx=("call", f"@{conv.index}@/conv")),
+        kernel("c", 5.0, 100.0, 0.0, nvtx=("call",)),
+    ]
+    checked = check_network(alexnet, rows_of(launches))
+    part = next(each for each in checked.parts if conv.index in each.nodes)
+    assert checked.matched == "nodes"
+    assert checked.matched_share == pytest.approx(2 / 3)
+    assert part.kernels == ("a", "b")
+    assert part.counted_flop == pytest.approx(flop)
+    assert part.counted_s == pytest.approx(2e-6)
+    assert checked.left == ("c",)
+    others = [each for each in checked.parts if not each.kernels]
+    assert all(each.unknown["counted_flop"] == "no kernel was found for it" for each in others)
+
+
+def test_sums_are_of_one_call(alexnet: ModelScore) -> None:
+    conv = next(layer for layer in alexnet.layers if layer.op_type == "Conv")
+    flop = float(conv.work_flop or 0)
+    one = [kernel("conv", flop, 10.0, 10.0, nvtx=(f"@{conv.index}@",))]
+    origin = CounterOrigin(device="board", network="net", precision="fp32", iterations=3)
+    checked = check_network(alexnet, rows_of(one * 3, origin))
+    assert checked.counted_flop == pytest.approx(flop)
+    part = next(each for each in checked.parts if conv.index in each.nodes)
+    assert part.counted_flop == pytest.approx(flop)
+
+
+def test_calls_that_launch_other_kernels_are_refused() -> None:
+    launches = [kernel(name, 1.0, 1.0, 1.0) for name in ("a", "b", "b", "a")]
+    for n in (2, 3):
+        with pytest.raises(UsageError, match="not"):
+            rows_of(launches, CounterOrigin(device="board", iterations=n))
+
+
+def test_layers_that_were_timed_stand_beside(alexnet: ModelScore) -> None:
+    conv = next(layer for layer in alexnet.layers if layer.op_type == "Conv")
+    layer = LayerTime(
+        index=0,
+        name="conv",
+        op_type="Conv",
+        provider="cuda",
+        nodes=(conv.index,),
+        runs=1,
+        seconds_s=(3e-6, 1e-6, 2e-6),
+    )
+    checked = check_network(alexnet, rows_of([kernel("conv", 1.0, 1.0, 1.0)]), [layer])
+    part = next(each for each in checked.parts if conv.index in each.nodes)
+    assert part.measured_s == 2e-6
+
+
+def test_without_ranges_kernels_are_joined_by_order_and_size(alexnet: ModelScore) -> None:
+    # Each layer as a kernel of its own work and bytes, and one between them that is none of it.
+    launches = []
+    for number, layer in enumerate(alexnet.layers):
+        if layer.fused_traffic_bytes or layer.work_flop:
+            name = "implicit_gemm" if layer.macs else f"{layer.op_type.lower()}_kernel"
+            read, write = float(layer.read_bytes or 0), float(layer.write_bytes or 0)
+            launches.append(kernel(name, float(layer.work_flop or 0), read, write))
+        if number == 3:
+            launches.append(kernel("memset", 0.0, 1.0, 1.0))
+    checked = check_network(alexnet, rows_of(launches))
+    assert checked.matched == "order and size"
+    assert not checked.is_fused
+    assert checked.left == ("memset",)
+    ratios = [part.work_ratio for part in checked.parts if part.work_ratio is not None]
+    assert ratios == pytest.approx([1.0] * len(ratios))
+
+
+def explained(name: str, flop: float, moved: float, **fields: Any) -> tuple[Any, Any]:
+    """Classes of a 40 × 256 by 256 × 256 product in fp32 that a kernel of this name ran."""
+    part = _part(**fields)
+    rows = rows_of([kernel(each, flop, moved, 0.0) for each in name.split(" ")])
+    work = classes.work_classes(part, rows, flop)
+    traffic = classes.traffic_classes(part, rows, moved, cache_bytes=1 << 20, warm=False)
+    return work, traffic
+
+
+def _part(**fields: Any) -> Any:
+    from mansard.analytics.counters.estimates import Part
+
+    product = Product(1, 40, 256, 256)
+    read, write = 4.0 * (40 * 256 + 256 * 256), 4.0 * 40 * 256
+    values: dict[str, Any] = {
+        "name": "gemm",
+        "nodes": (0,),
+        "op_types": ("Gemm",),
+        "work_flop": product.flop,
+        "multiply_add_flop": product.flop,
+        "function_flop": 0.0,
+        "read_bytes": read,
+        "write_bytes": write,
+        "bytes_alone": 2 * (read + write),
+        "cached_bytes": None,
+        "product": product,
+    }
+    return Part(**(values | fields))
+
+
+PRODUCT = 2.0 * 40 * 256 * 256
+MOVED = 4.0 * (2 * 40 * 256 + 256 * 256)
+
+
+@pytest.mark.parametrize(
+    ("name", "flop", "moved", "work", "traffic"),
+    [
+        ("sgemm", PRODUCT, MOVED, (), ()),
+        # 40 rows are 64 in tiles of 32.
+        ("ampere_sgemm_32x32_tn", 2.0 * 64 * 256 * 256, MOVED, (classes.PADDING,), ()),
+        ("sgemm", 1.5 * PRODUCT, MOVED, (classes.NOT_EXPLAINED,), ()),
+        ("ampere_winograd_4x4", PRODUCT / 2.25, MOVED, (classes.WINOGRAD,), ()),
+        ("vector_fft", 3 * PRODUCT, MOVED, (classes.FOURIER,), ()),
+        ("sgemm splitKreduce_kernel", PRODUCT, 1.4 * MOVED, (), (classes.SPLIT,)),
+        ("sgemm nchwToNhwcKernel", PRODUCT, 1.4 * MOVED, (), (classes.REFORMATS,)),
+        ("sgemm bias_kernel", PRODUCT, 1.4 * MOVED, (), (classes.UNFUSED,)),
+        ("sgemm", PRODUCT, MOVED + 24_000, (), (classes.LAUNCH,)),
+        ("sgemm", PRODUCT, 0.6 * MOVED, (), (classes.CACHE,)),
+        ("sgemm", PRODUCT, 3 * MOVED, (), (classes.NOT_EXPLAINED,)),
+    ],
+)
+def test_classes(name: str, flop: float, moved: float, work: Any, traffic: Any) -> None:
+    assert explained(name, flop, moved) == (work, traffic)
+
+
+def test_elementwise_work_is_several_instructions() -> None:
+    fields = {"product": None, "multiply_add_flop": 0.0, "work_flop": 5000.0}
+    work, _ = explained("gelu", 19_000.0, MOVED, function_flop=1000.0, **fields)
+    assert work == (classes.SEVERAL,)
+
+
+def test_warm_caches_are_held_against_the_cache_aware_estimate() -> None:
+    part = _part(cached_bytes=MOVED / 2)
+    rows = rows_of([kernel("sgemm", PRODUCT, MOVED / 2, 0.0)])
+    for warm, expected in ((True, ()), (False, (classes.CACHE,))):
+        found = classes.traffic_classes(part, rows, MOVED / 2, cache_bytes=1 << 20, warm=warm)
+        assert found == expected
+
+
+def test_a_launch_without_any_counter_has_a_reason_for_everything() -> None:
+    found = count(launch({}))
+    assert found.time_s is None
+    assert set(found.unknown) == {"time_s", "n_sms", "sm_cycles", "work_flop"}
