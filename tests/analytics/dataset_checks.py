@@ -24,6 +24,7 @@ def assert_same(found: Dataset, wanted: Dataset) -> None:
     for name in (
         *("manifests", "scores", "notes"),
         *("workload_manifests", "measurements", "programs"),
+        *("accuracy_manifests", "accuracies"),
     ):
         assert getattr(found, name) == getattr(wanted, name)
 

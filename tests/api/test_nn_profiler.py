@@ -131,7 +131,7 @@ def test_two_boards_do_not_write_over_one_another() -> None:
 def test_nothing_half_written_stays(tmp_path: Path) -> None:
     rows = (api.MeasuredNetwork("nx", "10W", layer(0, (0.01,))),)
     result = api.LayersResult(
-        api.MeasureResult((), (), None), rows=rows, parts=(), sums=(), failure=None
+        api.MeasureResult((), (), (), None), rows=rows, parts=(), sums=(), failure=None
     )
     (path,) = api.write_nn_profiler(result, tmp_path / "out")
     assert decode(path.read_bytes())

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
+from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import network_names
 from mansard.analytics.decide.recommend import recommend_each
@@ -71,6 +72,7 @@ class Results:
     observations: pl.DataFrame
     measured: tuple[NetworkTimes, ...]
     programs: tuple[ProgramTimes, ...]
+    accuracies: tuple[NetworkAccuracy, ...]
     parts: tuple[PartTimes, ...]  # of networks, run alone; no model uses them
     part_sums: tuple[PartSum, ...]
     memory: tuple[MemoryTraffic, ...]  # of boards that tell how much their memory is used
@@ -123,6 +125,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         observations=models.observations,
         measured=measured_networks(dataset, found.predictions),
         programs=measured_programs(dataset),
+        accuracies=network_accuracies(dataset),
         parts=measured_parts(dataset),
         part_sums=part_sums(dataset),
         memory=memory_traffic(dataset),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mansard.analytics.counters.check import CheckedNetwork as CheckedNetwork
     from mansard.analytics.counters.check import CheckedPart as CheckedPart
+    from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
     from mansard.analytics.data.quantities import capacity as capacity
@@ -69,9 +70,11 @@ if TYPE_CHECKING:
     from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
+    from mansard.analytics.report.workloads import accuracy_table as accuracy_table
     from mansard.analytics.report.workloads import network_tables as network_tables
     from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
+    from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
     from mansard.api.benches import bench as bench

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.parts import PartSum, PartTimes
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing import PreparedPart
+    from mansard.inference.preparing.quantising import Form
     from mansard.measuring.protocol import Protocol
 
 
@@ -153,16 +154,21 @@ class _PartPreparation(Preparation):
         self._is_cut = False
 
     def prepare(
-        self, models: Sequence[str], reporter: Reporter, *, is_lenient: bool = False
+        self,
+        models: Sequence[str],
+        reporter: Reporter,
+        *,
+        is_lenient: bool = False,
+        form: Form = "tensorrt",
     ) -> None:
         """Cut every network at every batch and precision; their whole files are written."""
         from mansard.inference.preparing import cut
 
-        super().prepare(models, reporter, is_lenient=is_lenient)
+        super().prepare(models, reporter, is_lenient=is_lenient, form=form)
         with self._lock:
             if self._is_cut:
                 return
-            whole, self.chains = self.networks, []
+            whole, self.chains, self.asked = self.networks, [], []
             self.networks = []
             with reporter.progress("Cutting networks") as progress:
                 for number, network in enumerate(whole):

@@ -22,7 +22,7 @@ from mansard.core.errors import (
     UsageError,
 )
 from mansard.core.records import PowerMode
-from mansard.core.text import printable
+from mansard.core.text import listed, printable
 
 if TYPE_CHECKING:
     from mansard.device.controller.controller import Holding
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mansard.measuring.run_writer import SweepState
     from mansard.measuring.runner import RunOutcome
 
+_MOST_NAMED = 3  # of what is measured beside what has a bounded time
 _TURN_S = 0.5  # between two looks at whether another sweep has ended
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
@@ -89,14 +90,19 @@ def time_cap_s(plans: Sequence[ModePlan]) -> float:
 
 def describe_time(plans: Sequence[ModePlan]) -> str:
     """How much is to be measured, and how long that takes at most, in words."""
-    n_missing = sum(each.n_missing for each in plans)
-    n_modes = len({each.plan.mode.name for each in plans if each.n_missing})
+    bounded = [each for each in plans if each.is_bounded]
+    beside = dict.fromkeys(each.of for each in plans if each.n_missing and not each.is_bounded)
+    n_modes = len({each.plan.mode.name for each in bounded or plans if each.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
-    if not all(each.is_bounded for each in plans):
+    if not bounded:
         return f"{modes} to measure"
-    longest = format_duration(time_cap_s(plans))
+    n_missing = sum(each.n_missing for each in bounded)
+    longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
-    return f"{modes}, {trials} to measure: at most {longest}"
+    names = [*beside][:_MOST_NAMED]
+    more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
+    others = f"; and {listed([*names, *more])}" if beside else ""
+    return f"{modes}, {trials} to measure: at most {longest}{others}"
 
 
 def measure_modes(

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.accuracies import (
+    AccuracySettings,
+    DataSets,
+    int8_form,
+    note_calibration,
+    plan_accuracy,
+)
 from mansard.api.engine_builds import (
     BuildOptions,
     build_missing,
@@ -33,12 +40,16 @@ from mansard.core.records import Copies, Measurement, PowerMode, Waiting, chain_
 from mansard.core.text import listed
 
 if TYPE_CHECKING:
+    from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic
     from mansard.core.records import Gpu, ModelScore
+    from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.quantising import Form
+    from mansard.inference.preparing.samples import Samples
     from mansard.measuring.protocol import Protocol
 
 
@@ -54,6 +65,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     precisions: tuple[str, ...] = ()  # none: that of each file
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
     inputs: Path | None = None  # .npz of what the networks are fed; None: random numbers
+    accuracy: AccuracySettings = AccuracySettings()
     threads: int | None = None  # None: as many as the mode has CPUs
     copies: Copies = "none"
     waiting: Waiting = "spin"
@@ -80,12 +92,13 @@ class MeasuredNetwork(msgspec.Struct, frozen=True):
 class MeasureResult(msgspec.Struct, frozen=True):
     """What was measured, now or before, beside what is predicted, and what could not be.
 
-    ``times``: of the newest row of each network in each mode; empty where the folder as a whole
-    cannot be read, which a note says.
+    ``times``: of the newest row of each network in each mode; ``accuracies``: of networks that were
+    fed with samples. Both are empty where the folder as a whole cannot be read, which a note says.
     """
 
     rows: tuple[MeasuredNetwork, ...]
     times: tuple[NetworkTimes, ...]
+    accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
     memory: tuple[MemoryTraffic, ...] = ()  # of boards that tell how much their memory is used
 
@@ -94,6 +107,14 @@ class MeasureResult(msgspec.Struct, frozen=True):
         if self.failure is not None:
             raise self.failure
         failed = [found for found in self.rows if found.row.failure is not None]
+        wrong = [found for found in self.accuracies if found.remark]
+        if wrong and not failed:
+            first = wrong[0]
+            raise MeasurementError(
+                f"the accuracy of {first.network} in {first.precision} could not be measured: "
+                f"{first.remark}",
+                fix="to try again, move the folder of its run away",
+            )
         if failed:
             names = listed(list(dict.fromkeys(found.row.model for found in failed)))
             raise MeasurementError(
@@ -125,8 +146,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(measured_rows(request.runs, swept.run_ids))
-    times, memory = _compared(request.runs, swept.run_ids, reporter)
-    return MeasureResult(rows, times, swept.failure, memory)
+    times, accuracies, memory = _known(request.runs, swept.run_ids, reporter)
+    return MeasureResult(rows, times, accuracies, swept.failure, memory)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -180,11 +201,18 @@ def plan_networks(
             f"note: the networks run on the CPU: {probe.engine} has no provider for the GPU"
         )
         gpu = None
-    preparation.prepare(models, reporter, is_lenient=is_lenient)
+    form = int8_form(probe.engine, provider)
+    preparation.prepare(models, reporter, is_lenient=is_lenient, form=form)
     builds = preparation.builds(probe, device_name(gpu, machine))
     trials = preparation.trials(probe.engine, provider, builds)
     files = preparation.new_folder()
     plans, needed = [], set[str]()
+    for spec in preparation.accuracy_trials(probe.engine, provider, builds):
+        write = partial(_write_accuracy, preparation, spec, files, request.runs, reporter)
+        plans.append(
+            plan_accuracy(spec, machine, probe, request.runs, gpu=gpu, files=files, write=write)
+        )
+        needed |= {spec.network.engine_file} if plans[-1].n_missing else set()
     for mode in modes:
         plan = make_network_plan(
             machine, mode, request.profile, trials, probe, gpu, protocol=preparation.protocol
@@ -222,6 +250,14 @@ def _write_files(
     own = [trial for trial in trials if not trial.engine_file or trial.inputs_file]
     preparation.write(own, folder, reporter)
     EngineFiles(runs).link(filter(None, {trial.engine_file for trial in trials}), folder)
+
+
+def _write_accuracy(
+    preparation: Preparation, trial: AccuracyTrial, folder: Path, runs: Path, reporter: Reporter
+) -> None:
+    """Write the network of ``trial`` and its samples into ``folder``."""
+    _write_files(preparation, [trial.network], folder, runs, reporter)
+    preparation.write_samples(trial.samples.file, folder, reporter)
 
 
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
@@ -272,6 +308,8 @@ class Preparation:
         self.protocol: Protocol | None = None  # None: that of the profile
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
+        self.samples: dict[str, Samples] = {}  # for accuracy, by their file
+        self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -290,16 +328,22 @@ class Preparation:
         self._stack.close()
 
     def prepare(
-        self, models: Sequence[str], reporter: Reporter, *, is_lenient: bool = False
+        self,
+        models: Sequence[str],
+        reporter: Reporter,
+        *,
+        is_lenient: bool = False,
+        form: Form = "tensorrt",
     ) -> None:
         """Look at every network once, at every batch and precision; nothing is written.
 
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
+        ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
         from mansard.estimator import zoo
         from mansard.inference.planning import SEED
         from mansard.inference.preparing.chains import write_chains
-        from mansard.inference.preparing.prepare import prepare
+        from mansard.inference.preparing.prepare import Calibrating, prepare
 
         with self._lock:
             if self._is_done:
@@ -311,6 +355,7 @@ class Preparation:
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
+            datasets = DataSets(self.settings.accuracy)
             with reporter.progress("Preparing networks") as progress:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
@@ -322,7 +367,9 @@ class Preparation:
                             inputs=self.settings.inputs,
                             seed=SEED,
                             precision=precision,
+                            calibrating=Calibrating(form, datasets.calibrate),
                         )
+                        samples = self._samples(datasets, prepared, batch)
                     except MansardError as error:
                         if not is_lenient:
                             raise
@@ -332,13 +379,27 @@ class Preparation:
                         for line in prepared.notes:
                             reporter.note(f"note: {prepared.model}: {line}")
                     self.networks.append(prepared)
+                    if samples is not None:
+                        self.asked.append((prepared, samples))
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
                 folder = make_folder(self._folder / "chains", self._folder)
                 with storage_errors(folder):
                     chains = write_chains(folder)
                 self.chains += [prepare(path, seed=SEED) for path in chains]
+            note_calibration(self.networks, reporter)
             self._is_done = True
+
+    def _samples(
+        self, datasets: DataSets, network: PreparedNetwork, batch: int | None
+    ) -> Samples | None:
+        """What the accuracy of ``network`` is measured with: of one batch size, the first."""
+        if self.settings.batches and batch != self.settings.batches[0]:
+            return None
+        found = datasets.samples(network)
+        if found is not None:
+            self.samples[found.file.file] = found
+        return found
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
@@ -408,17 +469,55 @@ class Preparation:
             for network in (*self.networks, *chains)
         )
 
+    def accuracy_trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[AccuracyTrial, ...]:
+        """One for each network that has samples; how it is timed makes no difference."""
+        from mansard.inference.accuracy.plan import AccuracyTrial
+
+        return tuple(
+            AccuracyTrial(
+                network=network.trial(
+                    engine=engine,
+                    provider=provider,
+                    waiting="block",
+                    with_layers=False,
+                    engine_file=builds[network.file].engine_file if network.file in builds else "",
+                ),
+                weights_hash=network.files.source_hash,
+                samples=samples.file,
+                calibration=network.calibration_words,
+                output=network.class_output()[0],
+            )
+            for network, samples in self.asked
+        )
+
+    def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
+        """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
+        from mansard.inference.preparing.samples import write_samples
+
+        if (folder / name).exists():
+            return
+        samples = self.samples[name]
+        with self._lock, reporter.progress("Writing samples") as progress:
+            progress.update(0, 1, None, f"{samples.file.n_samples} of {samples.file.name}")
+            write_samples(samples, self.store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(self.store / name, folder / name)
+            progress.update(1, 1, None, "done")
+
     @property
     def scores(self) -> tuple[ModelScore, ...]:
         """Of the networks as they are run."""
         return tuple(network.score for network in self.networks)
 
 
-def _compared(
+def _known(
     runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[NetworkTimes, ...], tuple[MemoryTraffic, ...]]:
-    """What these runs measured beside what the folder's other runs predict of it, and beside what
-    the board tells of its memory."""
+) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
+    """What these runs measured, beside what the folder's other runs predict of it, and what the
+    board tells of its memory."""
+    from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
     from mansard.analytics.predict.memory_use import memory_traffic
@@ -433,9 +532,10 @@ def _compared(
         memory = memory_traffic(dataset)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), ()
+        return (), (), ()
     return (
         tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
+        tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids),
         tuple(each for each in memory if each.run_id in run_ids),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipInfo, is_zipfile
@@ -43,6 +43,12 @@ def make_inputs(trial: NetworkTrial, folder: Path, seed: int) -> dict[str, Array
         else _made(spec, seed)
         for spec in trial.input_specs
     }
+
+
+def spec_arrays(spec: InputSpec, seed: int, n_arrays: int) -> Iterator[Array]:
+    """Several arrays for one input, each of another seed."""
+    for number in range(n_arrays):
+        yield _made(spec, seed + number)
 
 
 def _made(spec: InputSpec, seed: int) -> Array:

@@ -22,7 +22,8 @@ from mansard.inference.calls import (
 )
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.engine import Engine, EngineProbe, LoadedNetwork
+from mansard.inference.engines.engine import Engine, LoadedNetwork
+from mansard.inference.engines.probing import check_provider
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial
@@ -268,22 +269,13 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
     """Raises MeasurementError where an engine of the plan cannot be used in this process."""
     probes = {name: find_engine(name).probe() for name in {spec.engine for spec in plan.trials}}
     for spec in plan.trials:
-        _check(spec, probes[spec.engine])
+        check_provider(spec, probes[spec.engine])
     run_id = plan.run_id
 
     def measure(spec: NetworkTrial, instruments: Instruments) -> Measurement:
         return measure_network(spec, plan, run_id, instruments, find_engine(spec.engine))
 
     yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
-
-
-def _check(spec: NetworkTrial, probe: EngineProbe) -> None:
-    fix = "'mansard doctor' says what is missing"
-    if probe.providers is None:
-        raise MeasurementError(probe.unknown["providers"], fix=fix)
-    if spec.provider not in probe.providers:
-        reason = probe.absent.get(spec.provider, "it has no such provider")
-        raise MeasurementError(f"{spec.engine} cannot run on {spec.provider}: {reason}", fix=fix)
 
 
 def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float) -> Measurement:

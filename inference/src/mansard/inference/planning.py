@@ -1,4 +1,4 @@
-"""From prepared networks to the plan of one mode, by what the engine has."""
+"""From prepared networks to the plan of one mode, or of accuracy, by what the engine has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.core.version import VERSION
+from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.engines.engine import EngineProbe
 from mansard.inference.plan import BuildPlan, BuildTrial, NetworkPlan, NetworkTrial
 from mansard.measuring.plan import cpus_of
@@ -66,6 +67,46 @@ def make_network_plan(
         cpus=cpus_of(machine, mode),
         trials=tuple(trials),
         protocol=protocol or find_protocol(profile),
+        seed=SEED,
+        versions={"mansard": VERSION, **probe.versions},
+        unknown={} if gpu is not None else {"gpu": "the networks run on the CPU"},
+    )
+
+
+_ANY_MODE = "accuracy does not depend on the power mode"
+
+
+def make_accuracy_plan(
+    machine: MachineIdentity,
+    trial: AccuracyTrial,
+    probe: EngineProbe,
+    gpu: Gpu | None,
+) -> AccuracyPlan:
+    """The plan of ``trial`` alone, the same for every mode and profile: it is measured once."""
+    mode = PowerMode(
+        name="any",
+        kind="present",
+        n_cpus=len(machine.cpus),
+        clusters=(),
+        cpu_hz=None,
+        gpu_hz=None,
+        memory_hz=None,
+        dla_hz=None,
+        n_sms=None,
+        power_limit_w=None,
+        unknown=dict.fromkeys(
+            ("cpu_hz", "gpu_hz", "memory_hz", "dla_hz", "n_sms", "power_limit_w"), _ANY_MODE
+        ),
+    )
+    return AccuracyPlan(
+        profile="brief",
+        machine=machine,
+        processor="cpu" if gpu is None else "gpu",
+        gpu=gpu,
+        mode=mode,
+        cpus=machine.cpus,
+        trials=(trial,),
+        protocol=find_protocol("brief"),
         seed=SEED,
         versions={"mansard": VERSION, **probe.versions},
         unknown={} if gpu is not None else {"gpu": "the networks run on the CPU"},

@@ -9,6 +9,7 @@ import polars as pl
 
 from mansard.core.hashing import content_hash
 from mansard.core.records import (
+    Accuracy,
     MachineIdentity,
     Manifest,
     Measurement,
@@ -32,7 +33,8 @@ class Dataset:
 
     All of these hold runs of kernels only, so roofs are never computed from other runs. Runs of
     networks and programs are ``workload_manifests``, their rows ``measurements`` (with
-    the times of layers) and ``programs``.
+    the times of layers) and ``programs``. Runs of accuracy, which are in no power mode, are
+    ``accuracy_manifests``, their rows ``accuracies``.
     """
 
     locations: tuple[str, ...]  # folders of runs or datasets, and URLs
@@ -45,8 +47,10 @@ class Dataset:
     manifests: tuple[Manifest, ...]
     scores: tuple[ModelScore, ...]
     workload_manifests: tuple[Manifest, ...]
+    accuracy_manifests: tuple[Manifest, ...]
     measurements: tuple[Measurement, ...]
     programs: tuple[ProgramRun, ...]
+    accuracies: tuple[Accuracy, ...]
     notes: tuple[str, ...]
 
     @property

@@ -19,6 +19,7 @@ from mansard.analytics.data.run_frames import (
     TRIAL_SCHEMA,
 )
 from mansard.analytics.data.workload_frames import (
+    ACCURACY_SCHEMA,
     LAYER_TIME_SCHEMA,
     MEASUREMENT_SCHEMA,
     PROGRAM_SCHEMA,
@@ -46,6 +47,7 @@ RUN_TABLES: dict[str, FrameSchema] = {
     "measurements": MEASUREMENT_SCHEMA,
     "layer_times": LAYER_TIME_SCHEMA,
     "programs": PROGRAM_SCHEMA,
+    "accuracies": ACCURACY_SCHEMA,
 }
 # One row of each run: what a report shows of it, and where the rest of it lies.
 RUN_ENTRY_SCHEMA: FrameSchema = {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mansard.core.errors import InputError
 from mansard.core.records import (
+    Accuracy,
     EnergyWindow,
     Manifest,
     Measurement,
@@ -19,7 +20,12 @@ from mansard.core.records import (
 )
 
 # The table that holds the rows of a run, by its manifest's kind.
-ROW_TABLES = {"kernels": "trials", "networks": "measurements", "programs": "programs"}
+ROW_TABLES = {
+    "kernels": "trials",
+    "networks": "measurements",
+    "programs": "programs",
+    "accuracies": "accuracies",
+}
 MOST_TRIALS = 20_000  # of one run: a full plan has some hundred, and each takes a second or more
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 # A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
@@ -121,6 +127,23 @@ def check_measurement(measurement: Measurement, path: Path | str) -> None:
         problem = "rejected times and reasons differ in number"
     elif any(len(layer.seconds_s) != n_profiled for layer in layers):
         problem = "times of a layer and profiled calls differ in number"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def check_accuracy(row: Accuracy, path: Path | str) -> None:
+    """Raises InputError for answers that cannot be, or lists that do not match."""
+    where, n_classes = f"{path}, trial {row.trial_id}", row.n_classes or 0
+    _check_counts(row, where, _MEASURE_AGAIN)
+    n_answers = 0 if row.failure is not None else row.n_samples
+    ranks = row.ranks
+    if len(row.predicted) != n_answers or (ranks is not None and len(ranks) != n_answers):
+        problem = "answers and samples differ in number"
+    elif n_answers and (not n_classes or max((*row.predicted, *(ranks or ()))) > n_classes):
+        problem = "an answer is none of the classes"
+    elif not _is_duration_or_zero(row.duration_s):
+        problem = f"it took less than 0 s or more than {LONGEST_S:g} s"
     else:
         return
     raise InputError(problem, where=where, fix=_MEASURE_AGAIN)

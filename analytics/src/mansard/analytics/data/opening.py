@@ -75,6 +75,7 @@ def mixed(dataset: Dataset) -> Dataset:
         dataset,
         manifests=manifests,
         workload_manifests=as_one(dataset.workload_manifests),
+        accuracy_manifests=as_one(dataset.accuracy_manifests),
         runs=dataset.runs.with_columns(machine),
         trials=dataset.trials.with_columns(machine),
         notes=(*dataset.notes, *(f"mixed, as --mix says: {what}" for what in whats)),

@@ -27,6 +27,7 @@ from mansard.analytics.data.layout import (
 from mansard.analytics.data.limits import (
     ROW_TABLES,
     RUN_ID,
+    check_accuracy,
     check_manifest,
     check_measurement,
     check_program,
@@ -35,13 +36,14 @@ from mansard.analytics.data.limits import (
 from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
 from mansard.analytics.data.store import Store
 from mansard.analytics.data.workload_frames import (
+    accuracy_frame,
     layer_time_frame,
     measurement_frame,
     program_frame,
 )
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.line_channel import DECODE_ERRORS
-from mansard.core.records import Manifest, Measurement, ModelScore, ProgramRun
+from mansard.core.records import Accuracy, Manifest, Measurement, ModelScore, ProgramRun
 
 Decoded = TypeVar("Decoded")
 
@@ -132,14 +134,19 @@ def dataset_of(part: DatasetPart) -> Dataset:
         layers=layer_frame(found.scores),
         manifests=tuple(each for each in found.manifests if each.kind == _KERNELS),
         scores=found.scores,
-        workload_manifests=tuple(each for each in found.manifests if each.kind != _KERNELS),
+        workload_manifests=tuple(
+            each for each in found.manifests if each.kind not in {_KERNELS, _ACCURACIES}
+        ),
+        accuracy_manifests=tuple(each for each in found.manifests if each.kind == _ACCURACIES),
         measurements=found.measurements,
         programs=found.programs,
+        accuracies=found.accuracies,
         notes=(*part.notes, *(note for own in by_folder["notes"] for note in own)),
     )
 
 
 _KERNELS = "kernels"  # the kind of run that has roofs
+_ACCURACIES = "accuracies"  # the kind that is in no power mode
 
 
 def decode(text: str, row_type: type[Decoded], where: str) -> Decoded:
@@ -180,6 +187,7 @@ class Contents(NamedTuple):
     scores: tuple[ModelScore, ...]
     measurements: tuple[Measurement, ...]
     programs: tuple[ProgramRun, ...]
+    accuracies: tuple[Accuracy, ...]
 
 
 def check_part(part: DatasetPart) -> Contents:
@@ -206,6 +214,7 @@ def check_part(part: DatasetPart) -> Contents:
         scores,
         _records(part, files, "measurements", Measurement, measurement_frame),
         _records(part, files, "programs", ProgramRun, program_frame),
+        _records(part, files, "accuracies", Accuracy, accuracy_frame),
     )
     if part.is_made_here:
         return found
@@ -213,6 +222,8 @@ def check_part(part: DatasetPart) -> Contents:
         check_measurement(measurement, where)
     for program in found.programs:
         check_program(program, where)
+    for accuracy in found.accuracies:
+        check_accuracy(accuracy, where)
     _check_own(
         where,
         [
@@ -295,13 +306,15 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
         manifests=_by_run(each.manifests for each in found),
         scores=scores,
         workload_manifests=_by_run(each.workload_manifests for each in found),
+        accuracy_manifests=_by_run(each.accuracy_manifests for each in found),
         measurements=_by_run(each.measurements for each in found),
         programs=_by_run(each.programs for each in found),
+        accuracies=_by_run(each.accuracies for each in found),
         notes=tuple(dict.fromkeys(note for each in found for note in each.notes)),
     )
 
 
-_OfRun = TypeVar("_OfRun", Manifest, Measurement, ProgramRun)
+_OfRun = TypeVar("_OfRun", Manifest, Measurement, ProgramRun, Accuracy)
 
 
 def _by_run(several: Iterable[Sequence[_OfRun]]) -> tuple[_OfRun, ...]:
@@ -395,7 +408,10 @@ def _fixed(part: DatasetPart, entry: Entry) -> dict[str, object]:
     }
 
 
-_MEASURED = ("trials", "repetitions", "energy", "measurements", "layer_times", "programs")
+_MEASURED = (
+    *("trials", "repetitions", "energy", "measurements", "layer_times", "programs"),
+    "accuracies",
+)
 _DERIVED = ("machine_id", "mode", "disturbances", "clock_hz")  # of trials: by this version
 
 

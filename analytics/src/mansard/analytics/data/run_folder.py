@@ -20,6 +20,7 @@ from mansard.analytics.data.layout import LAYOUT, RunFiles, files_of, run_part
 from mansard.analytics.data.limits import (
     MOST_TRIALS,
     ROW_TABLES,
+    check_accuracy,
     check_measurement,
     check_program,
     check_trial,
@@ -35,6 +36,7 @@ from mansard.analytics.data.run_frames import (
 )
 from mansard.analytics.data.store import Store
 from mansard.analytics.data.workload_frames import (
+    accuracy_frame,
     layer_time_frame,
     measurement_frame,
     program_frame,
@@ -44,6 +46,7 @@ from mansard.core.files import find_status, open_file, storage_errors
 from mansard.core.hashing import stream_hash
 from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
 from mansard.core.records import (
+    Accuracy,
     EnergyWindow,
     Manifest,
     Measurement,
@@ -95,6 +98,13 @@ _KINDS: Mapping[str, _RowKind[Any]] = {
         check_program,
         program_windows,
         lambda rows, _: {"programs": program_frame(rows)},
+        "mansard measure",
+    ),
+    "accuracies": _RowKind(
+        Accuracy,
+        check_accuracy,
+        lambda _: (),
+        lambda rows, _: {"accuracies": accuracy_frame(rows)},
         "mansard measure",
     ),
 }
@@ -213,7 +223,7 @@ def _batches(
 
 
 def _check_identity(
-    row: Trial | Measurement | ProgramRun, manifest: Manifest, path: Path, seen: set[str]
+    row: Trial | Measurement | ProgramRun | Accuracy, manifest: Manifest, path: Path, seen: set[str]
 ) -> None:
     if row.run_id != manifest.run_id:
         raise InputError(
@@ -235,7 +245,7 @@ def _check_identity(
         )
 
 
-def _told(row: Trial | Measurement | ProgramRun, error: InputError) -> str:
+def _told(row: Trial | Measurement | ProgramRun | Accuracy, error: InputError) -> str:
     return f"trial {display_name(row.trial_id)}: {error.what}"
 
 

@@ -1,4 +1,7 @@
-"""Networks and programs that were run, as typed frames; a row is also kept whole, as JSON."""
+"""Networks and programs that were run, and what networks said of samples, as typed frames.
+
+A row is also kept whole, as JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema, to_json
-from mansard.core.records import Measurement, ProgramRun
+from mansard.core.records import Accuracy, Measurement, ProgramRun
 
 MEASUREMENT_SCHEMA: FrameSchema = {
     "run_id": pl.String,
@@ -61,6 +64,30 @@ PROGRAM_SCHEMA: FrameSchema = {
     "started_utc": pl.String,
     "row_json": pl.String,  # the ProgramRun
 }
+ACCURACY_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "trial_id": pl.String,
+    "source": pl.String,
+    "model": pl.String,
+    "model_hash": pl.String,
+    "weights_hash": pl.String,
+    "engine": pl.String,
+    "engine_version": pl.String,
+    "processor": pl.String,
+    "provider": pl.String,
+    "precision": pl.String,
+    "batch": pl.Int64,
+    "calibration": pl.String,
+    "dataset": pl.String,
+    "dataset_hash": pl.String,
+    "n_samples": pl.Int64,
+    "n_classes": pl.Int64,
+    "predicted": pl.List(pl.Int64),  # the class of each sample
+    "ranks": pl.List(pl.Int64),  # classes before the right one; null without labels
+    "failure": pl.String,
+    "started_utc": pl.String,
+    "row_json": pl.String,  # the Accuracy
+}
 
 
 def measurement_frame(measurements: Sequence[Measurement]) -> pl.DataFrame:
@@ -81,6 +108,15 @@ def layer_time_frame(measurements: Sequence[Measurement]) -> pl.DataFrame:
         for layer in row.layers or ()
     ]
     return pl.DataFrame(rows, schema=LAYER_TIME_SCHEMA)
+
+
+def accuracy_frame(accuracies: Sequence[Accuracy]) -> pl.DataFrame:
+    """One row for each, in their order."""
+    rows = [
+        {name: getattr(row, name, None) for name in ACCURACY_SCHEMA} | {"row_json": to_json(row)}
+        for row in accuracies
+    ]
+    return pl.DataFrame(rows, schema=ACCURACY_SCHEMA)
 
 
 def program_frame(programs: Sequence[ProgramRun]) -> pl.DataFrame:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mansard.analytics.hierarchical.costs import Z95, mean_costs
 from mansard.analytics.hierarchical.records import Goal, ModeCosts
+from mansard.analytics.hierarchical.resampling import wilson
 from mansard.analytics.hierarchical.samples import Array
 from mansard.analytics.hierarchical.thresholds import Sweep
 
@@ -37,7 +38,7 @@ class Choice:
 def choose(one: Sweep, modes: Sequence[ModeCosts], goal: Goal) -> tuple[Choice | None, ...]:
     """The best threshold in each mode; None where a limit or the objective is not known.
 
-    A limit is kept where it holds with the probability of ``goal``, by the standard error of the
+    A limit is kept where it holds with the probability of ``goal``, by Wilson's interval of the
     shares and the intervals of the costs. An answer that was not recorded counts as wrong. Among
     equals the least share is offloaded.
     """
@@ -52,14 +53,12 @@ def best(choices: Sequence[Choice | None]) -> Choice | None:
 
 def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
     share = one.share
-    half = Z95 * _deviation(share, one.n)
-    low, high = np.maximum(0.0, share - half), np.minimum(1.0, share + half)
+    low, high = wilson(share, one.n, Z95)
     latency, energy = (
         mean_costs(mode, name, "threshold", share, low, high) for name in ("latency", "energy")
     )
     accuracy = one.accuracy_least
-    z = NormalDist().inv_cdf(goal.probability)
-    likely = accuracy - z * _deviation(accuracy, one.n)
+    likely, _ = wilson(accuracy, one.n, NormalDist().inv_cdf(goal.probability))
     excess = np.zeros(len(share))
     for limit, value, sign in (
         (goal.max_latency_s, latency.likely_below(goal.probability), 1),
@@ -78,11 +77,6 @@ def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
     costs = [float(np.nan_to_num(each.value[cut], nan=np.inf)) for each in (energy, latency)]
     rank = (float(among[cut]), costs[0], costs[1], float(share[cut]))
     return Choice(mode=at, cut=cut, excess=least, rank=rank)
-
-
-def _deviation(share: Array, n: int) -> Array:
-    """The standard error of a share of ``n`` samples."""
-    return np.asarray(np.sqrt(share * (1 - share) / n))
 
 
 def _objective(one: Sweep, goal: Goal, latency: Array, energy: Array) -> Array:

@@ -30,6 +30,8 @@ def _sentence(found: Hierarchical) -> str:
     what = _CONFIDENCE.get(point.rule, f"the {point.rule}")
     where = f" in {point.mode}" if point.mode else ""
     rule = f"Offload where {what} is below {digits(point.threshold, 4)}{where}"
+    if found.on_fit is not None and found.on_fit.share in {0.0, 1.0}:
+        rule = f"Offload {'no' if found.on_fit.share == 0 else 'every'} sample{where}"
     parts = [f"accuracy {accuracy_text(point)}", f"{share_text(point)} offloaded"]
     parts += [amount_text(each, unit) for each, unit in _costs(point)]
     limits = f" {_limit_words(found.verdict, point)}" if point.limits else ""

@@ -117,6 +117,12 @@ def measured_tables(results: Results) -> list[Table]:
     return [condensed(shortened(each), SHARED, kept=kept) for each in found]
 
 
+def accuracy_table(results: Results) -> Table:
+    """How often networks are right; see ``workloads.accuracy_table``."""
+    table = workloads.accuracy_table(results.accuracies)
+    return condensed(shortened(table), ("Device", "Engine", "Data", "Samples", "Source"))
+
+
 def part_tables(results: Results) -> list[Table]:
     """Layers that were run alone; see ``parts.part_tables``."""
     labels = mode_labels(results)

@@ -78,7 +78,13 @@ def _context(scores: Sequence[ModelScore], machine: Path | None) -> dict[str, An
 
 
 # A page of a score has the machine's roofs and not what else ran on it.
-_NOTHING_RUN: dict[str, Any] = {"workload_manifests": (), "measurements": (), "programs": ()}
+_NOTHING_RUN: dict[str, Any] = {
+    "workload_manifests": (),
+    "measurements": (),
+    "programs": (),
+    "accuracy_manifests": (),
+    "accuracies": (),
+}
 
 
 def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:

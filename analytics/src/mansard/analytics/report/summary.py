@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.fit import EnergyFit
@@ -89,6 +90,7 @@ class Summary(Record, frozen=True, kw_only=True):
     networks: tuple[NetworkSummary, ...]
     measured: tuple[NetworkTimes, ...]  # networks that were run, beside what is predicted
     programs: tuple[ProgramTimes, ...]  # programs that were run, and their windows
+    accuracies: tuple[NetworkAccuracy, ...]  # how often networks are right
     calibrations: tuple[CalibrationSummary, ...]  # what --calibrate makes of those networks
     findings: tuple[Finding, ...]  # what cannot be true of the measurements
     notes: tuple[str, ...]
@@ -105,6 +107,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
         networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
         measured=found.measured,
         programs=found.programs,
+        accuracies=found.accuracies,
         calibrations=calibration_summaries(found.calibration, found.of_runs.models.node_launches),
         findings=found.findings,
         notes=notices(found),

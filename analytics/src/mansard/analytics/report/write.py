@@ -117,6 +117,7 @@ def _context(
         "networks": networks.network_table(results),
         "measured": networks.measured_tables(results),
         "programs": networks.program_table(results),
+        "accuracies": networks.accuracy_table(results),
         "parts": networks.part_tables(results),
         "memory": networks.memory_tables(results),
         "calibration": calibration.calibration_tables(

@@ -83,7 +83,12 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
         if run_ids is None or not set(run_ids).isdisjoint(each.run_ids)
     ]
     programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
-    tables += [*measured_tables(measured), *program_tables(programs)]
+    accuracies = [each for each in summary.accuracies if run_ids is None or each.run_id in run_ids]
+    tables += [
+        *measured_tables(measured),
+        *accuracy_tables(accuracies),
+        *program_tables(programs),
+    ]
     calibration = [
         without_shared((each.caption, each.columns, each.rows), ("Device", "Engine"))
         for each in api.calibration_tables(summary.calibrations)
@@ -200,6 +205,15 @@ def memory_tables(rows: Sequence[api.MemoryTraffic]) -> list[Table]:
     """The memory's use that a board tells beside our traffic; none where it tells nothing."""
     shared = ("mode", "precision", "engine", "source")
     return [_table(each, shared) for each in api.memory_table(rows, attrgetter("mode"))]
+
+
+def accuracy_tables(accuracies: Sequence[api.NetworkAccuracy]) -> list[Table]:
+    """How often networks are right; none where that was not measured."""
+    if not accuracies:
+        return []
+    table = api.accuracy_table(accuracies)
+    narrow = _table(table, ("device", "engine", "data", "samples", "source"), ("ranges of int8",))
+    return [(f"{narrow[0]}; (95 % interval)", *narrow[1:])]
 
 
 def part_tables(sums: Sequence[api.PartSum], parts: Sequence[api.PartTimes]) -> list[Table]:

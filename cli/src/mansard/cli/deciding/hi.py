@@ -172,7 +172,7 @@ def _tables(found: api.Hierarchical) -> list[Table]:
     if found.chosen is None:
         return []
     where = "held out" if found.is_held_out else "all"
-    title = f"{found.n_judged:,} samples ({where})"
+    title = f"{found.n_judged:,} sample{'' if found.n_judged == 1 else 's'} ({where})"
     tables = [(f"Rules on {title}", _COLUMNS, [_row(each, found) for each in found.rules])]
     if len(found.modes) > 1:
         rows = [_row(each, found) for each in found.modes]

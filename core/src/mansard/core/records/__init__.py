@@ -5,6 +5,7 @@ one reason for each of its fields that is ``None``: a missing number never looks
 like a zero and never goes without an explanation.
 """
 
+from mansard.core.records.accuracy import Accuracy
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
 from mansard.core.records.counters import (
@@ -69,6 +70,7 @@ __all__ = [
     "ENGINES_FOLDER",
     "LAYER_COUNTS",
     "WHOLE",
+    "Accuracy",
     "Board",
     "Cache",
     "Conditions",

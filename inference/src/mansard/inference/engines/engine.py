@@ -35,6 +35,13 @@ class LoadedNetwork(Protocol):
     def call(self) -> None:
         """Run the network once, until its outputs are there."""
 
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Feed ``inputs``, run once, and return every output by its name in the file.
+
+        ``inputs``: arrays like those that the network was loaded with. What is returned lies in the
+        host's memory and is the caller's. Not to be called once profiling has started.
+        """
+
     def start_profiling(self) -> None:
         """From now on the engine times its layers, which makes calls slower."""
 

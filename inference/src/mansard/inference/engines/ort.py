@@ -117,6 +117,13 @@ class LoadedOrtNetwork:
         except Exception as error:
             raise _explained(error, self._path) from error
 
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the network makes of ``inputs``, by the names of its outputs."""
+        try:
+            return self._bound.outputs(inputs)
+        except Exception as error:
+            raise _explained(error, self._path) from error
+
     def start_profiling(self) -> None:
         """Load it anew, with profiling on; the session so far is closed first, for its memory."""
         self._drop_session()
@@ -219,6 +226,14 @@ class _Bound:
             "out": self._run_and_copy,
             "both": self._copy_run_and_copy,
         }[trial.copies]
+
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Copies ``inputs`` to where they are bound, runs, and copies the outputs to the host."""
+        for name, value in self._values.items():
+            value.update_inplace(inputs[name])
+        self._run()
+        names = [output.name for output in self.session.get_outputs()]
+        return dict(zip(names, self._binding.copy_outputs_to_cpu(), strict=True))
 
     def _run(self) -> None:
         self.session.run_with_iobinding(self._binding)

@@ -69,7 +69,7 @@ def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tupl
         taken |= nodes
     _give_to_pieces(optimised, parts)
     return tuple(
-        TracedNode(name, node.op_type, nodes)
+        TracedNode(name, node.op_type, network.with_folded(nodes))
         for name, node, nodes in zip(names, optimised, parts, strict=True)
     )
 
@@ -89,7 +89,14 @@ class _Network:
     def __init__(self, nodes: Sequence[GraphNode]) -> None:
         labelled = [(label_of(node.name), node) for node in nodes]
         self._nodes = {label: node for label, node in labelled if label is not None}
+        # The name of a node that another was folded into has the labels of both.
+        self._folded = {label: labels_of(node.name) for label, node in self._nodes.items()}
         times = Counter(tensor for node in nodes for tensor in node.outputs if tensor)
+        self._converted = {
+            node.outputs[0]: node.inputs[0]
+            for node in nodes
+            if label_of(node.name) is None and node.inputs and times[node.outputs[0]] == 1
+        }
         # Two bodies may call a tensor the same: then its name tells nothing.
         self._writer = {
             tensor: label
@@ -97,6 +104,10 @@ class _Network:
             for tensor in node.outputs
             if times[tensor] == 1
         }
+
+    def with_folded(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        """Also those that were folded into ``nodes`` before the network was written."""
+        return tuple(sorted({each for label in nodes for each in self._folded[label]}))
 
     def writer(self, tensor: str) -> int:
         """The node that writes ``tensor``, which is one of the network's."""
@@ -132,12 +143,16 @@ class _Network:
             if label in found:
                 continue
             found.add(label)
-            ahead += [
-                self._writer[tensor]
-                for tensor in self._nodes[label].inputs
-                if tensor in self._writer and tensor not in written
-            ]
+            for tensor in map(self._unconverted, self._nodes[label].inputs):
+                if tensor in self._writer and tensor not in written:
+                    ahead.append(self._writer[tensor])
         return found
+
+    def _unconverted(self, tensor: str) -> str:
+        """The tensor that ``tensor`` was made of by what was put in before the file was written."""
+        while tensor in self._converted:
+            tensor = self._converted[tensor]
+        return tensor
 
     def _named(self, node: GraphNode) -> list[str]:
         names = [node.name.removesuffix(ending) for ending in _NCHWC if node.name.endswith(ending)]

@@ -4,6 +4,6 @@ Only a host prepares: the process that measures needs neither onnx nor the estim
 """
 
 from mansard.inference.preparing.parts import PreparedPart, cut, write
-from mansard.inference.preparing.prepare import PreparedNetwork, prepare
+from mansard.inference.preparing.prepare import Calibrating, PreparedNetwork, prepare
 
-__all__ = ["PreparedNetwork", "PreparedPart", "cut", "prepare", "write"]
+__all__ = ["Calibrating", "PreparedNetwork", "PreparedPart", "cut", "prepare", "write"]

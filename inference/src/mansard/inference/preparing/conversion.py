@@ -1,4 +1,4 @@
-"""A network of fp32 in another precision, by the tools that come with ONNX Runtime.
+"""What a network of fp32 can be converted to, and fp16, by the tool that comes with ONNX Runtime.
 
 Nothing runs here. The nodes keep their labels; the casts that are put in have none.
 """
@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 from mansard.core.errors import ModelError, UsageError
 from mansard.inference.preparing.sources import all_tensors
 
-CONVERTIBLE = ("fp16",)  # to what fp32 can be converted
+CONVERTIBLE = ("fp16", "int8")  # to what fp32 can be converted
 
 
 def check_convertible(own: str, wanted: str) -> None:
@@ -23,11 +23,19 @@ def check_convertible(own: str, wanted: str) -> None:
             fix=f"leave --precision out, or give a file of {wanted}",
         )
     if wanted not in CONVERTIBLE:
-        fix = "give a file with QuantizeLinear nodes" if wanted == "int8" else "give such a file"
-        raise UsageError(f"fp32 is converted to {', '.join(CONVERTIBLE)}, not to {wanted}", fix=fix)
+        what = f"fp32 is converted to {' and '.join(CONVERTIBLE)}, not to {wanted}"
+        raise UsageError(what, fix="give such a file")
 
 
-def convert(model: ModelProto) -> ModelProto:
+def check_weights(model: ModelProto, wanted: str) -> None:
+    """Raise ModelError unless all weights of ``model`` are in it."""
+    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in all_tensors(model.graph)):
+        raise ModelError(
+            "its weights lie in another file: it is not converted", fix=f"give a file of {wanted}"
+        )
+
+
+def to_fp16(model: ModelProto) -> ModelProto:
     """``model``, whose weights are all in it, in fp16; inputs and outputs stay as they are.
 
     Operators that the converter leaves in fp32 get casts around them. Raises ModelError for what
@@ -35,10 +43,6 @@ def convert(model: ModelProto) -> ModelProto:
     """
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in all_tensors(model.graph)):
-        raise ModelError(
-            "its weights lie in another file: it is not converted", fix="give a file of fp16"
-        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of each number that fp16 cannot hold

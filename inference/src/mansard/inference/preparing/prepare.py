@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mansard.core.errors import InputError, ModelError
+from mansard.core.errors import InputError, ModelError, UsageError
 from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
@@ -24,14 +26,29 @@ if TYPE_CHECKING:
     from mansard.estimator import Given
     from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
+    from mansard.inference.accuracy.plan import SampleFile
     from mansard.inference.inputs import Array
     from mansard.inference.preparing.labelling import Labelled
-    from mansard.inference.preparing.writing import Draft, Files
+    from mansard.inference.preparing.quantising import Form
+    from mansard.inference.preparing.samples import RandomSamples, Samples
+    from mansard.inference.preparing.writing import Conversion, Draft, Files
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60
 _SHOWN = 4  # inputs named in words
 _BATCH = "batch"  # the name of an open batch that has none in the file
+
+
+@dataclass(frozen=True)
+class Calibrating:
+    """How a network becomes int8. ``form``: for which engines.
+
+    ``samples``: from its inputs what its ranges are taken from; None: nothing was given, which is
+    enough for a network whose weights are random themselves.
+    """
+
+    form: Form = "operators"
+    samples: Callable[[tuple[InputSpec, ...]], Samples | RandomSamples | None] = lambda _: None
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +59,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     seed: int  # of weights that it lacks
     shapes: dict[str, tuple[int, ...]]  # of inputs and outputs
     inputs: Path | None  # .npz
-    is_converted: bool  # to fp16
+    conversion: Conversion | None  # to another precision
+    specs: tuple[InputSpec, ...]
+    calibration: Samples | RandomSamples | None  # of int8
 
 
 class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +88,39 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Recipe
     files: Files
     part: NetworkPart = WHOLE
+
+    @property
+    def calibration(self) -> SampleFile | None:
+        """The samples that int8 ranges are taken from, in the folder of files; None: no int8."""
+        found = self.recipe.calibration
+        return None if found is None else found.file
+
+    @property
+    def calibration_words(self) -> str:
+        """The same in words; empty: nothing is calibrated."""
+        conversion = self.recipe.conversion
+        int8 = None if conversion is None else conversion.int8
+        return "" if int8 is None else int8.words
+
+    @property
+    def outputs(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of its outputs, where they are known, in their order."""
+        inputs = {spec.name for spec in self.input_specs}
+        shapes = self.recipe.shapes
+        return {name: shape for name, shape in shapes.items() if name not in inputs}
+
+    def class_output(self) -> tuple[str, int]:
+        """The first output with scores of classes, and how many; raises UsageError without one."""
+        batch = self.input_specs[0].shape[:1] if self.input_specs else ()
+        for name, shape in self.outputs.items():
+            n_classes = max(shape[1:], default=0)
+            if shape[:1] == batch and n_classes > 1 and n_classes == prod(shape[1:]):
+                return name, n_classes
+        found = ", ".join(f"{name} {list(shape)}" for name, shape in self.outputs.items())
+        raise UsageError(
+            f"{self.model} has no output of scores for classes, but {found or 'none known'}",
+            fix="accuracy is that of classifiers; leave --data out",
+        )
 
     def trial(
         self,
@@ -133,6 +185,7 @@ def prepare(
     dims: Mapping[str, int] | None = None,
     inputs: Path | None = None,
     precision: str | None = None,
+    calibrating: Calibrating = Calibrating(),
     is_batch_open: bool = False,
 ) -> PreparedNetwork:
     """What the network ``source`` is as an engine loads it; ``write`` writes its files.
@@ -141,9 +194,9 @@ def prepare(
     where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``; where the batch is
     open and nothing gives it, it is 1. ``seed``: of the weights where the file has none.
     ``inputs``: an .npz of arrays for some or all inputs; dimensions that are open follow from
-    these. ``precision``: None is the file's own; a network of fp32 is converted to fp16. It keeps
-    its model hash and the indexes of its layers, and its score is that of the file at this
-    precision.
+    these. ``precision``: None is the file's own; a network of fp32 is converted to fp16 or int8. It
+    keeps its model hash and the indexes of its layers, and its score is that of the file at this
+    precision. ``calibrating``: how it becomes int8.
     ``is_batch_open``: the file keeps an open batch, for an engine file of a range of them; the
     inputs are those of ``batch``.
 
@@ -193,6 +246,13 @@ def prepare(
         )
         labelled, digest = _read(source)
         check_numbers(labelled, loaded.model)
+        is_int8 = is_converted and precision == "int8"
+        given_data = calibrating.samples(specs) if is_int8 else None
+        conversion, calibration = None, None
+        if is_converted and precision is not None:
+            conversion, calibration = _conversion(
+                precision, specs, given_data, calibrating.form, seed
+            )
         recipe = Recipe(
             source=source,
             stem=_file_stem(loaded.name),
@@ -201,9 +261,16 @@ def prepare(
             if is_batch_open
             else _shapes(labelled.model.graph, tensors),
             inputs=inputs,
-            is_converted=is_converted,
+            conversion=conversion,
+            specs=specs,
+            calibration=calibration,
         )
         files = _drafted(recipe, labelled.model, digest).files
+        if calibration is not None and given_data is None and not files.is_drawn:
+            raise UsageError(
+                "it has weights of its own, so int8 needs data to calibrate with",
+                fix="give --data or --calibration; --calibration random times it, and nothing more",
+            )
         inputs_file = _inputs_file(recipe)
     return PreparedNetwork(
         model=loaded.name,
@@ -224,6 +291,24 @@ def prepare(
     )
 
 
+def _conversion(
+    precision: str,
+    specs: tuple[InputSpec, ...],
+    given: Samples | RandomSamples | None,
+    form: Form,
+    seed: int,
+) -> tuple[Conversion, Samples | RandomSamples | None]:
+    """To ``precision``, and the samples that it is calibrated with."""
+    from mansard.inference.preparing.quantising import Int8
+    from mansard.inference.preparing.samples import random_samples
+    from mansard.inference.preparing.writing import Conversion
+
+    if precision != "int8":
+        return Conversion(precision=precision), None
+    data = given or random_samples(specs, seed)
+    return Conversion(precision=precision, int8=Int8(form=form, calibration=data.file)), data
+
+
 def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     """Write what ``folder`` lacks of the files of ``network``; returns the names of all.
 
@@ -232,6 +317,7 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     """
     from mansard.estimator.scoring import naming_model
     from mansard.inference.preparing import writing
+    from mansard.inference.preparing.samples import write_samples
     from mansard.inference.preparing.sources import link
 
     recipe = network.recipe
@@ -245,10 +331,15 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
                 where=str(recipe.source),
                 fix="run the same command again",
             )
+        if recipe.calibration is not None:
+            write_samples(recipe.calibration, folder)
         writing.write(found, folder)
         if recipe.inputs is not None and not (folder / network.inputs_file).exists():
             link(recipe.inputs, folder, network.inputs_file)
-    names = (*network.files.made, *network.files.linked, network.inputs_file)
+    # ONNX Runtime has the ranges in the graph; TensorRT may take its own from the samples.
+    int8 = None if recipe.conversion is None else recipe.conversion.int8
+    samples = int8.calibration.file if int8 is not None and int8.form == "tensorrt" else ""
+    names = (*network.files.made, *network.files.linked, network.inputs_file, samples)
     return tuple(filter(None, names))
 
 
@@ -264,7 +355,8 @@ def _drafted(recipe: Recipe, model: onnx.ModelProto, digest: str) -> Draft:
         source=None if isinstance(source, str) else source,
         source_hash=digest,
         made_for=recipe.shapes,
-        is_converted=recipe.is_converted,
+        conversion=recipe.conversion,
+        specs=recipe.specs,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -24,7 +24,9 @@ from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import Missing, drawn_tensors, fill, take_out_weights
-from mansard.inference.preparing.conversion import convert
+from mansard.inference.plan import InputSpec
+from mansard.inference.preparing.conversion import check_weights, to_fp16
+from mansard.inference.preparing.quantising import Int8, quantise
 from mansard.inference.preparing.sources import (
     files_of_weights,
     link,
@@ -41,6 +43,13 @@ _PAGE_BYTES = 4096  # where each begins, so that a runtime can map it
 _SPARE_BYTES = 256 << 20  # that stay free on the disk
 
 
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """To which precision a network of fp32 is converted; ``int8`` says how, where it is int8."""
+
+    precision: str
+    int8: Int8 | None = None
+
+
 class Files(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a network, by their names in the folder that they are written into."""
 
@@ -49,6 +58,8 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
     weights: str  # the file of weights that are drawn or converted; empty: there is none
     made: dict[str, int]  # about how many bytes those take that are written
     linked: dict[str, Path]  # those that are there already, and where
+    source_hash: str  # of the model and its weights, before anything is fixed or converted
+    is_drawn: bool  # whether weights are random
     notes: tuple[str, ...]  # what the user should know of them
 
 
@@ -59,7 +70,8 @@ class Draft:
     model: ModelProto  # without what stands for the weights that it lacks
     files: Files
     missing: Mapping[str, Missing]
-    is_converted: bool  # to fp16, with all weights in memory
+    conversion: Conversion | None  # with all weights in memory
+    specs: Sequence[InputSpec]
     seed: int
 
 
@@ -71,13 +83,15 @@ def draft(
     source: Path | None,
     source_hash: str,
     made_for: object,
-    is_converted: bool = False,
+    conversion: Conversion | None = None,
+    specs: Sequence[InputSpec] = (),
 ) -> Draft:
     """What ``model`` is written as, which it is changed to in place.
 
     ``source``: the file that it was read from, beside which more of its weights may lie.
     ``source_hash``: of its content. ``made_for``: what else the graph depends on, as a value that
-    can be hashed. Raises ModelError for a weight of an impossible size, StorageError.
+    can be hashed. ``specs``: of its inputs, where it is converted to int8. Raises ModelError for a
+    weight of an impossible size, StorageError.
     """
     beside = {} if source is None else files_of_weights(model.graph, source)
     names = {place: name_by_content(path, stem, "data") for place, path in beside.items()}
@@ -85,12 +99,13 @@ def draft(
     n_bytes = model.ByteSize()
     missing = _missing(model)
     n_drawn = sum(map(_size_bytes, missing.values()))
-    of_weights = content_hash(
-        [source_hash, sorted(names.values()), is_converted, seed if missing else None]
-    )
+    source_hash = content_hash([source_hash, sorted(names.values()), seed if missing else None])
+    of_weights = content_hash([source_hash, conversion])
     digest = content_hash([of_weights, made_for])
     file, made = f"{stem}-{digest}.onnx", {}
-    is_beside = n_drawn > BESIDE_BYTES or (is_converted and n_bytes + n_drawn > BESIDE_BYTES)
+    is_beside = n_drawn > BESIDE_BYTES or (
+        conversion is not None and n_bytes + n_drawn > BESIDE_BYTES
+    )
     weights = f"{stem}-{of_weights}.weights" if is_beside else ""
     if weights:
         made[weights] = n_drawn
@@ -102,9 +117,11 @@ def draft(
         weights=weights,
         made=made,
         linked={names[place]: path for place, path in beside.items()},
+        source_hash=source_hash,
+        is_drawn=bool(missing),
         notes=notes,
     )
-    return Draft(model, files, missing, is_converted, seed)
+    return Draft(model, files, missing, conversion, specs, seed)
 
 
 def check_space(networks: Iterable[Files], folder: Path) -> None:
@@ -134,11 +151,10 @@ def write(found: Draft, folder: Path) -> None:
             link(path, folder, name)
     if (folder / files.file).exists():
         return
-    if found.is_converted:
-        fill(model.graph, missing, found.seed)
-        model, missing = convert(model), {}
+    if found.conversion is not None:
+        model, missing = _converted(found, found.conversion, folder), {}
     if files.weights:
-        stored = list(model.graph.initializer) if found.is_converted else []
+        stored = list(model.graph.initializer) if found.conversion is not None else []
         _write_beside(model, stored, missing, found.seed, folder / files.weights)
     else:
         fill(model.graph, missing, found.seed)
@@ -150,6 +166,14 @@ def write(found: Draft, folder: Path) -> None:
             fix="save it with its weights in a file beside it (onnx.save with external data)",
         ) from error
     write_atomic(folder / files.file, content)
+
+
+def _converted(found: Draft, wanted: Conversion, folder: Path) -> ModelProto:
+    check_weights(found.model, wanted.precision)
+    fill(found.model.graph, found.missing, found.seed)
+    if wanted.int8 is not None:
+        return quantise(found.model, wanted.int8, found.specs, folder)
+    return to_fp16(found.model)
 
 
 def _missing(model: ModelProto) -> dict[str, Missing]:

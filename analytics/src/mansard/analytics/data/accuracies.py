@@ -1,0 +1,228 @@
+"""How often networks are right, from what they said of samples: shares, each with its interval.
+
+- A share of n samples has the 95 % interval of E. B. Wilson (Probable inference, the law of
+  succession, and statistical inference, JASA 22(158), 1927): (p + z²/2n ± z √(p(1 - p)/n + z²/4n²))
+  / (1 + z²/n), z = 1.95996. It lies within 0 to 1, also where none or all are right.
+- The drop is the share of samples that fp32 has right and this precision wrong, less the share of
+  the reverse: both say of the same samples, so it is known better than either share. With b and c
+  the numbers of both, its estimate and standard error are those of A. Agresti and Y. Min (Simple
+  improved confidence intervals for comparing matched proportions, Statistics in Medicine 24(5),
+  2005): half a sample is added to each of the four cells, b' = b + ½, c' = c + ½, n' = n + 2,
+  d' = (b' - c') / n', s = √(b' + c' - (b' - c')² / n') / n', and the interval d' ± z s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.names import device_labels, display_name, display_text
+from mansard.core.records import Accuracy, Record, Source
+
+_NORMAL = NormalDist()
+_Z95 = _NORMAL.inv_cdf(0.975)
+REFERENCE = "fp32"  # what other precisions are compared with
+_TOP = 5
+_Flags = npt.NDArray[np.bool_]
+
+
+class Share(Record, frozen=True, kw_only=True):
+    """A share of samples, and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Drop(Record, frozen=True, kw_only=True):
+    """By how much fewer samples are right than in fp32, as a share of all.
+
+    ``value`` is what was counted; ``middle`` and ``deviation`` are of the distribution that
+    ``low`` and ``high`` span 95 % of.
+    """
+
+    value: float
+    low: float
+    high: float
+    middle: float
+    deviation: float
+
+    def probability_at_most(self, limit: float) -> float:
+        """How likely the drop is no more than ``limit``."""
+        return _NORMAL.cdf((limit - self.middle) / self.deviation)
+
+
+class NetworkAccuracy(Record, frozen=True, kw_only=True):
+    """How often one network in one precision is right, on one device and engine.
+
+    ``agreement``: the share of samples of which it says the same class as in fp32; ``reference``:
+    the engine and provider that ran it in fp32.
+    """
+
+    run_id: str
+    device: str
+    source: Source
+    network: str
+    weights_hash: str
+    engine: str
+    provider: str
+    precision: str
+    calibration: str  # what the ranges of int8 come from; empty: nothing was calibrated
+    dataset: str
+    preprocessing: str
+    n_samples: int
+    n_classes: int | None
+    top1: Share | None
+    top5: Share | None
+    agreement: Share | None
+    drop: Drop | None
+    reference: str | None
+    n_not_finite: int  # samples with a score that is NaN: wrong, and none of the classes
+    remark: str  # why it could not be run; empty: it ran
+
+
+def wilson(n_right: int, n_samples: int) -> Share:
+    """The share ``n_right`` of ``n_samples``, at least one, and its interval."""
+    share, square = n_right / n_samples, _Z95**2
+    middle = share + square / (2 * n_samples)
+    half = _Z95 * math.sqrt(share * (1 - share) / n_samples + square / (4 * n_samples**2))
+    scale = 1 + square / n_samples
+    low, high = (middle - half) / scale, (middle + half) / scale
+    # At 0 and 1 the end is the value itself but for rounding.
+    return Share(value=share, low=max(0.0, min(low, share)), high=min(1.0, max(high, share)))
+
+
+def paired_drop(is_right: _Flags, is_right_in_fp32: _Flags) -> Drop:
+    """How many fewer of the same samples, at least one, are right."""
+    n_lost = int(np.sum(is_right_in_fp32 & ~is_right))
+    n_won = int(np.sum(is_right & ~is_right_in_fp32))
+    n_samples = len(is_right)
+    lost, won, n_all = n_lost + 0.5, n_won + 0.5, n_samples + 2
+    middle = (lost - won) / n_all
+    deviation = math.sqrt(lost + won - (lost - won) ** 2 / n_all) / n_all
+    return Drop(
+        value=(n_lost - n_won) / n_samples,
+        low=middle - _Z95 * deviation,
+        high=middle + _Z95 * deviation,
+        middle=middle,
+        deviation=deviation,
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A row, and the device that it is of."""
+
+    device: str
+    row: Accuracy
+
+
+def network_accuracies(dataset: Dataset) -> tuple[NetworkAccuracy, ...]:
+    """The newest row of each network, device, engine, precision and data set of ``dataset``."""
+    labels = device_labels((*dataset.all_manifests, *dataset.accuracy_manifests))
+    newest: dict[tuple[str, ...], _Known] = {}
+    for row in sorted(dataset.accuracies, key=lambda each: (each.started_utc, each.trial_id)):
+        found = _Known(labels[row.run_id], row)
+        how = (row.engine, row.provider, row.precision)
+        newest[_same(found) + how] = found
+    rows = sorted(newest.items())
+    return tuple(_accuracy(found, _reference(found, newest.values())) for _, found in rows)
+
+
+def _same(found: _Known) -> tuple[str, ...]:
+    """What two rows have in common that can be compared sample by sample."""
+    row = found.row
+    return found.device, row.model, row.weights_hash, row.dataset, row.dataset_hash
+
+
+def _reference(found: _Known, rows: Iterable[_Known]) -> Accuracy | None:
+    """The same network in fp32: on the same engine and provider, else on another; or None."""
+    own = found.row
+    alike = [
+        each.row
+        for each in rows
+        if _same(each) == _same(found)
+        and each.row.precision == REFERENCE
+        and each.row.failure is None
+    ]
+    alike.sort(key=lambda row: (row.engine, row.provider) != (own.engine, own.provider))
+    return alike[0] if alike else None
+
+
+def _accuracy(found: _Known, reference: Accuracy | None) -> NetworkAccuracy:
+    row, n_samples = found.row, found.row.n_samples
+    why = f"it could not be run: {row.failure}" if row.failure is not None else ""
+    no_labels = why or row.unknown.get("ranks", "")
+    no_reference = why or "it was not run in fp32 with these samples"
+    if reference is row:
+        reference, no_reference = None, "it is what other precisions are compared with"
+    top1 = top5 = agreement = drop = None
+    if row.ranks is not None:
+        ranks = np.array(row.ranks)
+        top1 = wilson(int((ranks == 0).sum()), n_samples)
+        if (row.n_classes or 0) > _TOP:
+            top5 = wilson(int((ranks < _TOP).sum()), n_samples)
+    if reference is not None and row.failure is None:
+        said, said_in_fp32 = np.array(row.predicted), np.array(reference.predicted)
+        agreement = wilson(int((said == said_in_fp32).sum()), n_samples)
+        if row.ranks is not None and reference.ranks is not None:
+            drop = paired_drop(np.array(row.ranks) == 0, np.array(reference.ranks) == 0)
+    reasons = {
+        "n_classes": why,
+        "top1": no_labels,
+        "top5": no_labels or f"it has no more than {_TOP} classes",
+        "agreement": no_reference,
+        "drop": no_labels or no_reference,
+        "reference": no_reference,
+    }
+    values = {
+        "n_classes": row.n_classes,
+        "top1": top1,
+        "top5": top5,
+        "agreement": agreement,
+        "drop": drop,
+        "reference": None
+        if reference is None or row.failure is not None
+        else f"{reference.engine} {reference.provider}",
+    }
+    return NetworkAccuracy(
+        run_id=row.run_id,
+        device=found.device,
+        source=row.source,
+        network=display_name(row.model),
+        weights_hash=row.weights_hash,
+        engine=row.engine,
+        provider=row.provider,
+        precision=row.precision,
+        calibration=display_text(row.calibration) if row.calibration else "",
+        dataset=display_name(row.dataset),
+        preprocessing=display_text(row.preprocessing),
+        n_samples=n_samples,
+        n_not_finite=sum(each == row.n_classes for each in row.predicted),
+        remark=display_text(row.failure) if row.failure is not None else "",
+        unknown={name: reasons[name] for name, value in values.items() if value is None},
+        **values,  # type: ignore[arg-type]  # each is of its field
+    )
+
+
+def by_precision(
+    accuracies: Sequence[NetworkAccuracy], device: str, network: str
+) -> Mapping[str, NetworkAccuracy]:
+    """What is known of each precision of one network on one device.
+
+    Of several data sets, engines and weights the one that most precisions were measured with, of
+    equal ones the last.
+    """
+    own = [each for each in accuracies if (each.device, each.network) == (device, network)]
+    groups: dict[tuple[str, ...], dict[str, NetworkAccuracy]] = {}
+    for each in own:
+        if not each.remark:
+            key = (each.weights_hash, each.engine, each.provider, each.dataset, each.preprocessing)
+            groups.setdefault(key, {})[each.precision] = each
+    return max(reversed(groups.values()), key=len, default={})

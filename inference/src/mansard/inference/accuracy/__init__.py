@@ -1,0 +1,1 @@
+"""How often a network is right: labelled samples, its scores of them, and the row of both."""

@@ -1,0 +1,201 @@
+"""The kind of measurement "accuracies": a network is fed with samples, and what it says is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mansard.core.errors import InputError, MeasurementError, StorageError
+from mansard.core.records import Accuracy
+from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
+from mansard.inference.accuracy.samples import batches, read_labels
+from mansard.inference.accuracy.scores import Classes, class_scores, predicted, ranks
+from mansard.inference.builds import check_engine_file
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.engine import Engine
+from mansard.inference.engines.probing import check_provider
+from mansard.inference.inputs import make_inputs
+from mansard.inference.memory import limited_to_available
+from mansard.measuring.instruments import Instruments, utc_now
+from mansard.measuring.kind import MeasurementKind, Opened
+
+_LOADING_S = 3600.0  # at most
+_BATCH_S = 600.0  # likewise, of one batch: silence beyond it is a hang
+_TOLD_EVERY_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What the network said of all samples."""
+
+    options: dict[str, str]
+    n_classes: int
+    predicted: Classes
+    ranks: Classes | None
+
+
+@dataclass(frozen=True)
+class _Took:
+    """When it began, or was found dead, and how long it took."""
+
+    started_utc: str
+    duration_s: float
+
+
+def measure_accuracy(
+    spec: AccuracyTrial, plan: AccuracyPlan, instruments: Instruments, engine: Engine
+) -> Accuracy:
+    """Feed one network with its samples; what cannot be run is a row with ``failure``.
+
+    Raises MeasurementError where no folder of files was given, or where it lacks a file.
+    """
+    folder = instruments.files
+    if folder is None:
+        raise MeasurementError("no folder of networks was given", fix="report this")
+    network = spec.network
+    for name in ("" if network.engine_file else network.file, spec.samples.file):
+        if name and not (folder / name).is_file():
+            raise MeasurementError("there is no such file", where=str(folder / name))
+    started_utc, start_s = utc_now(), time.monotonic()
+    answers, failure = None, ""
+    try:
+        answers = _ask(spec, plan, instruments, engine, folder)
+    except (MeasurementError, InputError, StorageError) as error:
+        failure = str(error)
+    except MemoryError:
+        failure = "too little memory"
+    duration_s = time.monotonic() - start_s
+    return _row(spec, plan, engine, answers, failure, _Took(started_utc, duration_s))
+
+
+def _ask(
+    spec: AccuracyTrial,
+    plan: AccuracyPlan,
+    instruments: Instruments,
+    engine: Engine,
+    folder: Path,
+) -> _Answers:
+    network, samples = spec.network, spec.samples
+    labels = read_labels(folder / samples.file) if samples.is_labelled else None
+    said: list[Classes] = []
+    placed: list[Classes] = []
+    n_done, n_classes = 0, 0
+    with ExitStack() as stack:
+        if network.provider == "cpu":
+            stack.enter_context(limited_to_available())
+        instruments.announce(f"loading {network.title}", _LOADING_S)
+        if network.engine_file:
+            version = plan.versions[engine.package]
+            check_engine_file(folder, network.engine_file, version, plan.gpu, plan.machine)
+        inputs = make_inputs(network, folder, plan.seed)
+        loaded = engine.load(network, folder, inputs, network.n_threads or len(plan.cpus))
+        stack.callback(loaded.close)
+        told_s = 0.0
+        for n_new, fed in batches(samples, network.input_specs, folder):
+            if time.monotonic() - told_s > _TOLD_EVERY_S:
+                told_s = time.monotonic()
+                done = f"{spec.title}, {n_done} of {samples.n_samples}"
+                instruments.announce(done, _BATCH_S)
+            found = loaded.outputs(fed)
+            if spec.output not in found:
+                raise MeasurementError(f"the engine gives no output {spec.output!r}")
+            scores = class_scores(found[spec.output], n_new)
+            n_classes = scores.shape[1]
+            said.append(predicted(scores))
+            if labels is not None:
+                own = labels[n_done : n_done + n_new]
+                if own.size and not 0 <= own.min() <= own.max() < n_classes:
+                    raise MeasurementError(f"a label is none of {n_classes} classes")
+                placed.append(ranks(scores, own))
+            n_done += n_new
+        options = dict(loaded.options)
+    return _Answers(
+        options=options,
+        n_classes=n_classes,
+        predicted=np.concatenate(said),
+        ranks=np.concatenate(placed) if placed else None,
+    )
+
+
+def _row(
+    spec: AccuracyTrial,
+    plan: AccuracyPlan,
+    engine: Engine,
+    answers: _Answers | None,
+    failure: str,
+    took: _Took,
+) -> Accuracy:
+    network, samples = spec.network, spec.samples
+    why = "it ran" if answers else f"it could not be run: {failure}"
+    unknown = {"batch": network.unknown["batch"]} if network.batch is None else {}
+    if answers is None:
+        unknown |= dict.fromkeys(("n_classes", "ranks"), why)
+    else:
+        unknown["failure"] = why
+        if answers.ranks is None:
+            unknown["ranks"] = "the data set has no labels"
+    return Accuracy(
+        run_id=plan.run_id,
+        trial_id=spec.trial_id,
+        source="simulated" if plan.machine.is_simulated else "measured",
+        model=network.model,
+        model_hash=network.model_hash,
+        weights_hash=spec.weights_hash,
+        engine=network.engine,
+        engine_version=plan.versions[engine.package],
+        processor=plan.processor,
+        provider=network.provider,
+        options=answers.options if answers else {},
+        precision=network.precision,
+        batch=network.batch,
+        dimensions=network.dimensions,
+        calibration=spec.calibration,
+        dataset=samples.name,
+        dataset_hash=samples.file_hash,
+        preprocessing=samples.preprocessing,
+        output=spec.output,
+        n_samples=samples.n_samples,
+        n_classes=answers.n_classes if answers else None,
+        predicted=tuple(answers.predicted.tolist()) if answers else (),
+        ranks=None if answers is None or answers.ranks is None else tuple(answers.ranks.tolist()),
+        failure=None if answers else failure,
+        started_utc=took.started_utc,
+        duration_s=took.duration_s,
+        unknown=unknown,
+    )
+
+
+@contextmanager
+def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
+    """Raises MeasurementError where an engine of the plan cannot be used in this process."""
+    networks = [spec.network for spec in plan.trials]
+    probes = {name: find_engine(name).probe() for name in {each.engine for each in networks}}
+    for network in networks:
+        check_provider(network, probes[network.engine])
+
+    def measure(spec: AccuracyTrial, instruments: Instruments) -> Accuracy:
+        engine = find_engine(spec.network.engine)
+        return measure_accuracy(spec, plan, instruments, engine)
+
+    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+
+
+def _crashed(plan: AccuracyPlan, spec: AccuracyTrial, how: str, duration_s: float) -> Accuracy:
+    """The row of a network that the measuring process did not survive."""
+    engine = find_engine(spec.network.engine)
+    return _row(spec, plan, engine, None, how, _Took(utc_now(), duration_s))
+
+
+ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(
+    "accuracies",
+    AccuracyPlan,
+    Accuracy,
+    _open,
+    rows_name="accuracies.jsonl",
+    crashed=_crashed,
+)

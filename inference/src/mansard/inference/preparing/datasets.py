@@ -1,0 +1,230 @@
+"""Labelled samples that the user has: arrays in an .npz, or images in a folder.
+
+Images have their class from a folder for each class, or from a file of labels: ``labels.csv`` or
+``labels.txt`` among them, or another one. Nothing is decoded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from mansard.core.errors import InputError, UsageError
+from mansard.core.files import open_file, read_whole, storage_errors
+from mansard.core.hashing import content_hash, stream_hash
+from mansard.inference.accuracy.plan import LABELS
+from mansard.inference.accuracy.samples import npz_fault, read_labels, stored_arrays
+
+_IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+_LABEL_FILES = ("labels.csv", "labels.txt")
+_LAYOUT = "give a folder for each class, or labels.csv with lines IMAGE,CLASS"
+
+
+class StoredArrays(msgspec.Struct, frozen=True, kw_only=True):
+    """The inputs of an .npz: the shape of all samples and the type of each array."""
+
+    shapes: dict[str, tuple[int, ...]]
+    types: dict[str, str]
+
+
+class DataSet(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples that were found, before it is known which network they are for.
+
+    ``images``: paths below ``path``, in their order; empty where it is an .npz, of which ``arrays``
+    are. ``labels``: the class of each sample. ``n_folders``: that the classes were numbered by,
+    None where they are numbers themselves. ``content``: a hash of all.
+    """
+
+    path: Path
+    images: tuple[str, ...]
+    arrays: StoredArrays | None
+    labels: tuple[int, ...] | None
+    n_folders: int | None
+    n_samples: int
+    content: str
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.path.stem if self.arrays is not None else self.path.resolve().name
+
+
+def find_dataset(path: Path, labels: Path | None = None) -> DataSet:
+    """What lies at ``path``; raises UsageError, InputError or StorageError in one line.
+
+    ``labels``: a file of them; None: those in the .npz, or as the folder has them.
+    """
+    if path.is_dir():
+        return _images(path, labels)
+    if not path.exists():
+        raise UsageError(f"there is no data set {str(path)!r}", fix="give a folder, or an .npz")
+    return _arrays(path, labels)
+
+
+def _arrays(path: Path, labels_file: Path | None) -> DataSet:
+    with stored_arrays(path) as arrays:
+        found = {name: array for name, array in arrays.items() if name != LABELS}
+        is_labelled = LABELS in arrays
+        shapes = {name: tuple(array.shape) for name, array in found.items()}
+        types = {name: array.dtype.name for name, array in found.items()}
+    if not found:
+        raise npz_fault("it has no array of inputs", path)
+    sizes = {shape[0] if shape else None for shape in shapes.values()}
+    if len(sizes) > 1 or None in sizes:
+        raise npz_fault("its arrays have different numbers of samples", path)
+    (n_samples,) = sizes
+    if not n_samples:
+        raise npz_fault("it is empty", path)
+    classes: tuple[int, ...] | None = None
+    if labels_file is not None:
+        classes = _in_order(_read_lines(labels_file), n_samples, labels_file)
+    elif is_labelled:
+        classes = tuple(read_labels(path).tolist())
+        _check_number(len(classes), n_samples, path)
+    with storage_errors(path), open_file(path) as stream:
+        digest = stream_hash(stream)
+    return DataSet(
+        path=path,
+        images=(),
+        arrays=StoredArrays(shapes=shapes, types=types),
+        labels=classes,
+        n_folders=None,
+        n_samples=n_samples,
+        content=content_hash([digest, classes]),
+    )
+
+
+def _images(path: Path, labels_file: Path | None) -> DataSet:
+    with storage_errors(path):
+        images = sorted(
+            found.relative_to(path).as_posix()
+            for found in path.rglob("*")
+            if found.suffix.lower() in _IMAGES and found.is_file()
+        )
+    if not images:
+        raise InputError("there are no images", where=str(path), fix=_LAYOUT)
+    if labels_file is None:
+        beside = (path / name for name in _LABEL_FILES)
+        labels_file = next((each for each in beside if each.is_file()), None)
+    labels: tuple[int, ...] | None
+    n_folders = None
+    if labels_file is not None:
+        labels = _by_name(_read_lines(labels_file), images, labels_file)
+    else:
+        labels, n_folders = _by_folder(images, path)
+    return DataSet(
+        path=path,
+        images=tuple(images),
+        arrays=None,
+        labels=labels,
+        n_folders=n_folders,
+        n_samples=len(images),
+        content=content_hash([_contents(path, images), labels]),
+    )
+
+
+def _contents(path: Path, images: Iterable[str]) -> list[str]:
+    found = []
+    for name in images:
+        with storage_errors(path / name), open_file(path / name) as stream:
+            found.append(stream_hash(stream, name.encode()))
+    return found
+
+
+def _by_folder(images: Sequence[str], path: Path) -> tuple[tuple[int, ...] | None, int | None]:
+    """The class of each image by the folder that it is in, and how many folders there are."""
+    folders = [name.split("/")[0] if "/" in name else "" for name in images]
+    names = sorted(set(folders))
+    if names == [""]:
+        return None, None
+    if "" in names:
+        raise InputError(
+            "images lie in folders and beside them, so their classes are not known",
+            where=str(path),
+            fix=_LAYOUT,
+        )
+    if all(name.isdecimal() for name in names):
+        return tuple(int(name) for name in folders), None
+    numbers = {name: number for number, name in enumerate(names)}
+    return tuple(numbers[name] for name in folders), len(names)
+
+
+def _read_lines(path: Path) -> list[tuple[str, int]]:
+    """A name, empty where there is none, and a class from each line; raises InputError."""
+    try:
+        text = read_whole(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError("it is no text", where=str(path), fix="write IMAGE,CLASS lines") from error
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        parts = line.rsplit("," if "," in line else None, 1)
+        name, label = ("", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+        if not label.strip().isdecimal():
+            if number == 1:  # names of columns
+                continue
+            raise InputError(
+                f"line {number} has no class: {line.strip()[:40]!r}",
+                where=str(path),
+                fix="write IMAGE,CLASS, or CLASS, where a class is a number from 0 on",
+            )
+        found.append((name.strip().strip('"'), int(label)))
+    if not found:
+        raise InputError("it has no labels", where=str(path), fix="write IMAGE,CLASS lines")
+    return found
+
+
+def _in_order(lines: Sequence[tuple[str, int]], n_samples: int, path: Path) -> tuple[int, ...]:
+    _check_number(len(lines), n_samples, path)
+    return tuple(label for _, label in lines)
+
+
+def _check_number(n_labels: int, n_samples: int, path: Path) -> None:
+    if n_labels != n_samples:
+        raise InputError(
+            f"there are {n_labels} labels and {n_samples} samples",
+            where=str(path),
+            fix="give one label for each sample, in their order",
+        )
+
+
+def _by_name(
+    lines: Sequence[tuple[str, int]], images: Sequence[str], path: Path
+) -> tuple[int, ...]:
+    if not any(name for name, _ in lines):
+        return _in_order(lines, len(images), path)
+    known: dict[str, str] = {}
+    for image in images:
+        inside = Path(image)
+        for alias in {inside.stem, inside.name}:
+            known[alias] = "" if alias in known else image  # of two images it names neither
+    known |= {image: image for image in images}
+    labels: dict[str, int] = {}
+    for name, label in lines:
+        image = known.get(name.removeprefix("./"), "")
+        if not image:
+            raise InputError(
+                f"{name!r} is none of the images, or several of them",
+                where=str(path),
+                fix="write its path below the folder of the images, or remove its line",
+            )
+        if labels.setdefault(image, label) != label:
+            raise InputError(f"{name!r} has two classes", where=str(path), fix="keep one")
+    missing = [image for image in images if image not in labels]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(images)} images have no label, the first is {missing[0]!r}",
+            where=str(path),
+            fix="add them, or take the images out",
+        )
+    return tuple(labels[image] for image in images)
+
+
+def spread_indexes(n_all: int, most: int | None) -> tuple[int, ...]:
+    """``most`` of ``n_all`` samples, evenly spread; all where there are fewer."""
+    n_wanted = n_all if most is None else min(most, n_all)
+    return tuple(int(at) for at in np.arange(n_wanted, dtype=np.int64) * n_all // n_wanted)

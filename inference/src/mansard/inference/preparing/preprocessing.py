@@ -1,0 +1,259 @@
+"""How an image becomes what a network is fed: resized, cropped, and its pixels normalised.
+
+    pixels of the file --resize, crop--> uint8 --(pixel / scale - mean) / deviation--> input
+
+The names and numbers of ``PRESETS``: "imagenet" is that of torchvision's classifiers, whose images
+are resized to 256 / 224 of the crop (https://pytorch.org/vision/stable/models.html); "symmetric" of
+TensorFlow's ("tf") and "caffe" of Caffe's, with the means of its ImageNet networks
+(https://keras.io/api/applications/, keras.applications.imagenet_utils.preprocess_input).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mansard.core.errors import InputError, UsageError
+from mansard.inference.accuracy.plan import Normalisation
+from mansard.inference.plan import InputSpec
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Channels = Literal["rgb", "bgr", "grey"]
+Pixels = npt.NDArray[np.uint8]
+
+_RESIZE_SHARE = 256 / 224  # of the crop
+_COLOURS = 3
+
+
+class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for; None follows from the network's input.
+
+    ``resize``: pixels of the shorter side, before the middle is cut out; "exact": the image is
+    resized to the crop, whatever its shape. ``crop``: height and width.
+    """
+
+    name: str
+    channels: Channels | None = None
+    scale: float = 255.0
+    mean: tuple[float, ...] = (0.0,)
+    deviation: tuple[float, ...] = (1.0,)
+    resize: int | Literal["exact"] | None = None
+    crop: tuple[int, int] | None = None
+
+
+PRESETS: Mapping[str, Preprocessing] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            Preprocessing(
+                name="imagenet",
+                channels="rgb",
+                mean=(0.485, 0.456, 0.406),
+                deviation=(0.229, 0.224, 0.225),
+            ),
+            Preprocessing(name="unit"),
+            Preprocessing(name="symmetric", mean=(0.5,), deviation=(0.5,)),
+            Preprocessing(name="caffe", channels="bgr", scale=1.0, mean=(103.939, 116.779, 123.68)),
+            Preprocessing(name="raw", scale=1.0),
+        )
+    }
+)
+
+
+class Fitted(msgspec.Struct, frozen=True, kw_only=True):
+    """Preprocessing for one network. ``normalisation`` None: the network is fed with pixels."""
+
+    channels: Channels
+    resize: int | Literal["exact"]
+    height: int
+    width: int
+    is_channels_first: bool
+    normalisation: Normalisation | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample, as the network takes it."""
+        n_channels = 1 if self.channels == "grey" else _COLOURS
+        size = (self.height, self.width)
+        return (n_channels, *size) if self.is_channels_first else (*size, n_channels)
+
+    @property
+    def words(self) -> str:
+        """``resize 256, crop 224 × 224, rgb, /255, mean …, deviation …, channels first``."""
+        parts = [
+            f"resize {self.resize}",
+            f"crop {self.height} × {self.width}",
+            self.channels,
+            "channels first" if self.is_channels_first else "channels last",
+        ]
+        how = self.normalisation
+        if how is not None:
+            parts += [
+                f"/{how.scale:g}",
+                f"mean {' '.join(f'{each:g}' for each in how.mean)}",
+                f"deviation {' '.join(f'{each:g}' for each in how.deviation)}",
+            ]
+        return ", ".join(parts)
+
+
+def parse_preprocessing(text: str | None) -> Preprocessing:
+    """``imagenet``, ``unit,resize=256,mean=0.5/0.5/0.5``: a preset and what differs from it.
+
+    None is "imagenet". Raises UsageError.
+    """
+    first, *rest = (part.strip() for part in (text or "imagenet").split(","))
+    found = PRESETS.get(first)
+    if found is None:
+        raise UsageError(
+            f"no preprocessing is called {first!r}",
+            fix=f"begin with {', '.join(PRESETS)}; then resize=256,crop=224,mean=…,deviation=…",
+        )
+    changes: dict[str, Any] = {}
+    for part in rest:
+        key, _, value = part.partition("=")
+        changes[key] = _setting(key, value)
+    if changes:
+        changes["name"] = ",".join([first, *rest])
+    return msgspec.structs.replace(found, **changes)
+
+
+def _setting(key: str, value: str) -> Any:
+    try:
+        if key == "channels" and value in {"rgb", "bgr", "grey"}:
+            return value
+        if key == "resize":
+            return value if value == "exact" else _positive(int(value))
+        if key == "crop":
+            sizes = tuple(_positive(int(each)) for each in value.split("x"))
+            return {1: sizes * 2, 2: sizes}[len(sizes)]
+        if key == "scale":
+            return _positive(float(value))
+        if key in {"mean", "deviation"}:
+            numbers = tuple(float(each) for each in value.split("/"))
+            if all(map(np.isfinite, numbers)) and (key == "mean" or min(numbers) > 0):
+                return numbers
+    except (ValueError, KeyError):
+        pass
+    raise UsageError(
+        f"--preprocess has {key}={value!r}" if value else f"--preprocess has {key!r}",
+        fix="write resize=256 or resize=exact, crop=224 or crop=HEIGHTxWIDTH, scale=255, "
+        "mean=0.485/0.456/0.406, deviation=…, channels=rgb, bgr or grey",
+    )
+
+
+def _positive(number: Any) -> Any:
+    if not number > 0:
+        raise ValueError
+    return number
+
+
+def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
+    """``asked`` for the input ``spec``: [batch, channels, height, width], or channels last.
+
+    Raises UsageError where the input takes no images, or others than those.
+    """
+    shape = spec.shape
+    is_first = len(shape) == 4 and shape[1] in {1, _COLOURS}
+    if len(shape) != 4 or not (is_first or shape[3] in {1, _COLOURS}):
+        raise UsageError(
+            f"input {spec.name!r} is {list(shape)}, and images are [batch, channels, height, "
+            "width] or channels last",
+            fix="give the samples as arrays: --data x.npz",
+        )
+    n_channels, *size = shape[1:] if is_first else (shape[3], *shape[1:3])
+    crop = asked.crop or (size[0], size[1])
+    if crop != (size[0], size[1]):
+        raise UsageError(
+            f"the crop is {crop[0]} × {crop[1]}, input {spec.name!r} wants {size[0]} × {size[1]}",
+            fix="leave crop= out",
+        )
+    channels = asked.channels or ("grey" if n_channels == 1 else "rgb")
+    if (channels == "grey") != (n_channels == 1):
+        raise UsageError(
+            f"preprocessing {asked.name!r} gives {channels}, input {spec.name!r} has "
+            f"{n_channels} channel{'s' * (n_channels > 1)}",
+            fix=f"give channels={'grey' if n_channels == 1 else 'rgb'}, with as many means, or "
+            "begin with unit",
+        )
+    resize = round(max(crop) * _RESIZE_SHARE) if asked.resize is None else asked.resize
+    if resize != "exact" and resize < max(crop):
+        raise UsageError(
+            f"resize {resize} is less than the crop {crop[0]} × {crop[1]}",
+            fix="give a larger one, or resize=exact",
+        )
+    is_pixels = spec.type_name in {"uint8", "int8"}
+    return Fitted(
+        channels=channels,
+        resize=resize,
+        height=crop[0],
+        width=crop[1],
+        is_channels_first=is_first,
+        normalisation=None
+        if is_pixels
+        else Normalisation(
+            scale=asked.scale,
+            mean=_for_each("mean", asked.mean, n_channels),
+            deviation=_for_each("deviation", asked.deviation, n_channels),
+            channel_axis=0 if is_first else 2,
+        ),
+    )
+
+
+def _for_each(name: str, numbers: tuple[float, ...], n_channels: int) -> tuple[float, ...]:
+    if len(numbers) == 1:
+        return numbers * n_channels
+    if len(numbers) != n_channels:
+        raise UsageError(
+            f"{name} has {len(numbers)} numbers, the network {n_channels} channels",
+            fix=f"give {n_channels}, with / between them, or one",
+        )
+    return numbers
+
+
+def read_image(path: Path, how: Fitted) -> Pixels:
+    """The image as a sample of pixels; raises InputError for a file that is no image.
+
+    Bilinear, with every pixel of the file counted (Pillow's ``resize``). What its EXIF says of its
+    orientation is not looked at, as in torchvision.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("L" if how.channels == "grey" else "RGB")
+            image = _cropped(image, how)
+    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
+        what = str(error).replace(str(path), "it")
+        raise InputError(
+            f"cannot be read as an image ({what})", where=str(path), fix="take it out of the set"
+        ) from error
+    pixels = np.asarray(image, np.uint8).reshape(how.height, how.width, -1)
+    if how.channels == "bgr":
+        pixels = pixels[:, :, ::-1]
+    if how.is_channels_first:
+        pixels = pixels.transpose(2, 0, 1)
+    return np.ascontiguousarray(pixels)
+
+
+def _cropped(image: Image, how: Fitted) -> Image:
+    from PIL.Image import Resampling
+
+    size = (how.width, how.height)
+    if how.resize == "exact":
+        return image.resize(size, Resampling.BILINEAR)
+    share = how.resize / min(image.size)
+    resized = (
+        max(round(image.width * share), how.width),
+        max(round(image.height * share), how.height),
+    )
+    image = image.resize(resized, Resampling.BILINEAR)
+    left, top = ((whole - part) // 2 for whole, part in zip(resized, size, strict=True))
+    return image.crop((left, top, left + how.width, top + how.height))

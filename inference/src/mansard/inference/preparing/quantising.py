@@ -1,0 +1,146 @@
+"""A network of fp32 in int8, by the static quantisation that comes with ONNX Runtime.
+
+QuantizeLinear and DequantizeLinear are put around operators (Q/DQ), and the engine runs what lies
+between them in int8. The ranges of activations come from running the network on the CPU with
+calibration data; those of weights from the weights, one for each output channel.
+https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import onnx
+from onnx import ModelProto
+
+from mansard.core.errors import MansardError, ModelError
+from mansard.core.leftovers import temporary_folder
+from mansard.inference.accuracy.plan import SampleFile
+from mansard.inference.accuracy.samples import batches
+from mansard.inference.plan import InputSpec
+from mansard.inference.preparing.folding import fold_batch_norms
+
+# For whom the graph is. "operators": every operator that ONNX Runtime has in int8, ranges that need
+# not be symmetric, biases in int32. "tensorrt": the operators that TensorRT has in int8, with
+# conversions before them alone; ranges are symmetric and biases stay fp32, as its parser wants them
+# (https://docs.nvidia.com/deeplearning/tensorrt, "Explicit Quantization").
+Form = Literal["operators", "tensorrt"]
+_OF_TENSORRT = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+PERCENTILE = 99.999  # of the numbers of an activation that its range holds
+_LEAST_OPSET = 13  # scales for each channel: DequantizeLinear 13
+
+
+class Int8(msgspec.Struct, frozen=True, kw_only=True):
+    """How a network becomes int8: for whom, and by which samples."""
+
+    form: Form
+    calibration: SampleFile
+
+    @property
+    def words(self) -> str:
+        """Where its ranges come from."""
+        from onnxruntime import __version__
+
+        found = self.calibration
+        return (
+            f"{PERCENTILE} % of the values in {found.n_samples} samples of {found.name}, "
+            f"ONNX Runtime {__version__}"
+        )
+
+
+def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: Path) -> ModelProto:
+    """``model``, whose weights are all in it, in int8; inputs and outputs stay as they are.
+
+    Nodes keep their labels; what is put in has none. ``folder`` has the calibration file. Raises
+    ModelError for what cannot be quantised.
+    """
+    from onnxruntime.quantization import CalibrationMethod, QuantType, quantize_static
+
+    opset = max((each.version for each in model.opset_import if not each.domain), default=0)
+    if opset < _LEAST_OPSET:
+        raise ModelError(
+            f"it is of opset {opset}, and int8 needs {_LEAST_OPSET}",
+            fix=f"export it with opset {_LEAST_OPSET} or newer",
+        )
+    fold_batch_norms(model)
+    options: dict[str, Any] = {"CalibStridedMinMax": 1, "CalibPercentile": PERCENTILE}
+    operators: list[str] | None = None
+    if how.form == "tensorrt":
+        operators = list(_OF_TENSORRT)
+        options |= {
+            "ActivationSymmetric": True,
+            "WeightSymmetric": True,
+            "QuantizeBias": False,
+            "OpTypesToExcludeOutputQuantization": operators,
+        }
+    else:
+        options |= {"CalibTensorRangeSymmetric": False, "QDQKeepRemovableActivations": True}
+    with temporary_folder() as scratch, _silent():
+        source, target = scratch / "fp32.onnx", scratch / "int8.onnx"
+        try:
+            onnx.save(model, source)
+            quantize_static(
+                source,
+                target,
+                _Reader(how.calibration, specs, folder),
+                op_types_to_quantize=operators,
+                per_channel=True,
+                activation_type=QuantType.QInt8,
+                weight_type=QuantType.QInt8,
+                calibrate_method=CalibrationMethod.Percentile,
+                extra_options=options,
+            )
+            return onnx.load(target)
+        except MansardError:
+            raise
+        except Exception as error:  # its own have no base but this
+            raise ModelError(f"ONNX Runtime's tool cannot quantise it ({error})") from error
+
+
+class _Reader:
+    """Hands calibration samples over, a batch at a time, as ``CalibrationDataReader`` does."""
+
+    def __init__(self, samples: SampleFile, specs: Sequence[InputSpec], folder: Path) -> None:
+        self._n_batches = -(-samples.n_samples // specs[0].shape[0])
+        self._left = 0
+        self._batches = batches(samples, specs, folder)
+
+    def __len__(self) -> int:
+        return self._n_batches
+
+    def set_range(self, start_index: int, end_index: int) -> None:
+        """From now on hand over so many; they follow those before."""
+        self._left = end_index - start_index
+
+    def get_next(self) -> dict[str, Any] | None:
+        """The next batch; None: it is enough for now."""
+        if not self._left:
+            return None
+        self._left -= 1
+        found = next(self._batches, None)
+        return None if found is None else dict(found[1])
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Without what the tool prints, and warns of, for each tensor."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,273 @@
+"""A data set for one network: checked against its inputs, and written for the engine's process.
+
+Samples go one after the other into an .npz that is not compressed, so that the memory of a few is
+enough for a set of any size. Images are stored as pixels, a quarter of the bytes of their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mansard.core.errors import UsageError
+from mansard.core.files import replacing, storage_errors
+from mansard.core.hashing import content_hash
+from mansard.inference.accuracy.plan import LABELS, SampleFile
+from mansard.inference.accuracy.samples import normalised, stored_arrays
+from mansard.inference.inputs import Array, numpy_name, spec_arrays
+from mansard.inference.plan import InputSpec
+from mansard.inference.preparing.datasets import DataSet, spread_indexes
+from mansard.inference.preparing.preprocessing import Fitted, Preprocessing, fit, read_image
+
+CALIBRATION_SAMPLES = 128  # at most; ranges change little with more
+_RANDOM_BATCHES = 8  # of networks whose weights are random themselves
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples for one network: which of a data set, and the file that they become.
+
+    ``how``: of images. ``is_for_calibration``: as the numbers that the network is fed with, and
+    without labels.
+    """
+
+    dataset: DataSet
+    indexes: tuple[int, ...]
+    specs: tuple[InputSpec, ...]
+    how: Fitted | None
+    file: SampleFile
+    is_for_calibration: bool
+
+
+class RandomSamples(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples that are drawn as the inputs of a measurement are."""
+
+    specs: tuple[InputSpec, ...]
+    seed: int
+    file: SampleFile
+
+
+def samples_for(
+    dataset: DataSet,
+    specs: Sequence[InputSpec],
+    asked: Preprocessing,
+    *,
+    most: int | None = None,
+    n_classes: int | None = None,
+    is_for_calibration: bool = False,
+) -> Samples:
+    """``dataset`` for a network of the inputs ``specs``; ``most`` of it, evenly spread.
+
+    ``n_classes``: that the network tells apart; labels have to be among them. Raises UsageError
+    where the samples do not fit.
+    """
+    check_batched(specs)
+    how = None
+    if dataset.arrays is None:
+        if len(specs) != 1:
+            names = ", ".join(spec.name for spec in specs)
+            raise UsageError(
+                f"the network has the inputs {names}, and images fit networks of one",
+                where=str(dataset.path),
+                fix="give the samples as arrays: --data x.npz",
+            )
+        how = fit(asked, specs[0])
+    else:
+        _check_arrays(dataset, specs)
+    if n_classes is not None:
+        _check_labels(dataset, n_classes)
+    indexes = spread_indexes(dataset.n_samples, CALIBRATION_SAMPLES if is_for_calibration else most)
+    digest = content_hash([dataset.content, indexes, how, [_of_one(spec) for spec in specs]])
+    use = "calibration" if is_for_calibration else "samples"
+    file = SampleFile(
+        file=f"{use}-{digest}.npz",
+        file_hash=digest,
+        name=dataset.name,
+        n_samples=len(indexes),
+        is_labelled=dataset.labels is not None and not is_for_calibration,
+        preprocessing=_words(how),
+        normalisation=None if how is None or is_for_calibration else how.normalisation,
+        unknown={"normalisation": "the arrays are fed as they are"}
+        if how is None or is_for_calibration or how.normalisation is None
+        else {},
+    )
+    return Samples(
+        dataset=dataset,
+        indexes=indexes,
+        specs=tuple(specs),
+        how=how,
+        file=file,
+        is_for_calibration=is_for_calibration,
+    )
+
+
+def random_samples(specs: Sequence[InputSpec], seed: int) -> RandomSamples:
+    """Random samples to calibrate with; raises UsageError as ``check_batched``."""
+    check_batched(specs)
+    digest = content_hash([seed, specs])
+    file = SampleFile(
+        file=f"calibration-{digest}.npz",
+        file_hash=digest,
+        name="random",
+        n_samples=_RANDOM_BATCHES * specs[0].shape[0],
+        is_labelled=False,
+        preprocessing="",
+        normalisation=None,
+        unknown={"normalisation": "the arrays are fed as they are"},
+    )
+    return RandomSamples(specs=tuple(specs), seed=seed, file=file)
+
+
+def check_batched(specs: Sequence[InputSpec]) -> None:
+    """Raise UsageError unless every input has one sample in each row."""
+    sizes = {spec.shape[0] if spec.shape else None for spec in specs}
+    if len(sizes) != 1 or None in sizes:
+        shapes = ", ".join(f"{spec.name} {list(spec.shape)}" for spec in specs) or "none"
+        raise UsageError(
+            f"its inputs ({shapes}) do not begin with one batch dimension, so no samples fit them",
+            fix="leave --data and --precision int8 out",
+        )
+
+
+def _words(how: Fitted | None) -> str:
+    if how is None:
+        return "arrays as they are"
+    from PIL import __version__
+
+    return f"{how.words}; Pillow {__version__}"
+
+
+def _of_one(spec: InputSpec) -> tuple[str, str, tuple[int, ...]]:
+    """What of an input its samples depend on: not the batch."""
+    return spec.name, spec.type_name, spec.shape[1:]
+
+
+def _check_arrays(dataset: DataSet, specs: Sequence[InputSpec]) -> None:
+    arrays = dataset.arrays
+    if arrays is None:
+        return
+    for spec in specs:
+        shape = arrays.shapes.get(spec.name)
+        if shape is None:
+            raise UsageError(
+                f"there is no array for input {spec.name!r}",
+                where=str(dataset.path),
+                fix=f"it has {', '.join(sorted(arrays.shapes))}; call the arrays as the inputs "
+                "of the network",
+            )
+        given = (arrays.types[spec.name], shape[1:])
+        if given != (numpy_name(spec.type_name), spec.shape[1:]):
+            raise UsageError(
+                f"samples of {spec.name!r} are {given[0]} {list(given[1])}, the network wants "
+                f"{spec.type_name} {list(spec.shape[1:])}",
+                where=str(dataset.path),
+            )
+
+
+def _check_labels(dataset: DataSet, n_classes: int) -> None:
+    if dataset.n_folders is not None and dataset.n_folders != n_classes:
+        raise UsageError(
+            f"there are {dataset.n_folders} folders and the network has {n_classes} classes, so "
+            "which class each folder is remains unknown",
+            where=str(dataset.path),
+            fix="call the folders by the number of their class, or give labels.csv with lines "
+            "IMAGE,CLASS",
+        )
+    labels = dataset.labels
+    if labels is not None and not 0 <= min(labels) <= max(labels) < n_classes:
+        wrong = min(labels) if min(labels) < 0 else max(labels)
+        raise UsageError(
+            f"label {wrong} is none of the network's {n_classes} classes, 0 to {n_classes - 1}",
+            where=str(dataset.path),
+            fix="number the classes as the network does, from 0 on",
+        )
+
+
+def write_samples(samples: Samples | RandomSamples, folder: Path) -> str:
+    """Write the file of ``samples`` into ``folder`` unless it is there; its name.
+
+    Raises InputError for an image that cannot be read, StorageError.
+    """
+    path = folder / samples.file.file
+    if path.exists():
+        return path.name
+    arrays = _drawn(samples) if isinstance(samples, RandomSamples) else _stored(samples)
+    with storage_errors(path), replacing(path) as stream:
+        _write_npz(stream, arrays)
+    return path.name
+
+
+_Rows = tuple[tuple[int, ...], Any, Iterable[Array]]  # shape, type, and the rows some at a time
+
+
+def _stored(samples: Samples) -> Mapping[str, _Rows]:
+    dataset, chosen = samples.dataset, samples.indexes
+    found: dict[str, _Rows] = {}
+    if samples.how is not None:
+        spec, how = samples.specs[0], samples.how
+        is_numbers = samples.is_for_calibration and how.normalisation is not None
+        kind = np.dtype(np.float32 if is_numbers else np.uint8)
+        found[spec.name] = ((len(chosen), *how.shape), kind, _read_images(samples))
+    else:
+        for spec in samples.specs:
+            shape = (len(chosen), *spec.shape[1:])
+            kind = np.dtype(numpy_name(spec.type_name))
+            found[spec.name] = (shape, kind, _read_rows(dataset.path, spec.name, chosen))
+    if samples.file.is_labelled and dataset.labels is not None:
+        labels = np.array([dataset.labels[at] for at in chosen], np.int64)
+        found[LABELS] = (labels.shape, labels.dtype, [labels])
+    return found
+
+
+def _read_images(samples: Samples) -> Iterator[Array]:
+    how, dataset = samples.how, samples.dataset
+    if how is None:
+        return
+    for at in samples.indexes:
+        pixels: Array = read_image(dataset.path / dataset.images[at], how)[None]
+        if samples.is_for_calibration and how.normalisation is not None:
+            pixels = normalised(pixels, how.normalisation)
+        yield pixels
+
+
+def _read_rows(path: Path, name: str, chosen: Sequence[int]) -> Iterator[Array]:
+    wanted, last = set(chosen), max(chosen)
+    with stored_arrays(path, [name]) as arrays:
+        for at in range(last + 1):
+            row = arrays[name].rows(1)
+            if at in wanted:
+                yield row
+
+
+def _drawn(samples: RandomSamples) -> Mapping[str, _Rows]:
+    n_rows = samples.file.n_samples
+    return {
+        spec.name: (
+            (n_rows, *spec.shape[1:]),
+            np.dtype(numpy_name(spec.type_name)),
+            spec_arrays(spec, samples.seed, _RANDOM_BATCHES),
+        )
+        for spec in samples.specs
+    }
+
+
+def _write_npz(stream: IO[bytes], arrays: Mapping[str, _Rows]) -> None:
+    """As ``numpy.savez``, but a few rows at a time."""
+    with ZipFile(stream, "w", ZIP_STORED) as archive:
+        for name, (shape, kind, rows) in arrays.items():
+            with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                header = {"descr": kind.str, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, header)
+                n_bytes = 0
+                for each in rows:
+                    data: npt.NDArray[Any] = np.ascontiguousarray(each, kind)
+                    member.write(data.tobytes())
+                    n_bytes += data.nbytes
+                if n_bytes != prod(shape) * kind.itemsize:
+                    raise ValueError(f"{name} has {n_bytes} bytes, and should have another number")
