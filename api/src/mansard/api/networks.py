@@ -20,6 +20,7 @@ from mansard.api.accuracies import (
     note_calibration,
     plan_accuracy,
 )
+from mansard.api.build_sources import BuildSources
 from mansard.api.engine_builds import (
     BuildOptions,
     build_missing,
@@ -224,7 +225,8 @@ def plan_networks(
         plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
     if needed - {""}:
         networks = preparation.new_folder()
-        wanted = [build for build in builds.values() if build.engine_file in needed]
+        by_name = {build.engine_file: build for build in builds.values()}
+        wanted = [by_name[name] for name in by_name if name in needed]
         build_missing(
             lambda mode: make_build_plan(machine, mode, wanted, probe, gpu),
             target,
@@ -232,7 +234,7 @@ def plan_networks(
             request.runs,
             reporter,
             files=networks,
-            write_files=lambda missing: preparation.write(missing, networks, reporter),
+            write_files=lambda missing: preparation.write_sources(missing, networks, reporter),
         )
     return plans
 
@@ -310,6 +312,7 @@ class Preparation:
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self.samples: dict[str, Samples] = {}  # for accuracy, by their file
         self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self._sources = BuildSources(settings.build, settings.dims)
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -415,7 +418,7 @@ class Preparation:
         files = {trial.file for trial in trials}
         found = [
             each
-            for each in (*self.networks, *self.chains)
+            for each in (*self.networks, *self.chains, *self._sources.others.values())
             if each.file in files and not (folder / each.file).exists()
         ]
         if not found:
@@ -430,20 +433,29 @@ class Preparation:
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
 
+    def write_sources(self, trials: Sequence[BuildTrial], folder: Path, reporter: Reporter) -> None:
+        """Write what engine files are built from, with the samples that they are calibrated with.
+
+        Raises StorageError, and InputError for samples that have changed meanwhile.
+        """
+        from mansard.inference.preparing.samples import write_samples
+
+        self.write(trials, folder, reporter)
+        for name in {trial.settings.calibration_file for trial in trials} - {""}:
+            write_samples(self._sources.samples[name], self.store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(self.store / name, folder / name)
+
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
         """The engine file of each network, by the name of its ONNX file; none where none is needed.
 
         ``device``: that the files are for, in words.
         """
+        self.settings.build.check(probe.engine)
         if not builds_files(probe.engine):
             return {}
-        settings = self.settings.build.settings()
-        return {
-            network.file: network.build_trial(
-                engine=probe.engine, version=str(probe.version), device=device, settings=settings
-            )
-            for network in self.networks
-        }
+        with self._lock:
+            return self._sources.trials(self.networks, probe, device)
 
     def trials(
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
