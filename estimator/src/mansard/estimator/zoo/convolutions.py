@@ -93,7 +93,7 @@ def draw(name: str) -> bytes:
         numpy_helper.from_array(np.array(weight[:1], dtype=np.int64), "bias_shape"),
     ]
     # What one pixel of padding on each side leaves of a side: side + 2 − kernel + 1.
-    ends = {
+    ends: dict[str, list[int | str | None]] = {
         "image": ["batch", _CHANNELS, height, width],
         "relu": ["batch", _CHANNELS, height + 3 - kernel, width + 3 - kernel],
     }
