@@ -94,7 +94,10 @@ def test_without_a_remote_network_accuracy_has_bounds(
     ("arguments", "fault"),
     [
         ((), "no samples; give SAMPLES, or --network"),
-        (("s.npz", "--data", "data.npz"), "--data and --remote-network are about a network that is run"),
+        (
+            ("s.npz", "--data", "data.npz"),
+            "--data and --remote-network are about a network that is run",
+        ),
         (("--network", "local.onnx"), "a network needs samples to run on"),
         (("--labels", "x.txt"), "--labels, --preprocess and --samples are about --data"),
         (("--network", "resnet18", "--data", "data.npz"), "resnet18 is no ONNX file"),
