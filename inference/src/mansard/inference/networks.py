@@ -119,9 +119,10 @@ def _time(
             stack.enter_context(limited_to_available())
         inputs = make_inputs(spec, folder, plan.seed)
         instruments.announce(f"loading {spec.title}", _LOADING_S)
+        built = {}
         if spec.engine_file:
             version = plan.versions[engine.package]
-            check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
+            built = check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
         start_s = time.monotonic()
         network = engine.load(spec, folder, inputs, n_threads)
         stack.callback(network.close)
@@ -141,7 +142,7 @@ def _time(
         profiled_s, layers, why_no_layers = _layers(spec, network, source, protocol, call_s)
     return _Timed(
         launching=network.launching,
-        options=dict(network.options),
+        options={**built, **network.options},
         load_s=load_s,
         first_call_s=first_call_s,
         samples=samples,
