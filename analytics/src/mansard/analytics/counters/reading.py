@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 
-from mansard.analytics.counters.launch import METRIC_NAME, Export
+from mansard.analytics.counters.launch import Export
 from mansard.analytics.counters.pages import (
     KERNEL,
     METRIC,
@@ -145,17 +145,3 @@ def _least_cells(header: tuple[str, ...]) -> int:
 def _is_closed(line: str, cells: list[str]) -> bool:
     """Whether a last row without a line end is whole: its last cell is closed by a quote."""
     return line.endswith('"') and not line.endswith(',"') and not cells[-1].endswith("\n")
-
-
-def looks_like_export(head: str) -> bool:
-    """Whether the first lines of a file are those of an export of counters."""
-    lines = head.splitlines()[:200]
-    named = ("ID", "Process ID", "Process Name")
-    for line in lines:
-        header = _header(line) if KERNEL in line or "__" in line else None
-        if header and (
-            (KERNEL in header and any(name in header for name in named))
-            or (is_metric_table(header) and sum(bool(METRIC_NAME.fullmatch(n)) for n in header) > 3)
-        ):
-            return True
-    return any("==PROF==" in line for line in lines) or is_sections(lines)
