@@ -43,6 +43,7 @@ from mansard.core.text import listed
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.predict.measured import NetworkTimes
+    from mansard.analytics.predict.memory_use import MemoryTraffic
     from mansard.core.records import Gpu, ModelScore
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
@@ -100,6 +101,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
     times: tuple[NetworkTimes, ...]
     accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
+    memory: tuple[MemoryTraffic, ...] = ()  # of boards that tell how much their memory is used
 
     def check(self) -> None:
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
@@ -145,8 +147,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(measured_rows(request.runs, swept.run_ids))
-    times, accuracies = _known(request.runs, swept.run_ids, reporter)
-    return MeasureResult(rows, times, accuracies, swept.failure)
+    times, accuracies, memory = _known(request.runs, swept.run_ids, reporter)
+    return MeasureResult(rows, times, accuracies, swept.failure, memory)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -341,6 +343,7 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
+        from mansard.estimator import zoo
         from mansard.inference.planning import SEED
         from mansard.inference.preparing.chains import write_chains
         from mansard.inference.preparing.prepare import Calibrating, prepare
@@ -351,7 +354,7 @@ class Preparation:
             wanted = [
                 (source, batch, precision)
                 for model in models
-                for source in onnx_files(model) or (model,)
+                for source in onnx_files(model) or zoo.family(model) or (model,)
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
@@ -523,11 +526,13 @@ class Preparation:
 
 def _known(
     runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...]]:
-    """What these runs measured, beside what the folder's other runs predict of it."""
+) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
+    """What these runs measured, beside what the folder's other runs predict of it, and what the
+    board tells of its memory."""
     from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
+    from mansard.analytics.predict.memory_use import memory_traffic
     from mansard.analytics.predict.prediction import NetworkSelection, predict
     from mansard.analytics.scaling.observations import network_measurements
 
@@ -536,11 +541,15 @@ def _known(
         rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
         wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
         found = measured_networks(dataset, predict(dataset, wanted).predictions)
+        memory = memory_traffic(dataset)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), ()
-    accuracies = tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids)
-    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)), accuracies
+        return (), (), ()
+    return (
+        tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
+        tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids),
+        tuple(each for each in memory if each.run_id in run_ids),
+    )
 
 
 def measured_rows(

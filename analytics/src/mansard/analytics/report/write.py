@@ -125,6 +125,7 @@ def _context(
         "programs": networks.program_table(results),
         "accuracies": networks.accuracy_table(results),
         "parts": networks.part_tables(results),
+        "memory": networks.memory_tables(results),
         "calibration": calibration.calibration_tables(
             calibration.calibration_summaries(
                 results.calibration, results.of_runs.models.node_launches
