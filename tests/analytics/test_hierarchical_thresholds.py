@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.hierarchical.resampling import draw, kind_counts, reached
+from mansard.analytics.hierarchical.resampling import draw, kind_counts, reached, share_ends, wilson
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Samples
 from mansard.analytics.hierarchical.thresholds import sweep, thinned
 
@@ -111,3 +111,15 @@ def test_drawing_counts_is_drawing_samples() -> None:
         np.testing.assert_allclose(
             np.quantile(by_counts, share, 0), np.quantile(by_samples, share, 0), atol=0.008
         )
+
+
+def test_a_share_that_was_never_seen_is_bounded() -> None:
+    # Of 10 samples none: 1.96² / 10 = 0.38415; 0.38415 / 1.38415 = 0.27754 at most.
+    low, high = wilson(np.array([0.0, 1.0, 0.5]), 10, 1.959964)
+    assert low.tolist() == pytest.approx([0, 0.72246, 0.23659], abs=1e-5)
+    assert high.tolist() == pytest.approx([0.27754, 1, 0.76341], abs=1e-5)
+    alike = np.ones((50, 1))
+    assert share_ends(alike, 10)[0][0] == pytest.approx(0.72246, abs=1e-4)
+    # Draws that differ are the bootstrap's own.
+    differ = np.linspace(0.4, 0.6, 41)[:, None]
+    assert share_ends(differ, 10)[0][0] == pytest.approx(0.405)

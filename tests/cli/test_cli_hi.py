@@ -41,6 +41,7 @@ def test_the_costs_are_those_of_the_share(folder: Path, capsys: pytest.CaptureFi
     assert by_rule["always"]["latency"]["value"] == 10e-3
     share = by_rule["random"]["share"]
     assert by_rule["random"]["latency"]["value"] == pytest.approx((1 - share) * 1e-3 + share * 1e-2)
+    assert (by_rule["never"]["share_low"], by_rule["never"]["share_high"]) == (0.0, 0.0)
     assert by_rule["never"]["accuracy"] == found["local_accuracy"]
     assert by_rule["always"]["accuracy"] == found["remote_accuracy"]
     assert found["gain"]["low"] > 0
@@ -57,8 +58,14 @@ def test_the_best_threshold_is_the_least_energy_that_keeps_the_limit(
     remote = arrays["remote"] == arrays["label"]
     order = np.argsort(arrays["p1"])
     accuracies = [(right[order[k:]].sum() + remote[order[:k]].sum()) / 4000 for k in range(4001)]
-    # A limit holds in 90 % if it is kept 1.2816 standard errors away.
-    kept = [a - 1.2816 * (a * (1 - a) / 4000) ** 0.5 >= 0.85 for a in accuracies]
+    # A limit holds in 90 % where Wilson's lower bound of 1.2816 standard errors keeps it:
+    # (a + z²/2n − z √(a(1 − a)/n + z²/4n²)) / (1 + z²/n)
+    z, n = 1.2815516, 4000
+    kept = [
+        (a + z**2 / (2 * n) - z * (a * (1 - a) / n + z**2 / (4 * n**2)) ** 0.5) / (1 + z**2 / n)
+        >= 0.85
+        for a in accuracies
+    ]
     assert found["chosen"]["share"] == kept.index(True) / 4000
     assert found["chosen"]["accuracy"] == accuracies[kept.index(True)]
     assert [row["holds"] for row in found["chosen"]["limits"]] == ["kept"]

@@ -48,6 +48,19 @@ mansard score gpt2.onnx --batch 1 --dim sequence=1 --dim past_sequence=127
 """
 
 
+_CONVOLUTIONS = """
+## Single convolutions
+
+HaX-CoNN's 25 single convolutions, drawn when they are read: 64 channels in and out, a bias, a ReLU,
+and one pixel of padding whatever the kernel, as in its artifact. `convolutions` names all of them:
+`mansard measure convolutions`, `mansard zoo write FOLDER convolutions`. They compare the memory's
+use that a board tells with our traffic ([layers](layers.md#memory-use)). No bench has them.
+
+| name | what it is | inputs |
+|---|---|---|
+"""
+
+
 def zoo_document() -> str:
     """The Markdown document docs/zoo.md: a row for each network, then the sources."""
     sources: dict[str, list[str]] = defaultdict(list)
@@ -55,7 +68,10 @@ def zoo_document() -> str:
         sources[entry.source].append(entry.name)
     rows = "".join(_row(entry) for entry in zoo.CATALOG)
     notes = "".join(f"- {', '.join(names)}: {source}.\n" for source, names in sources.items())
-    return f"{_HEAD}{rows}\n## Where the figures come from\n\n{notes}"
+    single = "".join(
+        f"| {entry.name} | {entry.title} | `{entry.input}` |\n" for entry in zoo.CONVOLUTIONS
+    )
+    return f"{_HEAD}{rows}{_CONVOLUTIONS}{single}\n## Where the figures come from\n\n{notes}"
 
 
 def _row(entry: Entry) -> str:

@@ -23,6 +23,7 @@ from mansard.analytics.predict.measured import (
     measured_networks,
     measured_programs,
 )
+from mansard.analytics.predict.memory_use import MemoryTraffic, memory_traffic
 from mansard.analytics.predict.models import find_models
 from mansard.analytics.predict.parts import PartSum, PartTimes, measured_parts, part_sums
 from mansard.analytics.predict.prediction import Prediction, calibration_of, predict
@@ -74,6 +75,7 @@ class Results:
     accuracies: tuple[NetworkAccuracy, ...]
     parts: tuple[PartTimes, ...]  # of networks, run alone; no model uses them
     part_sums: tuple[PartSum, ...]
+    memory: tuple[MemoryTraffic, ...]  # of boards that tell how much their memory is used
     workload_notes: tuple[str, ...]  # what was measured of networks and is not used
     calibration: Calibration  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
@@ -126,6 +128,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         accuracies=network_accuracies(dataset),
         parts=measured_parts(dataset),
         part_sums=part_sums(dataset),
+        memory=memory_traffic(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),
         recommendations=recommend_each(

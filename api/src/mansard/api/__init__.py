@@ -59,12 +59,14 @@ if TYPE_CHECKING:
     from mansard.analytics.hierarchical.wording import amount_text as amount_text
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
+    from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.counters import checked_table as checked_table
     from mansard.analytics.report.counters import checked_words as checked_words
     from mansard.analytics.report.counters import kernel_table as kernel_table
+    from mansard.analytics.report.memory_traffic import memory_table as memory_table
     from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
@@ -126,6 +128,7 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
+    from mansard.api.network_outputs import NetworkData as NetworkData
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult
@@ -176,6 +179,7 @@ if TYPE_CHECKING:
     from mansard.estimator import Given as Given
     from mansard.estimator import Settings as Settings
     from mansard.estimator import Totals as Totals
+    from mansard.estimator import is_functional as is_functional
     from mansard.estimator import totals as totals
     from mansard.estimator.export import ExportCheck as ExportCheck
     from mansard.estimator.export import Exported as Exported

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.api.reporter import SILENT, Reporter
-from mansard.core.errors import InputError, UsageError
+from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.files import entries_in, find_status
 from mansard.core.records import Manifest, Measurement, ModelScore
 from mansard.core.text import is_utf8
@@ -109,11 +109,7 @@ def check_counters(
     ``cache_bytes``: the last-level cache; None: that of the device, where it is known. Raises
     UsageError, InputError, ModelError, StorageError.
     """
-    from mansard.analytics.counters.check import check_network
-    from mansard.analytics.counters.settings import by_setting, layers_of
-    from mansard.analytics.published.store import read_counters
-
-    found = by_setting(read_counters(runs))
+    found = _counted(runs)
     if not found:
         raise InputError(
             "holds no counters", where=str(runs), fix="'mansard ncu run' or 'ncu import' makes some"
@@ -122,26 +118,66 @@ def check_counters(
     if not wanted:
         names = sorted({one.network or "(not named)" for one in found})
         raise UsageError(f"no counters are of {network!r}", fix=f"use one of {', '.join(names)}")
-    files, timed = _Models(runs, models, batch, precision), _timed_layers(runs)
-    checked = []
-    for one in wanted:
-        cache = cache_bytes or one.cache_bytes
-        score = files.score_of(one, cache)
-        if score is None:
-            reporter.note(
-                f"note: {one.network or 'a network without a name'} on {one.rows[0].device} has no "
-                f"estimate: give its ONNX file"
-            )
-            continue
-        layers = layers_of(timed, score, one)
-        checked.append(check_network(score, one.rows, layers, cache_bytes=cache, warm=one.warm))
-    if not checked:
+    checker = _Checker(runs, models, batch, precision)
+    checked = [checker.check(one, cache_bytes) for one in wanted]
+    for one, result in zip(wanted, checked, strict=True):
+        if result is None:
+            reporter.note(f"note: {_without_estimate(one)}: give its ONNX file")
+    known = tuple(each for each in checked if each is not None)
+    if not known:
         raise UsageError("no network that was counted has an estimate", fix="give its ONNX file")
-    return tuple(checked)
+    return known
 
 
-class _Models:
-    """Scores of counted networks: of a given file, as they are in the runs, or of the zoo."""
+def checks_in(
+    locations: Sequence[str | Path], reporter: Reporter = SILENT
+) -> tuple[CheckedNetwork, ...]:
+    """What ``check_counters`` finds in folders of runs, for a page; empty where none counted.
+
+    What cannot be checked is a note and no error.
+    """
+    found = []
+    for folder in (Path(each) for each in locations if "://" not in str(each)):
+        try:
+            counted = _counted(folder)
+            checker = _Checker(folder, (), None, None) if counted else None
+        except MansardError as error:
+            reporter.note(f"note: counters are not shown: {error}")
+            continue
+        for one in counted:
+            try:
+                result = checker.check(one, None) if checker else None
+            except MansardError as error:
+                reporter.note(f"note: {_without_estimate(one)}: {error}")
+                continue
+            if result is None:
+                reporter.note(f"note: {_without_estimate(one)}; 'mansard ncu check FILE' has it")
+            else:
+                found.append(result)
+    return tuple(found)
+
+
+def _counted(runs: Path) -> tuple[Counted, ...]:
+    """What was imported into ``runs``, and what 'ncu run' counted there."""
+    from mansard.analytics.counters.measured import measured_counters
+    from mansard.analytics.counters.settings import Counted, by_setting
+    from mansard.analytics.published.store import read_counters
+
+    own = (
+        Counted(one.kernels, warm=one.run.cache_control == "none")
+        for one in measured_counters(runs)
+        if one.kernels
+    )
+    return (*by_setting(read_counters(runs)), *own)
+
+
+def _without_estimate(one: Counted) -> str:
+    return f"{one.network or 'a network without a name'} on {one.rows[0].device} has no estimate"
+
+
+class _Checker:
+    """Holds counted networks against scores: of a given file, as they are in the runs, or of the
+    zoo."""
 
     def __init__(
         self, runs: Path, models: Sequence[Path], batch: int | None, precision: str | None
@@ -153,9 +189,21 @@ class _Models:
         path = runs / "scores.jsonl"
         is_there = find_status(path, runs) is not None
         self._scores = read_rows(path, ModelScore, runs).rows if is_there else ()
+        self._timed = _timed_layers(runs)
 
-    def score_of(self, counted: Counted, cache_bytes: int | None) -> ModelScore | None:
-        """None where there is nothing to score."""
+    def check(self, counted: Counted, cache_bytes: int | None) -> CheckedNetwork | None:
+        """None where there is no score; raises ModelError, UsageError, StorageError."""
+        from mansard.analytics.counters.check import check_network
+        from mansard.analytics.counters.settings import layers_of
+
+        cache = cache_bytes or counted.cache_bytes
+        score = self._score(counted, cache)
+        if score is None:
+            return None
+        layers = layers_of(self._timed, score, counted)
+        return check_network(score, counted.rows, layers, cache_bytes=cache, warm=counted.warm)
+
+    def _score(self, counted: Counted, cache_bytes: int | None) -> ModelScore | None:
         from mansard.analytics.counters.settings import is_of
         from mansard.estimator import score, zoo
 

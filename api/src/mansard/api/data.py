@@ -60,6 +60,7 @@ def report(
     from mansard.analytics.report.summary import summary
     from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
+    from mansard.api.counters import checks_in
 
     dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:
@@ -70,7 +71,8 @@ def report(
     first = Path() if "://" in locations[0] else Path(locations[0])
     path, within = (first / "report.html", first) if output is None else (output, None)
     answers = answers_in(locations)
-    write_report(dataset, path, results, within=within, answers=answers)
+    checked = checks_in(locations, reporter)
+    write_report(dataset, path, results, within=within, answers=answers, checked=checked)
     found = summary(dataset, results)
     for line in warnings(results):
         reporter.note(f"warning: {line}")

@@ -7,6 +7,7 @@ asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,20 @@ import msgspec
 from mansard.api.measurements import ModePlan, measure_modes
 from mansard.api.reporter import Reporter
 from mansard.api.targets import BenchTarget
-from mansard.core.errors import ControllerLost, DeniedError, DeviceError, MeasurementError
+from mansard.core.errors import (
+    ControllerLost,
+    DeniedError,
+    DeviceError,
+    MeasurementError,
+    UsageError,
+)
 from mansard.core.records import PowerMode
 
 if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, MachineIdentity
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
+    from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, ShapeRange
+    from mansard.inference.preparing.prepare import PreparedNetwork
 
 # In the order in which they are taken on a Jetson where none is named.
 _OF_JETSON = ("tensorrt", "trtexec", "ort")
@@ -37,12 +45,56 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     workspace_bytes: int | None = None
     dla_core: int | None = None  # None: the GPU
     with_fallback: bool = True  # to the GPU, of layers that the DLA lacks
+    is_dynamic: bool = False  # one engine file for all batches of a network
 
     def settings(self) -> BuildSettings:
         """The same for the plan of a build."""
         from mansard.inference.plan import BuildSettings
 
-        return BuildSettings(**msgspec.structs.asdict(self))
+        return BuildSettings(
+            optimization_level=self.optimization_level,
+            workspace_bytes=self.workspace_bytes,
+            dla_core=self.dla_core,
+            with_fallback=self.with_fallback,
+        )
+
+    def check(self, engine: str) -> None:
+        """Raises UsageError where the engine has no use for them, or they exclude one another."""
+        if self != BuildOptions() and not builds_files(engine):
+            raise UsageError(
+                f"{engine} loads ONNX files: there is no engine file to build with these options",
+                fix="leave --dla, --no-fallback, --opt-level, --workspace and --dynamic out, or "
+                "use --engine tensorrt",
+            )
+        if self.is_dynamic and self.dla_core is not None:
+            raise UsageError(
+                "a DLA core runs networks of fixed shapes alone", fix="leave --dynamic out"
+            )
+
+
+def serving(networks: Sequence[PreparedNetwork], opened: PreparedNetwork) -> dict[str, ShapeRange]:
+    """The ranges of the open dimensions of ``opened`` in an engine file for all of ``networks``.
+
+    ``opened``: the same network with its batch left open, at the usual batch; ``networks``: it at
+    every batch. Raises UsageError where its file fixes the batch.
+    """
+    from mansard.inference.plan import ShapeRange
+
+    shapes = [{spec.name: spec.shape for spec in network.input_specs} for network in networks]
+    usual = {spec.name: spec.shape for spec in opened.input_specs}
+    is_open = [name for name, shape in opened.recipe.shapes.items() if -1 in shape]
+    if not is_open:
+        raise UsageError(
+            f"{opened.model} has a fixed batch", fix="leave --dynamic out, or export it again"
+        )
+    return {
+        name: ShapeRange(
+            least=min(each[name] for each in shapes),
+            usual=usual[name],
+            most=max(each[name] for each in shapes),
+        )
+        for name in is_open
+    }
 
 
 def choose_engine(
@@ -87,12 +139,13 @@ def builds_files(engine: str) -> bool:
 
 
 def highest_first(modes: Sequence[PowerMode]) -> list[PowerMode]:
-    """``modes`` by the clocks of GPU, memory and CPU, the highest first; unknown ones last."""
-    return sorted(
-        modes,
-        key=lambda mode: (mode.gpu_hz or 0, mode.memory_hz or 0, mode.cpu_hz or 0, mode.n_cpus),
-        reverse=True,
-    )
+    """``modes`` by their caps of GPU, memory and CPU, the highest first; without a cap first."""
+
+    def caps(mode: PowerMode) -> tuple[float, ...]:
+        found = (mode.gpu_hz, mode.memory_hz, mode.cpu_hz)
+        return (*(math.inf if cap is None else cap for cap in found), mode.n_cpus)
+
+    return sorted(modes, key=caps, reverse=True)
 
 
 def build_missing(

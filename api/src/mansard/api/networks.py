@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from mansard.api.accuracies import (
     note_calibration,
     plan_accuracy,
 )
+from mansard.api.build_sources import BuildSources
 from mansard.api.engine_builds import (
     BuildOptions,
     build_missing,
@@ -42,10 +43,11 @@ from mansard.core.text import listed
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.predict.measured import NetworkTimes
+    from mansard.analytics.predict.memory_use import MemoryTraffic
     from mansard.core.records import Gpu, ModelScore
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildTrial, NetworkTrial
+    from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import Samples
@@ -99,6 +101,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
     times: tuple[NetworkTimes, ...]
     accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
+    memory: tuple[MemoryTraffic, ...] = ()  # of boards that tell how much their memory is used
 
     def check(self) -> None:
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
@@ -144,8 +147,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(measured_rows(request.runs, swept.run_ids))
-    times, accuracies = _known(request.runs, swept.run_ids, reporter)
-    return MeasureResult(rows, times, accuracies, swept.failure)
+    times, accuracies, memory = _known(request.runs, swept.run_ids, reporter)
+    return MeasureResult(rows, times, accuracies, swept.failure, memory)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -218,24 +221,47 @@ def plan_networks(
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
         needed |= {spec.engine_file for spec in missing}
-        write_files = partial(_write_files, preparation, missing, files, request.runs, reporter)
+        write_files = partial(write_loaded, preparation, missing, files, request.runs, reporter)
         plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
-    if needed - {""}:
-        networks = preparation.new_folder()
-        wanted = [build for build in builds.values() if build.engine_file in needed]
-        build_missing(
-            lambda mode: make_build_plan(machine, mode, wanted, probe, gpu),
-            target,
-            modes,
-            request.runs,
-            reporter,
-            files=networks,
-            write_files=lambda missing: preparation.write(missing, networks, reporter),
-        )
+    build_needed(
+        preparation,
+        [build for build in builds.values() if build.engine_file in needed],
+        lambda mode, wanted: make_build_plan(machine, mode, wanted, probe, gpu),
+        target,
+        modes,
+        runs=request.runs,
+        reporter=reporter,
+    )
     return plans
 
 
-def _write_files(
+def build_needed(
+    preparation: Preparation,
+    wanted: Sequence[BuildTrial],
+    make_plan: Callable[[PowerMode, Sequence[BuildTrial]], BuildPlan],
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    *,
+    runs: Path,
+    reporter: Reporter,
+) -> None:
+    """Build those of the ``wanted`` engine files that ``runs`` lacks, each once."""
+    by_name = {build.engine_file: build for build in wanted}
+    if not by_name:
+        return
+    folder = preparation.new_folder()
+    build_missing(
+        lambda mode: make_plan(mode, tuple(by_name.values())),
+        target,
+        modes,
+        runs,
+        reporter,
+        files=folder,
+        write_files=lambda missing: preparation.write_sources(missing, folder, reporter),
+    )
+
+
+def write_loaded(
     preparation: Preparation,
     trials: Sequence[NetworkTrial],
     folder: Path,
@@ -254,7 +280,7 @@ def _write_accuracy(
     preparation: Preparation, trial: AccuracyTrial, folder: Path, runs: Path, reporter: Reporter
 ) -> None:
     """Write the network of ``trial`` and its samples into ``folder``."""
-    _write_files(preparation, [trial.network], folder, runs, reporter)
+    write_loaded(preparation, [trial.network], folder, runs, reporter)
     preparation.write_samples(trial.samples.file, folder, reporter)
 
 
@@ -308,6 +334,7 @@ class Preparation:
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self.samples: dict[str, Samples] = {}  # for accuracy, by their file
         self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self._sources = BuildSources(settings.build, settings.dims)
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -338,6 +365,7 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
+        from mansard.estimator import zoo
         from mansard.inference.planning import SEED
         from mansard.inference.preparing.chains import write_chains
         from mansard.inference.preparing.prepare import Calibrating, prepare
@@ -348,7 +376,7 @@ class Preparation:
             wanted = [
                 (source, batch, precision)
                 for model in models
-                for source in onnx_files(model) or (model,)
+                for source in onnx_files(model) or zoo.family(model) or (model,)
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
@@ -412,7 +440,7 @@ class Preparation:
         files = {trial.file for trial in trials}
         found = [
             each
-            for each in (*self.networks, *self.chains)
+            for each in (*self.networks, *self.chains, *self._sources.others.values())
             if each.file in files and not (folder / each.file).exists()
         ]
         if not found:
@@ -427,20 +455,29 @@ class Preparation:
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
 
+    def write_sources(self, trials: Sequence[BuildTrial], folder: Path, reporter: Reporter) -> None:
+        """Write what engine files are built from, with the samples that they are calibrated with.
+
+        Raises StorageError, and InputError for samples that have changed meanwhile.
+        """
+        from mansard.inference.preparing.samples import write_samples
+
+        self.write(trials, folder, reporter)
+        for name in {trial.settings.calibration_file for trial in trials} - {""}:
+            write_samples(self._sources.samples[name], self.store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(self.store / name, folder / name)
+
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
         """The engine file of each network, by the name of its ONNX file; none where none is needed.
 
         ``device``: that the files are for, in words.
         """
+        self.settings.build.check(probe.engine)
         if not builds_files(probe.engine):
             return {}
-        settings = self.settings.build.settings()
-        return {
-            network.file: network.build_trial(
-                engine=probe.engine, version=str(probe.version), device=device, settings=settings
-            )
-            for network in self.networks
-        }
+        with self._lock:
+            return self._sources.trials(self.networks, probe, device)
 
     def trials(
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
@@ -511,11 +548,13 @@ class Preparation:
 
 def _known(
     runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...]]:
-    """What these runs measured, beside what the folder's other runs predict of it."""
+) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
+    """What these runs measured, beside what the folder's other runs predict of it, and what the
+    board tells of its memory."""
     from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
+    from mansard.analytics.predict.memory_use import memory_traffic
     from mansard.analytics.predict.prediction import NetworkSelection, predict
     from mansard.analytics.scaling.observations import network_measurements
 
@@ -524,11 +563,15 @@ def _known(
         rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
         wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
         found = measured_networks(dataset, predict(dataset, wanted).predictions)
+        memory = memory_traffic(dataset)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), ()
-    accuracies = tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids)
-    return tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)), accuracies
+        return (), (), ()
+    return (
+        tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
+        tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids),
+        tuple(each for each in memory if each.run_id in run_ids),
+    )
 
 
 def measured_rows(

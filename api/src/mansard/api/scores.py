@@ -416,10 +416,10 @@ class ZooNetwork(msgspec.Struct, frozen=True):
 
 
 def list_networks() -> tuple[Entry, ...]:
-    """The networks of the zoo with their inputs and what is published about them."""
+    """The networks of the zoo with their inputs and what is published; convolutions last."""
     from mansard.estimator import zoo
 
-    return tuple(zoo.entry(name) for name in zoo.names())
+    return (*zoo.CATALOG, *zoo.CONVOLUTIONS)
 
 
 def show_network(name: str) -> ZooNetwork:
@@ -430,9 +430,13 @@ def show_network(name: str) -> ZooNetwork:
 
 
 def write_networks(folder: Path, names: Sequence[str] = ()) -> tuple[Path, ...]:
-    """Write networks of the zoo as ONNX files, all by default; raises UsageError, StorageError."""
+    """Write networks of the zoo as ONNX files, all by default; raises UsageError, StorageError.
+
+    ``convolutions`` stands for all single ones.
+    """
     from mansard.estimator import zoo
 
-    entries = [zoo.entry(name) for name in names or zoo.names()]  # known before one is written
+    wanted = [each for name in names or zoo.names() for each in zoo.family(name) or (name,)]
+    entries = [zoo.entry(name) for name in wanted]  # known before one is written
     make_folder(folder)
     return tuple(zoo.write(entry.name, folder) for entry in entries)

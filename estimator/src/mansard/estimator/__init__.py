@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from mansard.estimator.model import Given
     from mansard.estimator.score_context import Settings
     from mansard.estimator.scoring import Loaded, load, score, score_loaded
-    from mansard.estimator.summary import Totals, totals
+    from mansard.estimator.summary import Totals, is_functional, totals
 
 __all__ = [
     "Given",
     "Loaded",
     "Settings",
     "Totals",
+    "is_functional",
     "load",
     "score",
     "score_loaded",
@@ -31,6 +32,7 @@ _MODULES = {
     "Loaded": "scoring",
     "Settings": "score_context",
     "Totals": "summary",
+    "is_functional": "summary",
     "load": "scoring",
     "score": "scoring",
     "score_loaded": "scoring",

@@ -47,10 +47,19 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     by_precision: dict[str, int]
     by_unit: dict[str, int]
     n_layers: int
+    n_functional_layers: int  # that work or move something; an unknown one is taken to
     n_unknown_layers: int
     is_upper_bound: bool = False
     at_least: dict[str, int] = msgspec.field(default_factory=dict)
     unknown: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def is_functional(layer: LayerScore) -> bool:
+    """Whether a layer works or moves something: not a constant, a view, a shape.
+
+    One that is unknown is taken to.
+    """
+    return layer.work_flop != 0 or layer.traffic_bytes != 0
 
 
 def totals(score: ModelScore) -> Totals:
@@ -76,6 +85,7 @@ def totals(score: ModelScore) -> Totals:
         by_precision=_work_by(score.layers, "precision"),
         by_unit=_work_by(score.layers, "unit"),
         n_layers=len(score.layers),
+        n_functional_layers=sum(map(is_functional, score.layers)),
         n_unknown_layers=sum(layer.work_flop is None for layer in score.layers),
         is_upper_bound=is_bound,
         at_least=at_least,

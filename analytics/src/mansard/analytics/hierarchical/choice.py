@@ -9,8 +9,9 @@ from statistics import NormalDist
 import numpy as np
 
 from mansard.analytics.hierarchical.costs import Z95, mean_costs
-from mansard.analytics.hierarchical.records import Goal, ModeCosts
-from mansard.analytics.hierarchical.samples import Array
+from mansard.analytics.hierarchical.records import Goal, ModeCosts, Rule
+from mansard.analytics.hierarchical.resampling import wilson
+from mansard.analytics.hierarchical.samples import RIGHT, Array, Samples
 from mansard.analytics.hierarchical.thresholds import Sweep
 
 Rank = tuple[float, float, float, float]
@@ -37,11 +38,17 @@ class Choice:
 def choose(one: Sweep, modes: Sequence[ModeCosts], goal: Goal) -> tuple[Choice | None, ...]:
     """The best threshold in each mode; None where a limit or the objective is not known.
 
-    A limit is kept where it holds with the probability of ``goal``, by the standard error of the
+    A limit is kept where it holds with the probability of ``goal``, by Wilson's interval of the
     shares and the intervals of the costs. An answer that was not recorded counts as wrong. Among
     equals the least share is offloaded.
     """
-    return tuple(_choose(one, mode, goal, at) for at, mode in enumerate(modes))
+    reach = _Reach(
+        n=one.n,
+        share=one.share,
+        accuracy=one.accuracy_least,
+        cost=one.cost(goal.offload_cost or 0.0),
+    )
+    return tuple(_choose(reach, mode, goal, at) for at, mode in enumerate(modes))
 
 
 def best(choices: Sequence[Choice | None]) -> Choice | None:
@@ -50,16 +57,41 @@ def best(choices: Sequence[Choice | None]) -> Choice | None:
     return min(known, key=lambda each: (each.excess, each.rank, each.mode), default=None)
 
 
-def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
-    share = one.share
-    half = Z95 * _deviation(share, one.n)
-    low, high = np.maximum(0.0, share - half), np.minimum(1.0, share + half)
-    latency, energy = (
-        mean_costs(mode, name, "threshold", share, low, high) for name in ("latency", "energy")
+def choose_baseline(
+    samples: Samples, modes: Sequence[ModeCosts], goal: Goal, rule: Rule
+) -> Choice | None:
+    """The best mode of "never" or "always", compared as thresholds are; None where not known."""
+    n, share = len(samples), 0.0 if rule == "never" else 1.0
+    n_right = int(((samples.remote if share else samples.local) == RIGHT).sum())
+    kept_wrong = 0.0 if share else 1 - n_right / n
+    reach = _Reach(
+        n=n,
+        share=np.array([share]),
+        accuracy=np.array([n_right / n]),
+        cost=np.array([kept_wrong + share * (goal.offload_cost or 0.0)]),
     )
-    accuracy = one.accuracy_least
-    z = NormalDist().inv_cdf(goal.probability)
-    likely = accuracy - z * _deviation(accuracy, one.n)
+    return best([_choose(reach, mode, goal, at, rule) for at, mode in enumerate(modes)])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Reach:
+    """What is known of thresholds on ``n`` samples without what they cost."""
+
+    n: int
+    share: Array
+    accuracy: Array  # the least
+    cost: Array
+
+
+def _choose(
+    reach: _Reach, mode: ModeCosts, goal: Goal, at: int, rule: Rule = "threshold"
+) -> Choice | None:
+    share = reach.share
+    low, high = wilson(share, reach.n, Z95)
+    latency, energy = (
+        mean_costs(mode, name, rule, share, low, high) for name in ("latency", "energy")
+    )
+    likely, _ = wilson(reach.accuracy, reach.n, NormalDist().inv_cdf(goal.probability))
     excess = np.zeros(len(share))
     for limit, value, sign in (
         (goal.max_latency_s, latency.likely_below(goal.probability), 1),
@@ -68,7 +100,12 @@ def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
     ):
         if limit is not None:
             excess += np.maximum(0.0, sign * (value - limit) / limit)
-    objective = _objective(one, goal, latency.value, energy.value)
+    objective = {
+        "accuracy": -reach.accuracy,
+        "cost": reach.cost,
+        "latency": latency.value,
+        "energy": energy.value,
+    }[goal.minimise]
     is_known = np.isfinite(excess) & np.isfinite(objective)
     if not is_known.any():
         return None
@@ -78,15 +115,3 @@ def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
     costs = [float(np.nan_to_num(each.value[cut], nan=np.inf)) for each in (energy, latency)]
     rank = (float(among[cut]), costs[0], costs[1], float(share[cut]))
     return Choice(mode=at, cut=cut, excess=least, rank=rank)
-
-
-def _deviation(share: Array, n: int) -> Array:
-    """The standard error of a share of ``n`` samples."""
-    return np.asarray(np.sqrt(share * (1 - share) / n))
-
-
-def _objective(one: Sweep, goal: Goal, latency: Array, energy: Array) -> Array:
-    if goal.minimise == "cost" and goal.offload_cost is not None:
-        return one.cost(goal.offload_cost)
-    values = {"latency": latency, "energy": energy}
-    return values.get(goal.minimise, -one.accuracy_least)

@@ -18,7 +18,14 @@ from mansard.analytics.hierarchical.records import (
     ModeCosts,
     Rule,
 )
-from mansard.analytics.hierarchical.resampling import DRAWS, Reached, draw, ends, reached
+from mansard.analytics.hierarchical.resampling import (
+    DRAWS,
+    Reached,
+    draw,
+    ends,
+    reached,
+    share_ends,
+)
 from mansard.analytics.hierarchical.samples import Array
 
 UNANSWERED_WHY = "some samples that are offloaded have no recorded remote answer"
@@ -45,21 +52,24 @@ def make_points(
     share = reached(drawn.tables, "threshold").share if rule == "random" else None
     now = reached(drawn.tables, rule, share)
     again = reached(drawn.draws, rule, share)
-    spans = _spans(again, goal)
+    n = int(drawn.tables[0].sum())
+    spans = _spans(again, goal, n)
+    if rule in {"never", "always", "random"}:
+        spans["share"] = (now.share, now.share)  # nothing about samples decides it
     low, high = (np.clip(each, 0, 1) for each in spans["share"])
     costs = {
         name: mean_costs(mode, name, rule, now.share, low, high) for name in ("latency", "energy")
     }
-    reachable = _Reachable(rule, mode.mode, int(drawn.tables[0].sum()), now, spans, costs, goal)
+    reachable = _Reachable(rule, mode.mode, n, now, spans, costs, goal)
     return tuple(reachable.point(at, threshold) for at, threshold in enumerate(thresholds))
 
 
-def _spans(again: Reached, goal: Goal) -> dict[str, tuple[Array, Array]]:
+def _spans(again: Reached, goal: Goal, n: int) -> dict[str, tuple[Array, Array]]:
     spans = {
-        "share": ends(again.share),
-        "least": ends(again.accuracy_least),
-        "most": ends(again.accuracy_most),
-        "likely": ends(again.accuracy_least, goal.probability),
+        "share": share_ends(again.share, n),
+        "least": share_ends(again.accuracy_least, n),
+        "most": share_ends(again.accuracy_most, n),
+        "likely": share_ends(again.accuracy_least, n, goal.probability),
     }
     if goal.offload_cost is not None:
         spans["cost"] = ends(again.cost(goal.offload_cost))

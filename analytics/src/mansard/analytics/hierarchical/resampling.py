@@ -5,11 +5,16 @@ local answer right or wrong, the remote one right, wrong or not recorded. n samp
 replacement fall into the kinds as a multinomial of the shares (B. Efron, R. Tibshirani, An
 introduction to the bootstrap, 1993, chapter 6): drawing the counts is the same, for every threshold
 at once, and takes no longer for a million samples.
+
+Where every draw is alike (no sample was wrong, or none offloaded) it says nothing. There the
+interval is Wilson's (E. B. Wilson, Journal of the American Statistical Association 22, 1927), which
+bounds a share that was never seen as well.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,3 +95,20 @@ def ends(draws: Array, probability: float = 0.975) -> tuple[Array, Array]:
     """What is above with ``probability``, and what is below with it, over the first axis."""
     low, high = np.quantile(draws, (1 - probability, probability), axis=0)
     return np.asarray(low), np.asarray(high)
+
+
+def share_ends(draws: Array, n: int, probability: float = 0.975) -> tuple[Array, Array]:
+    """``ends`` of a share of ``n`` samples; Wilson's where every draw is alike."""
+    low, high = ends(draws, probability)
+    is_alike = draws.min(axis=0) == draws.max(axis=0)
+    by_wilson = wilson(np.where(is_alike, draws[0], 0.0), n, NormalDist().inv_cdf(probability))
+    return np.where(is_alike, by_wilson[0], low), np.where(is_alike, by_wilson[1], high)
+
+
+def wilson(share: Array, n: int, z: float) -> tuple[Array, Array]:
+    """The ends of Wilson's score interval, ``z`` standard errors to either side."""
+    square = z * z / n
+    middle = share + square / 2
+    half = z * np.sqrt(share * (1 - share) / n + square / (4 * n))
+    low, high = ((middle + sign * half) / (1 + square) for sign in (-1, 1))
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mansard.analytics.counters.by_kernel import KernelSum
 from mansard.analytics.counters.check import CheckedNetwork, CheckedPart
 from mansard.analytics.data.names import display_text
 from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.figures.tables import Column, Table, tabulate
+from mansard.core.records import Source
 
 _MOST_PARTS = 40
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds
@@ -109,3 +111,26 @@ def _why_text(row: CheckedPart) -> str:
     """``work: padding to tiles; bytes: split sums``."""
     pairs = (("work", row.work_classes), ("bytes", row.bytes_classes))
     return "; ".join(f"{what}: {', '.join(classes)}" for what, classes in pairs if classes)
+
+
+@dataclass(frozen=True)
+class CountedSection:
+    """A network of the page that was counted: its table, and what it comes to."""
+
+    source: Source
+    words: str
+    citation: str
+    table: Table
+
+
+def sections(checked: Sequence[CheckedNetwork]) -> list[CountedSection]:
+    """What the page shows of estimates held against counters."""
+    return [
+        CountedSection(
+            one.source,
+            checked_words(one),
+            "" if one.citation is None else display_text(one.citation),
+            checked_table(one),
+        )
+        for one in checked
+    ]

@@ -27,7 +27,7 @@ from mansard.analytics.figures.tables import (
     shortened,
     tabulate,
 )
-from mansard.analytics.report import parts, workloads
+from mansard.analytics.report import memory_traffic, parts, workloads
 from mansard.analytics.report.workloads import SHARED, ModeText, measured_text, network_tables
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.roofline import Roofline
@@ -133,6 +133,15 @@ def part_tables(results: Results) -> list[Table]:
     )
     kept = ("Mode", "Alone", "Whole")
     return [condensed(shortened(each), SHARED, kept=kept) for each in found]
+
+
+def memory_tables(results: Results) -> list[Table]:
+    """The memory's use beside our traffic; see ``memory_traffic.memory_table``."""
+    labels = mode_labels(results)
+    found = memory_traffic.memory_table(
+        results.memory, lambda row: display_name(labels[row.device, row.mode])
+    )
+    return [condensed(shortened(each), SHARED, kept=("Mode",)) for each in found]
 
 
 def program_table(results: Results) -> Table:

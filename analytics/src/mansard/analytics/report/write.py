@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from mansard.analytics.counters.check import CheckedNetwork
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.figures.accuracy import accuracy_figure
@@ -34,6 +35,7 @@ from mansard.analytics.report import (
     calibration,
     cards,
     ceilings,
+    counters,
     energy,
     measured,
     modes,
@@ -57,14 +59,15 @@ def write_report(
     *,
     within: Path | None = None,
     answers: Mapping[str, Hierarchical] = MappingProxyType({}),
+    checked: Sequence[CheckedNetwork] = (),
 ) -> Path:
     """Write the report of ``dataset`` to ``path``, whole or not at all; returns ``path``.
 
     ``within``: a folder of runs that it is part of, as in ``core.files``. ``answers``: of
-    hierarchical inference, by name. The same dataset gives
-    the same page. Raises StorageError where the page cannot be written.
+    hierarchical inference, by name. ``checked``: estimates held against counters. The same dataset
+    gives the same page. Raises StorageError where the page cannot be written.
     """
-    context = _context(results or compute(dataset), answers)
+    context = _context(results or compute(dataset), answers, checked)
     return page.write_page("report.html.j2", context, path, within)
 
 
@@ -74,7 +77,9 @@ def render(results: Results) -> str:
 
 
 def _context(
-    every: Results, answers: Mapping[str, Hierarchical] = MappingProxyType({})
+    every: Results,
+    answers: Mapping[str, Hierarchical] = MappingProxyType({}),
+    checked: Sequence[CheckedNetwork] = (),
 ) -> dict[str, Any]:
     """What the template shows of ``every`` result, by the names in it."""
     results, left_out = for_page(every)
@@ -86,6 +91,7 @@ def _context(
     offloaded = offloads.sections(answers)
     return {
         "offloads": offloaded,
+        "counted": counters.sections(checked),
         "title": _title(results, machines),
         "machines": machines,
         # Where the roofs come from; without any, the times of networks.
@@ -119,6 +125,7 @@ def _context(
         "programs": networks.program_table(results),
         "accuracies": networks.accuracy_table(results),
         "parts": networks.part_tables(results),
+        "memory": networks.memory_tables(results),
         "calibration": calibration.calibration_tables(
             calibration.calibration_summaries(
                 results.calibration, results.of_runs.models.node_launches

@@ -194,7 +194,7 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
 
 
 def _print_layers(score: ModelScore) -> None:
-    n_free = sum(_is_free(layer) for layer in score.layers)
+    n_free = sum(not api.is_functional(layer) for layer in score.layers)
     title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
     if score.bounds:
         title += "; every figure is the most that it can be"
@@ -214,9 +214,10 @@ def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
 def score_rows(scores: Sequence[ModelScore]) -> Rows:
     """Columns and one row of totals for each score.
 
-    The cached traffic, keys and values, and dimensions have a column where they tell something.
+    Layers are those that work or move something. The cached traffic, keys and values, and
+    dimensions have a column where they tell something.
     """
-    columns = ("network", "batch", "precision", "phase", "GMAC", "GFLOP", "params (M)")
+    columns = ("network", "batch", "precision", "phase", "layers", "GMAC", "GFLOP", "params (M)")
     moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)", "FLOP/byte")
     more: dict[str, list[str]] = {}
     if any(score.cache_bytes is not None for score in scores):
@@ -244,6 +245,7 @@ def _score_row(score: ModelScore) -> tuple[str, ...]:
         "–" if score.batch is None else str(score.batch),
         score.precision,
         score.phase,
+        str(total.n_functional_layers),
         _total(total, "macs", 1e9),
         _total(total, "work_flop", 1e9),
         _total(total, "parameters", 1e6),
@@ -301,16 +303,11 @@ def _share(flop: int | None, total: api.Totals) -> str:
     return f"{flop / total.work_flop:.1%}"
 
 
-def _is_free(layer: LayerScore) -> bool:
-    """Whether a layer does nothing and moves nothing: a constant, a view, a shape."""
-    return layer.work_flop == 0 and layer.traffic_bytes == 0
-
-
 def _layer_rows(layers: Sequence[LayerScore]) -> Rows:
-    """Columns and one row for each layer that is not free."""
+    """Columns and one row for each layer that works or moves something."""
     columns = ("layer", "operator", "precision", "unit", "runs", "MMAC", "MFLOP")
     moved = ("parameters (k)", "read (MB)", "written (MB)", "fused (MB)", "group", "FLOP/byte")
-    return columns + moved, [_layer_row(layer) for layer in layers if not _is_free(layer)]
+    return columns + moved, [_layer_row(layer) for layer in layers if api.is_functional(layer)]
 
 
 def _layer_row(layer: LayerScore) -> tuple[str, ...]:

@@ -18,12 +18,13 @@ zoo_app = typer.Typer(
     no_args_is_help=True,
 )
 
+_SINGLE = "a single convolution with ReLU"  # the task of entries that are no networks
 _Name = Annotated[str, typer.Argument(help="A network that 'mansard zoo list' shows.")]
 
 
 @zoo_app.command("list")
 def list_networks(as_json: JsonOption = False) -> None:
-    """List the networks with their inputs and what is published about them."""
+    """List the networks with their inputs and what is published; then single convolutions."""
     entries = api.list_networks()
     if as_json:
         print_json([_facts(entry) for entry in entries])
@@ -36,9 +37,12 @@ def list_networks(as_json: JsonOption = False) -> None:
             f"{entry.published_parameters / 1e6:.3g}" if entry.published_parameters else "–",
         )
         for entry in entries
+        if entry.task != _SINGLE
     ]
     columns = ("network", "what it is", "published GMAC", "published parameters (M)")
     print_table("Networks in the zoo", columns, rows)
+    single = [(entry.name, entry.title) for entry in entries if entry.task == _SINGLE]
+    print_table("Single convolutions, together called convolutions", ("network", "it"), single)
 
 
 @zoo_app.command("show")

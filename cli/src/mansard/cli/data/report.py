@@ -201,6 +201,12 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
     return [*map(_with_interval, found[:1]), *found[1:]]
 
 
+def memory_tables(rows: Sequence[api.MemoryTraffic]) -> list[Table]:
+    """The memory's use that a board tells beside our traffic; none where it tells nothing."""
+    shared = ("mode", "precision", "engine", "source")
+    return [_table(each, shared) for each in api.memory_table(rows, attrgetter("mode"))]
+
+
 def accuracy_tables(accuracies: Sequence[api.NetworkAccuracy]) -> list[Table]:
     """How often networks are right; none where that was not measured."""
     if not accuracies:

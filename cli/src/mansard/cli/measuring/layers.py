@@ -34,6 +34,7 @@ def print_layers(
             {
                 "times": result.whole.times,
                 "rows": result.whole.rows,
+                "memory": result.whole.memory,
                 "parts": result.parts,
                 "sums": result.sums,
                 "files": [str(path) for path in written],

@@ -58,7 +58,7 @@ _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
     *("data", "labels", "preprocess", "samples", "calibration"),
     *("graph", "layers", "processor", "local", "hosts_file", "image", "images", "offline"),
-    *("container_engine", "yes", "dla", "fallback", "opt_level", "workspace"),
+    *("container_engine", "yes", "dla", "fallback", "dynamic", "opt_level", "workspace"),
     *("each_layer", "window", "boundary", "rest", "meter_interval", "nn_profiler"),
 )
 _OF_LAYERS = ("window", "boundary", "rest", "meter_interval", "nn_profiler")
@@ -155,6 +155,10 @@ def measure(
         bool,
         typer.Option(help="With --dla: run layers that a DLA core lacks on the GPU, or refuse."),
     ] = True,
+    dynamic: Annotated[
+        bool,
+        typer.Option("--dynamic", help="Build one engine file for all of --batch, not one each."),
+    ] = False,
     opt_level: Annotated[
         int | None,
         typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; its own, 3."),
@@ -290,6 +294,7 @@ def measure(
             workspace_bytes=None if workspace is None else workspace * 10**6,
             dla_core=dla,
             with_fallback=fallback,
+            is_dynamic=dynamic,
         ),
     )
     wanted = api.WantedImage(name=image, table=images, is_offline=offline, engine=container_engine)

@@ -8,7 +8,7 @@ from statistics import median
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import accuracy_tables, measured_tables
+from mansard.cli.data.report import accuracy_tables, measured_tables, memory_tables
 from mansard.cli.tables import Table, print_tables
 
 _MOST_LAYERS = 30  # of a table, the slowest
@@ -19,8 +19,8 @@ def print_networks(
 ) -> None:
     """Print what was measured and is kept in ``runs``; raises the error of what was not."""
     if as_json:
-        found = {"times": result.times, "accuracies": result.accuracies, "rows": result.rows}
-        print_json(found)
+        names = ("times", "accuracies", "rows", "memory")
+        print_json({name: getattr(result, name) for name in names})
     else:
         print_times(result, with_layers=with_layers)
         _note_next(result, runs)
@@ -30,6 +30,7 @@ def print_networks(
 def print_times(result: api.MeasureResult, *, with_layers: bool) -> None:
     """Print the tables of networks, and on stderr what is to be known of their rows."""
     print_tables([*measured_tables(result.times), *accuracy_tables(result.accuracies)])
+    print_tables(memory_tables(result.memory))
     if with_layers:
         print_tables([_layers(one) for one in result.rows if one.row.layers])
     told = {each.remark for each in result.times}

@@ -1,7 +1,8 @@
 """Networks that Jetson users run, as small ONNX files without weights.
 
 The files ship with the package (``models/``); ``python -m tools.zoo.generate`` in the
-repository draws them again. Listing, reading and writing them needs no onnx.
+repository draws them again. Listing, reading and writing them needs no onnx. Single convolutions
+(``convolutions``) are networks of the zoo too; they are drawn when they are read, by onnx.
 """
 
 from __future__ import annotations
@@ -12,37 +13,57 @@ from pathlib import Path
 
 from mansard.core import files
 from mansard.core.errors import InputError, UsageError
+from mansard.estimator.zoo import convolutions
 from mansard.estimator.zoo.catalogue import CATALOG, Entry
+from mansard.estimator.zoo.convolutions import CONVOLUTIONS
 
-__all__ = ["CATALOG", "Entry", "entry", "names", "read", "read_word_lstm", "write"]
+__all__ = [
+    "CATALOG",
+    "CONVOLUTIONS",
+    "Entry",
+    "entry",
+    "family",
+    "names",
+    "read",
+    "read_word_lstm",
+    "write",
+]
 
 _MODELS = Path(__file__).parent / "models"
 
 
 def names() -> tuple[str, ...]:
-    """The networks' names, in alphabetical order."""
+    """The networks' names, in alphabetical order; without single layers."""
     return tuple(known.name for known in CATALOG)
 
 
+def family(name: str) -> tuple[str, ...]:
+    """The members of a family of the zoo, ``convolutions``; none for any other name."""
+    return tuple(known.name for known in CONVOLUTIONS) if name == convolutions.FAMILY else ()
+
+
 def entry(name: str) -> Entry:
-    """What is known about one network; raises UsageError for a name that is not there."""
+    """What is known about one network, or single convolution.
+
+    Raises UsageError for a name that is not there.
+    """
     found = _by_name().get(name)
     if found is None:
-        close = difflib.get_close_matches(name.lower(), names(), n=1, cutoff=0.5)
+        close = difflib.get_close_matches(name.lower(), _by_name(), n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(
-            f"the zoo has no network {name!r}", fix=f"{hint}it has {', '.join(names())}"
-        )
+        known = ", ".join((*names(), convolutions.FAMILY))
+        raise UsageError(f"the zoo has no network {name!r}", fix=f"{hint}it has {known}")
     return found
 
 
 def read(name: str) -> bytes:
-    """The content of the shipped ONNX file.
+    """The content of the ONNX file, shipped or drawn.
 
     Raises UsageError for an unknown name, InputError where the file is missing from
     the installation.
     """
-    return _read(entry(name).name)
+    found = entry(name)
+    return convolutions.draw(name) if found in CONVOLUTIONS else _read(found.name)
 
 
 def _read(name: str) -> bytes:
@@ -64,7 +85,7 @@ def read_word_lstm() -> bytes:
 
 
 def write(name: str, folder: Path, within: Path | None = None) -> Path:
-    """Write the shipped file into ``folder``, made where missing; returns its path.
+    """Write the file into ``folder``, made where missing; returns its path.
 
     ``within``: as in ``core.files``. Raises UsageError for an unknown name, StorageError
     where it cannot be written.
@@ -77,4 +98,4 @@ def write(name: str, folder: Path, within: Path | None = None) -> Path:
 
 @cache
 def _by_name() -> dict[str, Entry]:
-    return {known.name: known for known in CATALOG}
+    return {known.name: known for known in (*CATALOG, *CONVOLUTIONS)}

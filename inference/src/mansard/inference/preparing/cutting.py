@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from mansard.core.errors import ModelError
 from mansard.core.files import open_file, storage_errors
 from mansard.core.records import LayerScore
-from mansard.estimator import Given, load
+from mansard.estimator import Given, is_functional, load
 from mansard.estimator.model import Model
 from mansard.estimator.numbers import Numbers
 from mansard.estimator.shape_inference.binding import bind
@@ -233,11 +233,6 @@ def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, in
             near += [graph.writer[name] for name in graph.reads[at] if name in graph.writer]
             heads[at] = next((heads[to] for to in near if to in heads), -1 - at)
     return heads, functional
-
-
-def is_functional(row: LayerScore) -> bool:
-    """Whether a node works or moves something; one that is unknown is taken to."""
-    return row.work_flop != 0 or row.traffic_bytes != 0
 
 
 def _without_circles(

@@ -12,10 +12,10 @@ from mansard.core.errors import MansardError, ModelError
 from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.records import LayerScore, NetworkPart
+from mansard.estimator import is_functional
 from mansard.inference.preparing.cutting import (
     CutGraph,
     Part,
-    is_functional,
     layer_parts,
     read_graph,
     stage_parts,

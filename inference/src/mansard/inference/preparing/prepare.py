@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -16,7 +16,7 @@ from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
-from mansard.core.text import printable
+from mansard.core.text import listed, printable
 from mansard.inference.builds import engine_key
 from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
 
@@ -157,23 +157,36 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def build_trial(
-        self, *, engine: str, version: str, device: str, settings: BuildSettings
+        self,
+        *,
+        engine: str,
+        version: str,
+        device: str,
+        settings: BuildSettings,
+        precision: str | None = None,
+        batches: Sequence[int | None] = (),
     ) -> BuildTrial:
         """The engine file that it is run from, as one trial of a run of builds.
 
-        ``version``: of the engine; ``device``: that the file is for, in words.
+        ``version``: of the engine; ``device``: that the file is for, in words; ``precision``: that
+        the builder brings it to, by default its own; ``batches``: that the file serves, where its
+        batch is open.
         """
         shared: dict[str, Any] = {
             name: getattr(self, name)
             for name in self.__struct_fields__
             if name in BuildTrial.__struct_fields__
         }
+        shared["precision"] = precision or self.precision
         unknown = {} if self.batch is not None else {"batch": self.score.unknown["batch"]}
+        if batches:
+            unknown = {"batch": f"it is open, for {listed([str(each) for each in batches])}"}
+            shared["batch"] = None
         trial = BuildTrial(
             unknown=unknown, engine=engine, settings=settings, engine_file="", **shared
         )
         key = engine_key(trial, version, device)
-        name = f"{self.recipe.stem}_{settings.dataset}_{self.precision}-{key}.engine"
+        name = f"{self.recipe.stem}_{settings.dataset}_{trial.precision}-{key}.engine"
         return msgspec.structs.replace(trial, engine_file=name)
 
 

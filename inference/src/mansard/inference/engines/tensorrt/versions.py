@@ -132,3 +132,8 @@ def parse_version(text: str, *, is_rtx: bool = False) -> Version:
         return Version(_RTX_LIKE, f"rtx-{numbers}{local}", is_rtx=True)
     number = tuple(map(int, numbers.split(".")))[:3]
     return Version(number, f"{'.'.join(map(str, number))}{local}")
+
+
+def calibrates(text: str) -> bool:
+    """Whether the version of this text finds the ranges of int8 itself, from samples."""
+    return not text.startswith("rtx") and parse_version(text).has("calibrators")

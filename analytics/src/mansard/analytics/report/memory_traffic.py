@@ -1,0 +1,38 @@
+"""The table of the memory's use that a board tells beside the traffic that is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mansard.analytics.data.quantities import UNKNOWN, digits, percent, seconds
+from mansard.analytics.figures.tables import Column, Table, batch_text, scaled, tabulate
+from mansard.analytics.predict.memory_use import MemoryTraffic
+
+
+def memory_table(
+    rows: Sequence[MemoryTraffic], mode: Callable[[MemoryTraffic], str]
+) -> list[Table]:
+    """One table, or none where no board tells."""
+    if not rows:
+        return []
+    columns = [
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: row.precision),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", mode),
+        Column("Mean use", lambda row: percent(row.mean_share), is_numeric=True),
+        Column("Highest use", lambda row: percent(row.high_share), is_numeric=True),
+        Column("GB/s told", lambda row: scaled(row.told_bytes_per_s, 1e9), is_numeric=True),
+        Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
+        Column("MB counted", lambda row: scaled(row.traffic_bytes, 1e6), is_numeric=True),
+        Column("GB/s counted", lambda row: scaled(row.modelled_bytes_per_s, 1e9), is_numeric=True),
+        Column(
+            "Counted / told",
+            lambda row: UNKNOWN if row.ratio is None else digits(row.ratio, 2),
+            is_numeric=True,
+        ),
+        Column("Source", lambda row: row.source),
+    ]
+    caption = "Memory use that the board tells, beside our modelled traffic"
+    return [tabulate(caption, columns, rows)]
