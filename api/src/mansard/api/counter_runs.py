@@ -24,6 +24,7 @@ from mansard.core.version import VERSION
 from mansard.measuring.protocol import Profile
 
 if TYPE_CHECKING:
+    from mansard.analytics.counters.by_kernel import KernelSum
     from mansard.device.controller.controller import LocalController
     from mansard.inference.counters.ncu import Ncu
     from mansard.inference.counters.plan import CacheControl, CounterTrial
@@ -46,11 +47,17 @@ class CountRequest(SweepRequest, frozen=True, kw_only=True):
 
 
 class CountedNetwork(msgspec.Struct, frozen=True):
-    """A row, the mode that it was counted in, and where its table is."""
+    """A network in one mode: its row, where its table is, and its kernels by their share of time.
+
+    ``launches``: of all calls. ``notes``: on what the table lacks.
+    """
 
     mode: str
     row: CounterRun
     table: Path | None
+    launches: int
+    kernels: tuple[KernelSum, ...]
+    notes: tuple[str, ...]
 
 
 class CountResult(msgspec.Struct, frozen=True):
@@ -203,17 +210,26 @@ def _chip() -> str:
 
 
 def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNetwork]:
+    """What the run of a mode holds; raises InputError for a table that cannot be read."""
+    from mansard.analytics.counters.by_kernel import by_kernel
+    from mansard.analytics.counters.measured import counters_of_run
     from mansard.core.jsonl import read_rows
     from mansard.inference.counters.trial import COUNTERS
 
-    folder = runs / each.plan.run_id
+    folder, mode = runs / each.plan.run_id, each.plan.mode.name
     if each.plan.run_id not in run_ids:
         return []
-    rows = read_rows(folder / COUNTERS.rows_name, CounterRun, runs).rows
-    return [
-        CountedNetwork(each.plan.mode.name, row, folder / row.export if row.export else None)
-        for row in rows
-    ]
+    read = {one.run.trial_id: one for one in counters_of_run(folder)}
+    found = []
+    for row in read_rows(folder / COUNTERS.rows_name, CounterRun, runs).rows:
+        one = read.get(row.trial_id)
+        if one is None or row.export is None:
+            found.append(CountedNetwork(mode, row, None, 0, (), ()))
+            continue
+        n_launches = sum(kernel.n_launches for kernel in one.kernels)
+        sums = by_kernel(one.kernels)
+        found.append(CountedNetwork(mode, row, folder / row.export, n_launches, sums, one.notes))
+    return found
 
 
 class _CountingTarget(LocalTarget):
