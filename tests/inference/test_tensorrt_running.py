@@ -157,6 +157,7 @@ def test_layers_have_times_and_nodes(tmp_path: Path, version: str, with_graph: b
         ]
         assert all(len(layer.seconds_s) == 2 and min(layer.seconds_s) > 0 for layer in layers)
         assert {layer.provider for layer in layers} == {"GPU"}
+        assert [layer.kernel for layer in layers] == ["stand_in_gemm", "stand_in_softmax"]
         assert network.launching == ("graph" if with_graph else "enqueue")
 
 
