@@ -15,14 +15,17 @@ from mansard.core.errors import DeniedError, MeasurementError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import CounterRun
 from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
+from tests.inference.small_networks import perceptron
 
 Count = Callable[..., api.CountResult]
 
 
 @pytest.fixture
 def count(tmp_path: Path) -> Count:
-    """Counts squeezenet on the CPU, into ``runs``, unless told otherwise."""
+    """Counts a small network on the CPU, into ``runs``, unless told otherwise."""
     ncu = write_ncu(tmp_path)
+    network = tmp_path / "small.onnx"
+    perceptron(network, batch="N")
 
     def run(*models: str, **changes: Any) -> api.CountResult:
         settings = api.NetworkSettings(
@@ -31,7 +34,7 @@ def count(tmp_path: Path) -> Count:
         request: dict[str, Any] = {"ncu": ncu, "chip": "ga10b", "runs": tmp_path / "runs"}
         return api.count_networks(
             api.CountRequest(
-                models=models or ("squeezenet1_1",), settings=settings, **(request | changes)
+                models=models or (str(network),), settings=settings, **(request | changes)
             )
         )
 
@@ -47,8 +50,8 @@ def test_networks_times_batches_are_rows_with_tables(count: Count, tmp_path: Pat
     result = count(batches=(1, 2))
     result.check()
     assert [(one.row.model, one.row.batch) for one in result.rows] == [
-        ("squeezenet1_1", 1),
-        ("squeezenet1_1", 2),
+        ("small", 1),
+        ("small", 2),
     ]
     row, table = result.rows[0].row, result.rows[0].table
     assert row.tool == f"Nsight Compute {VERSION}"
@@ -58,8 +61,19 @@ def test_networks_times_batches_are_rows_with_tables(count: Count, tmp_path: Pat
     assert table is not None
     header, units, *launches = csv.reader(table.read_text().splitlines())
     assert header[5:] == list(row.metrics)  # after ID, name, block, grid and CC
-    assert units[5:] == ["byte"] * len(row.metrics)
+    assert dict(zip(header, units, strict=True))["lts__d_sectors_fill_sysmem.sum"] == "sector"
     assert [launch[1] for launch in launches] == ["conv", "gemm"]
+
+
+def test_kernels_are_summed_in_one_call(count: Count) -> None:
+    (one,) = count(n_calls=3).rows
+    assert one.launches == 6
+    conv = next(kernel for kernel in one.kernels if kernel.kernel == "conv")
+    # Every metric is 1024: 2 ffma + fadd + fmul + tensor operations; 32 bytes a sector; ns.
+    assert conv.launches == 1
+    assert conv.work_flop == 2 * 1024 + 1024 + 1024 + 1024
+    assert (conv.read_bytes, conv.write_bytes) == (32 * 1024, 32 * 1024)
+    assert conv.time_s == pytest.approx(1024e-9)
 
 
 def test_the_program_is_called_as_it_documents(count: Count, tmp_path: Path) -> None:
@@ -150,3 +164,9 @@ def test_a_chip_that_it_does_not_know_is_refused_with_those_it_knows(count: Coun
 def test_a_program_that_is_not_there_is_named(count: Count, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such program"):
         count(ncu=tmp_path / "none")
+
+
+def test_what_was_counted_is_held_against_the_estimate(count: Count, tmp_path: Path) -> None:
+    count(batches=(1, 2))
+    checked = api.check_counters(tmp_path / "runs")
+    assert [one.network for one in checked] == ["small", "small"]

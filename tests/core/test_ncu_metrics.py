@@ -78,6 +78,7 @@ def test_every_name_stands_in_the_list_of_its_chip(chip: str, shared_data: Path)
     assert found.lacking == ()
     assert {base_name(name) for name in found.metrics} <= listed
     # 1 time, 2 cycles, 1 clock, 9 of the CUDA cores, 2 caches, 2 of the memory: 17; and of the
-    # tensor cores the pipe with HMMA, IMMA (not Volta's GV100), DMMA (GA100 and GH100).
-    n_of_tensor_cores = {"gv100": 2, "ga100": 4, "gh100": 4}.get(chip, 3)
+    # tensor cores the pipe with HMMA, IMMA (not Volta's GV100), HFMA2 (GA10B, GA100, GH100),
+    # DMMA (GA100 and GH100).
+    n_of_tensor_cores = {"gv100": 2, "ga10b": 4, "ga100": 5, "gh100": 5}.get(chip, 3)
     assert len(found.metrics) == 17 + n_of_tensor_cores

@@ -1,7 +1,8 @@
 """A program ``ncu`` for tests: it lists metrics, runs what it is given, and prints a raw page.
 
 The page has the layout of Nsight Compute's; the numbers in it are made up. ``SAYS`` in its
-environment is what it prints instead, as the real one does where it cannot count.
+environment is what it prints instead, as the real one does where it cannot count; ``BULK`` is how
+many bytes it prints after the page.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ NAMES = (
     "lts__t_sectors_aperture_sysmem_op_write",
 )
 _SOURCE = """#!{python} -S
-import csv, os, subprocess, sys
+import csv, json, os, subprocess, sys
+def unit(metric):
+    if "per_second" in metric:
+        return "hz"
+    if "sectors" in metric:
+        return "sector"
+    ends = dict(time_duration="nsecond", cycles_elapsed="cycle", bytes="byte")
+    name = metric.split(".")[0]
+    return next((to for end, to in ends.items() if name.endswith(end)), "inst")
 words = sys.argv[1:]
 with open({log!r}, "a") as log:
     log.write(repr(words) + "\\n")
@@ -45,6 +54,8 @@ else:
         sys.exit(1)
     at = next(i for i, word in enumerate(words) if word == {python!r})
     metrics = words[words.index("--metrics") + 1].split(",")
+    with open(words[-3]) as job:
+        n_calls = json.load(job)["trial"]["n_calls"]
     code = subprocess.run(words[at:]).returncode
     print("==PROF== Connected to process 1")
     if code:
@@ -55,9 +66,11 @@ else:
     page = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\\n")
     first = ["ID", "Kernel Name", "Block Size", "Grid Size", "CC"]
     page.writerow([*first, *metrics])
-    page.writerow([*([""] * len(first)), *(["byte"] * len(metrics))])
-    for number, name in enumerate(("conv", "gemm")):
+    page.writerow([*([""] * len(first)), *map(unit, metrics)])
+    for number in range(2 * n_calls):
+        name = ("conv", "gemm")[number % 2]
         page.writerow([number, name, "(32, 1, 1)", "(8, 1, 1)", "8.7", *("1,024" for _ in metrics)])
+    print("x" * int(os.environ.get("BULK", "0")))
     print("==PROF== Disconnected from process 1")
 """
 

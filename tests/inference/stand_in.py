@@ -39,6 +39,14 @@ def played(version: str = VERSIONS[-1], device: str = "orin", **variables: str) 
             sys.modules.update(before)
 
 
+def put_program(folder: Path) -> Path:
+    """A program ``trtexec`` in ``folder``, which is to be put on PATH."""
+    path = folder / "trtexec"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {FOLDER}/trtexec_program.py "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
 def _taken_out() -> dict[str, ModuleType]:
     """What was imported of the packages, which are imported anew afterwards."""
     names = [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]

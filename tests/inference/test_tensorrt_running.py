@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ from mansard.inference.engines.tensorrt.layers import layer_times, trace
 from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
 from tests.inference import small_networks, stand_in
+from tests.inference.engine_rows import write_row
 
 pytest.importorskip("onnxruntime")
 
@@ -72,41 +73,6 @@ def built(folder: Path, settings: BuildSettings, **changes: Any) -> NetworkTrial
     made = find_engine("tensorrt").build(asked, folder, folder, lambda *_: None)  # type: ignore[attr-defined]
     write_row(folder, made.options)
     return trial
-
-
-def write_row(folder: Path, options: Mapping[str, str]) -> None:
-    """The document that the kind "builds" writes beside an engine file, with what is read of it."""
-    from mansard.core.documents import write_document
-    from mansard.core.records import EngineBuild
-
-    row = EngineBuild(
-        run_id="r",
-        trial_id="t",
-        source="simulated",
-        model="net",
-        model_hash="0" * 16,
-        file_hash="0" * 16,
-        engine="tensorrt",
-        engine_version="10.3.0",
-        device="Orin",
-        precision="fp32",
-        batch=2,
-        dimensions={},
-        options=dict(options),
-        engine_file="net_random.engine",
-        engine_hash="0" * 16,
-        engine_bytes=1,
-        build_s=1.0,
-        timing_cache="new",
-        n_layers=3,
-        dla_share=0.5,
-        remarks=(),
-        failure=None,
-        started_utc="2026-01-01T00:00:00Z",
-        duration_s=1.0,
-        unknown={"failure": "it was built"},
-    )
-    write_document(folder / "net_random.engine.json", row)
 
 
 @pytest.mark.parametrize("version", stand_in.VERSIONS)

@@ -158,10 +158,17 @@ def checks_in(
 
 
 def _counted(runs: Path) -> tuple[Counted, ...]:
-    from mansard.analytics.counters.settings import by_setting
+    """What was imported into ``runs``, and what 'ncu run' counted there."""
+    from mansard.analytics.counters.measured import measured_counters
+    from mansard.analytics.counters.settings import Counted, by_setting
     from mansard.analytics.published.store import read_counters
 
-    return by_setting(read_counters(runs))
+    own = (
+        Counted(one.kernels, warm=one.run.cache_control == "none")
+        for one in measured_counters(runs)
+        if one.kernels
+    )
+    return (*by_setting(read_counters(runs)), *own)
 
 
 def _without_estimate(one: Counted) -> str:

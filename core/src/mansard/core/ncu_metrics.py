@@ -99,6 +99,8 @@ TENSOR_PIPE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 TENSOR_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
     {
         "sm__inst_executed_pipe_tensor_op_hmma.sum": "hmma",
+        # Plain half instructions on the same pipe, which are in the count above.
+        "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum": "hfma2",
         "sm__inst_executed_pipe_tensor_op_imma.sum": "imma",
         "sm__inst_executed_pipe_tensor_op_dmma.sum": "dmma",
     }

@@ -1,4 +1,4 @@
-"""The JSON files that trtexec exports, and what TensorRT's engine inspector says.
+"""What trtexec prints of its version and exports as JSON, and what the engine inspector says.
 
 https://docs.nvidia.com/deeplearning/tensorrt/latest/performance/best-practices.html; fields of the
 files of others are skipped. Times are in milliseconds, as in the files.
@@ -35,9 +35,16 @@ class ExportedLayerTime(msgspec.Struct, rename="camel"):
 
 
 class ExportedTensor(msgspec.Struct):
-    """A tensor of a layer."""
+    """A tensor of a layer. From TensorRT 11 on its format and its type are two fields."""
 
-    format: str = msgspec.field(default="", name="Format/Datatype")
+    both: str = msgspec.field(default="", name="Format/Datatype")
+    only_format: str = msgspec.field(default="", name="Format")
+    data_type: str = msgspec.field(default="", name="DataType")
+
+    @property
+    def format(self) -> str:
+        """Its type and format in TensorRT's words."""
+        return self.both or f"{self.data_type} {self.only_format}".strip()
 
 
 class ExportedLayer(msgspec.Struct, rename="pascal"):
@@ -84,7 +91,28 @@ _FORMATS = (
     (re.compile(r"\bFP32|\bFloat", re.I), "fp32"),
 )
 
+# Four digits up to 8.x, six from 10 on; a suffix names a build that is none of NVIDIA's.
+_VERSION = re.compile(
+    r"\[TensorRT v(?P<digits>\d{4,6})(?P<local>\+[\w.-]+)?\]"
+    r"|TensorRT version: (?P<dotted>\d+(?:\.\d+)+)"
+)
+
 
 def precision_of(text: str) -> str | None:
     """The precision in TensorRT's words for a format; None where they have none."""
     return next((name for pattern, name in _FORMATS if pattern.search(text)), None)
+
+
+def version_in(text: str) -> str | None:
+    """ "10.3.0" of "[TensorRT v100300]" and "8.4.1" of "[TensorRT v8401]"; None without one."""
+    found = _VERSION.search(text)
+    if found is None:
+        return None
+    if found["dotted"]:
+        return found["dotted"]
+    digits = found["digits"]
+    n_major = 1 if len(digits) == 4 else 2
+    minor = digits[n_major : -2 if n_major == 2 else n_major + 1]
+    patch = digits[n_major + len(minor) :]
+    number = ".".join(str(int(part)) for part in (digits[:n_major], minor, patch))
+    return number + (found["local"] or "")

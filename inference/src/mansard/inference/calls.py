@@ -44,6 +44,28 @@ class CallSource:
         return raw
 
 
+class ProgramSource:
+    """Samples of calls that a program of the engine's times: each ``take`` is one run of it."""
+
+    def __init__(self, time_calls: Callable[[int], Sequence[float]]) -> None:
+        self._time_calls = time_calls
+
+    def take(
+        self,
+        n_samples: int,
+        repetitions: int,
+        should_stop: Callable[[], bool],  # noqa: ARG002 - a run of the program is not broken off
+    ) -> list[RawSample]:
+        """Samples of ``repetitions`` calls each; their starts are counted from the run's."""
+        end_s = time.monotonic()
+        seconds = self._time_calls(n_samples * repetitions)
+        raw = []
+        for first in range(0, len(seconds), repetitions):
+            start_s, end_s = end_s, end_s + sum(seconds[first : first + repetitions])
+            raw.append(RawSample(end_s - start_s, start_s))
+        return raw
+
+
 def warm_up(call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK) -> float:
     """Call until two stretches in a row take the same time; returns the seconds of one call."""
     end_s = clock.now_s() + _WARM_SHARE * protocol.time_cap_s
@@ -83,6 +105,12 @@ def single_calls(
     while len(seconds) < n_most and clock.now_s() < end_s:
         seconds.append(seconds_of(call, clock))
     return tuple(seconds)
+
+
+def n_single_calls(protocol: Protocol, call_s: float) -> int:
+    """How many calls of ``call_s`` a program times one by one, in the time of ``single_calls``."""
+    fitting = int(_SINGLE_SHARE * protocol.time_cap_s / call_s)
+    return max(1, min(_SINGLE_FACTOR * protocol.n_accepted_min, fitting))
 
 
 def seconds_of(call: Callable[[], None], clock: Clock = SYSTEM_CLOCK) -> float:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
 from mansard.inference.builds import check_engine_file
 from mansard.inference.calls import (
     CallSource,
+    ProgramSource,
+    n_single_calls,
     paced_protocol,
     seconds_of,
     single_calls,
@@ -22,7 +25,12 @@ from mansard.inference.calls import (
 )
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.engine import Engine, LoadedNetwork
+from mansard.inference.engines.engine import (
+    Engine,
+    LoadedNetwork,
+    SelfTimedNetwork,
+    SelfTimingEngine,
+)
 from mansard.inference.engines.probing import check_provider
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
@@ -37,6 +45,8 @@ _LOADING_S = 3600.0  # at most, with the first call: TensorRT then builds its ke
 # Of a network whose call takes so long that no part of the protocol has its time: warming up,
 # the samples, single calls, energy windows and the profile then have one call each, or some.
 _N_SLOW_CALLS = 60
+_N_TRIED = 10  # calls of a program that times them itself, to see how long one takes
+_NO_LAYERS = "layers were not asked for"
 _PROFILE_SHARE = 0.25
 _PROFILE_DIVISOR = 4
 _OF_A_RUN = (
@@ -57,8 +67,8 @@ class _Timed:
 
     launching: Launching
     options: dict[str, str]
-    load_s: float
-    first_call_s: float
+    load_s: float | None
+    first_call_s: float | None
     samples: Samples
     call_seconds_s: tuple[float, ...]
     energy: Metered
@@ -66,6 +76,7 @@ class _Timed:
     profiled_s: tuple[float, ...] | None
     layers: tuple[LayerTime, ...] | None
     why_no_layers: str
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,9 +130,14 @@ def _time(
             stack.enter_context(limited_to_available())
         inputs = make_inputs(spec, folder, plan.seed)
         instruments.announce(f"loading {spec.title}", _LOADING_S)
+        built: dict[str, str] = {}
         if spec.engine_file:
             version = plan.versions[engine.package]
-            check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
+            built = check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
+        if isinstance(engine, SelfTimingEngine):
+            asked = engine.open(spec, folder, inputs)
+            stack.callback(asked.close)
+            return _time_by_program(spec, asked, plan, instruments, built)
         start_s = time.monotonic()
         network = engine.load(spec, folder, inputs, n_threads)
         stack.callback(network.close)
@@ -141,7 +157,7 @@ def _time(
         profiled_s, layers, why_no_layers = _layers(spec, network, source, protocol, call_s)
     return _Timed(
         launching=network.launching,
-        options=dict(network.options),
+        options={**built, **network.options},
         load_s=load_s,
         first_call_s=first_call_s,
         samples=samples,
@@ -154,6 +170,49 @@ def _time(
     )
 
 
+def _time_by_program(
+    spec: NetworkTrial,
+    network: SelfTimedNetwork,
+    plan: NetworkPlan,
+    instruments: Instruments,
+    built: Mapping[str, str],
+) -> _Timed:
+    """What a program says of a network that it runs and times itself.
+
+    ``built``: the options of the engine file.
+    """
+    protocol = plan.protocol
+    call_s = median(network.time_calls(_N_TRIED))
+    instruments.announce(spec.title, _LOADING_S)
+    n_calls = max(1, round(protocol.sample_s / call_s))
+    paced = paced_protocol(protocol, n_calls * call_s)
+    source = ProgramSource(network.time_calls)
+    samples = collect(source, paced, protocol.stream_interval, repetitions=n_calls)
+    singles = network.time_calls(n_single_calls(protocol, call_s))
+    profiled_s, layers, why_no_layers = None, None, _NO_LAYERS
+    if spec.with_layers:
+        try:
+            layers, profiled_s = network.time_layers(_n_profiled(protocol, call_s))
+        except (MeasurementError, SchemaError) as error:
+            why_no_layers = f"the network runs, but not with profiling on: {error}"
+    return _Timed(
+        launching=network.launching,
+        options={**built, **network.options},
+        load_s=None,
+        first_call_s=None,
+        samples=samples,
+        call_seconds_s=singles,
+        energy=Metered(None, f"{spec.engine} starts anew for each sample"),
+        memory_bytes=None,
+        profiled_s=profiled_s,
+        layers=layers,
+        why_no_layers=why_no_layers,
+        unknown=dict.fromkeys(
+            ("load_s", "first_call_s", "memory_bytes"), f"{spec.engine} does not say"
+        ),
+    )
+
+
 def _layers(
     spec: NetworkTrial,
     network: LoadedNetwork,
@@ -163,9 +222,8 @@ def _layers(
 ) -> tuple[tuple[float, ...] | None, tuple[LayerTime, ...] | None, str]:
     """The profiled calls, their layers, and why there are none."""
     if not spec.with_layers:
-        return None, None, "layers were not asked for"
-    fitting = int(_PROFILE_SHARE * protocol.time_cap_s / call_s)
-    n_calls = max(1, min(protocol.n_accepted_min // _PROFILE_DIVISOR, fitting))
+        return None, None, _NO_LAYERS
+    n_calls = _n_profiled(protocol, call_s)
     try:
         network.start_profiling()
         raw = source.take(1 + n_calls, 1, lambda: False)
@@ -177,6 +235,11 @@ def _layers(
         return None, None, reason
     profiled_s = (sample.duration_s for sample, is_kept in zip(raw, kept, strict=True) if is_kept)
     return tuple(profiled_s), layers, ""
+
+
+def _n_profiled(protocol: Protocol, call_s: float) -> int:
+    fitting = int(_PROFILE_SHARE * protocol.time_cap_s / call_s)
+    return max(1, min(protocol.n_accepted_min // _PROFILE_DIVISOR, fitting))
 
 
 @contextmanager
@@ -247,7 +310,7 @@ def _row(
 
 
 def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str, str]:
-    unknown = {}
+    unknown: dict[str, str] = {}
     if spec.batch is None:
         unknown["batch"] = spec.unknown["batch"]
     if timed is None:
@@ -261,7 +324,7 @@ def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str
         unknown["energy"] = timed.energy.reason or "no meter"
     if timed.memory_bytes is None:
         unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
-    return unknown
+    return {**unknown, **timed.unknown}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.counting.ncu_run import run_networks
 from mansard.cli.options import JsonOption
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
@@ -19,6 +20,7 @@ ncu_app = typer.Typer(
     help="Counters of Nsight Compute: FLOP and bytes of each kernel, beside the estimate.",
     no_args_is_help=True,
 )
+ncu_app.command("run")(run_networks)
 _MOST_SHOWN = 15  # kernels of an export
 
 

@@ -152,6 +152,9 @@ _KNOWN: tuple[tuple[str, type[MansardError], str, str], ...] = (
 )
 
 
+_PROGRAM_FAILED = "application returned an error code"
+
+
 def refusal_of(messages: Sequence[str]) -> MansardError | None:
     """Why ``ncu`` counts nothing here, by what it said in lines ``==ERROR== …``; None: no reason.
 
@@ -163,7 +166,7 @@ def refusal_of(messages: Sequence[str]) -> MansardError | None:
             return error(what, where="ncu", fix=fix)
     for line in messages:
         found = MESSAGE.match(line)
-        if found and found[1] == "ERROR" and "application returned" not in found[2]:
+        if found and found[1] == "ERROR" and _PROGRAM_FAILED not in found[2]:
             return MeasurementError(found[2], where="ncu", fix="run 'ncu' by hand to see more")
     return None
 
@@ -171,3 +174,8 @@ def refusal_of(messages: Sequence[str]) -> MansardError | None:
 def is_without_kernels(messages: Sequence[str]) -> bool:
     """Whether ``ncu`` says that nothing ran on the GPU."""
     return any("No kernels were profiled" in line for line in messages)
+
+
+def has_failed_program(messages: Sequence[str]) -> bool:
+    """Whether ``ncu`` says that the program which it ran has failed."""
+    return any(_PROGRAM_FAILED in line for line in messages)

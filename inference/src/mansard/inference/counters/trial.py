@@ -27,6 +27,7 @@ from mansard.inference.counters.ncu import (
     MESSAGE,
     Ncu,
     command_line,
+    has_failed_program,
     is_without_kernels,
     refusal_of,
 )
@@ -110,7 +111,7 @@ def count_network(
                 result = _run(job, counting.ncu, stream)
         except _FailedError as error:
             failure = str(error)
-    unknown = dict(spec.unknown)
+    unknown = {"batch": spec.unknown["batch"]} if spec.batch is None else {}
     if failure is None:
         unknown["failure"] = "it ran"
     else:
@@ -165,6 +166,9 @@ def _run(job: ProfiledJob, ncu: Ncu, export: IO[bytes]) -> ProfiledResult:
         raise refused
     if result is not None and result.failure is not None:
         raise _FailedError(result.failure)
+    if result is None and has_failed_program(messages):
+        own = [line for line in messages if not MESSAGE.match(line)]
+        raise _FailedError(f"its process ended early{f': {own[-1]}' if own else ''}")
     if is_without_kernels(messages):
         raise MeasurementError(
             "no kernel ran on the GPU while counters were read",
@@ -200,7 +204,7 @@ def _stream(command: list[str], folder: Path, export: IO[bytes]) -> tuple[int, l
                     # The table comes last; what is before it, the program or ncu said.
                     if piece.startswith(b"==") or not (n_rows or piece.startswith(b'"')):
                         _keep(messages, piece)
-                    else:
+                    elif piece.strip():
                         n_rows += 1
                         export.write(piece)
             code = process.wait()

@@ -13,6 +13,7 @@ ENGINES = MappingProxyType(
     {
         "ort": "mansard.inference.engines.ort:ORT",
         "tensorrt": "mansard.inference.engines.tensorrt.engine:TENSORRT",
+        "trtexec": "mansard.inference.engines.trtexec.engine:TRTEXEC",
     }
 )
 

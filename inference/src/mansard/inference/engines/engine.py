@@ -56,6 +56,25 @@ class LoadedNetwork(Protocol):
         """Free its memory and what else it holds."""
 
 
+class SelfTimedNetwork(Protocol):
+    """A network that another program runs and times: it cannot be called, only asked for times.
+
+    ``options`` say what its times are of. Whatever fails raises MeasurementError or SchemaError.
+    """
+
+    launching: Launching
+    options: Mapping[str, str]
+
+    def time_calls(self, n_calls: int) -> tuple[float, ...]:
+        """Seconds of ``n_calls`` calls that followed one another, after calls to warm up."""
+
+    def time_layers(self, n_calls: int) -> tuple[tuple[LayerTime, ...], tuple[float, ...]]:
+        """The layers over ``n_calls`` calls or more, and seconds of the calls that they are of."""
+
+    def close(self) -> None:
+        """Free what it holds."""
+
+
 class Engine(Protocol):
     """A runtime of networks."""
 
@@ -69,6 +88,16 @@ class Engine(Protocol):
         self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
     ) -> LoadedNetwork:
         """The network of ``trial`` from its file; raises MeasurementError where it cannot run."""
+
+
+@runtime_checkable
+class SelfTimingEngine(Engine, Protocol):
+    """An engine whose program runs and times networks; ``load`` raises MeasurementError."""
+
+    def open(
+        self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any]
+    ) -> SelfTimedNetwork:
+        """The network of ``trial``, for runs of the program."""
 
 
 @dataclass(frozen=True)

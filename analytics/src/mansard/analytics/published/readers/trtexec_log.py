@@ -26,8 +26,9 @@ from mansard.analytics.published.readers.reader import (
     network_of,
 )
 from mansard.analytics.published.readers.trtexec_metadata import shape_notes
-from mansard.analytics.published.readers.trtexec_method import Setting, version_in
+from mansard.analytics.published.readers.trtexec_method import Setting
 from mansard.core.errors import InputError
+from mansard.core.tensorrt_files import version_in
 
 _LOG = re.compile(
     r"^\s*&&&& (?:RUNNING|PASSED|FAILED) TensorRT\.trtexec|=== Performance summary ===\s*$"

@@ -20,7 +20,6 @@ _SWITCHES = (
     ("spin-wait", "Spin-wait", "--useSpinWait", True),
     ("CUDA graph", "CUDA Graph", "--useCudaGraph", True),
 )
-_VERSION = re.compile(r"\[TensorRT v(\d{4,6})\]|TensorRT version: (\d+(?:\.\d+)+)")
 
 
 @dataclass(frozen=True)
@@ -85,17 +84,3 @@ class Setting:
             is_new = int(self.version.partition(".")[0]) >= _GRAPHS_BY_DEFAULT
             is_on = is_new if is_switched_on else not is_new
         return f"{name} {'on' if is_on else 'off'}"
-
-
-def version_in(text: str) -> str | None:
-    """ "10.3.0" of "[TensorRT v100300]" and "8.4.1" of "[TensorRT v8401]"; None without one."""
-    found = _VERSION.search(text)
-    if found is None:
-        return None
-    if found[2]:
-        return found[2]
-    digits = found[1]
-    n_major = 1 if len(digits) == 4 else 2
-    minor = digits[n_major : -2 if n_major == 2 else n_major + 1]
-    patch = digits[n_major + len(minor) :]
-    return ".".join(str(int(part)) for part in (digits[:n_major], minor, patch))

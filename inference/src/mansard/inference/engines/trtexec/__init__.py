@@ -1,0 +1,1 @@
+"""TensorRT through its program trtexec, which builds, runs and times by itself."""

@@ -1,0 +1,110 @@
+"""The program trtexec: where it is, its version, its options, and one run of it.
+
+https://docs.nvidia.com/deeplearning/tensorrt/latest/reference/command-line-programs.html
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mansard.core.errors import MeasurementError
+from mansard.core.programs import run_program
+from mansard.core.tensorrt_files import version_in
+from mansard.inference.engines.tensorrt.messages import Messages
+from mansard.inference.engines.tensorrt.refusals import explained
+from mansard.inference.engines.tensorrt.versions import Version, parse_version
+
+_NAME = "trtexec"
+_FOLDER = Path("/usr/src/tensorrt/bin")  # of JetPack, and of NVIDIA's containers
+_REMEDY = "put it on PATH; JetPack has it in /usr/src/tensorrt/bin"
+_ASKING_S = 120.0  # it loads TensorRT's libraries first
+_MOST_PRINTED = 64 << 20
+_SIMPLE = re.compile(r"--(\w+)")
+# "[05/13/2026-12:54:14] [E] text"; the time stands there from 7.2 on.
+_LINE = re.compile(r"^(?:\[\d\d/\d\d/\d{4}-[\d:]+\] )?\[(?P<level>[EWIV])\] (?P<text>.*)$")
+_OPTION = re.compile(r"^(?P<key>[A-Z][\w -]*): (?P<value>.*)$")
+_MARK = " [TRT] "
+
+
+@dataclass(frozen=True)
+class Program:
+    """The trtexec of one version, and which options it knows."""
+
+    path: str
+    version: Version
+    flags: frozenset[str]
+
+    def has(self, flag: str) -> bool:
+        """Whether it knows ``--flag``."""
+        return flag in self.flags
+
+    def run(self, arguments: Sequence[str], timeout_s: float, where: str) -> Printed:
+        """What it prints about ``where``; raises MeasurementError in one line where it fails."""
+        done = run_program(
+            [self.path, *arguments],
+            timeout_s=timeout_s,
+            max_bytes=_MOST_PRINTED,
+            is_merged=True,
+            error=MeasurementError,
+        )
+        printed = read_printed(done.text)
+        if done.exit_code < 0:
+            raise MeasurementError(
+                f"trtexec was ended by signal {-done.exit_code}",
+                where=where,
+                fix="it may have needed more memory than there is",
+            )
+        if done.exit_code:
+            if not printed.messages.errors and done.text.strip():
+                printed.messages.errors.append(done.text.strip().splitlines()[-1])
+            raise explained(printed.messages, where)
+        return printed
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What one run printed: errors and warnings, and options by what it calls them."""
+
+    messages: Messages
+    options: dict[str, str]
+
+    def is_on(self, option: str) -> bool | None:
+        """Whether it said that an option is enabled; None where it did not say."""
+        said = self.options.get(option)
+        return None if said is None else said.strip().casefold() == "enabled"
+
+
+def find_program() -> Program:
+    """The one on PATH, or in the folder of JetPack; raises MeasurementError without one."""
+    path = shutil.which(_NAME) or shutil.which(_NAME, path=str(_FOLDER))
+    if path is None:
+        raise MeasurementError("there is no trtexec", fix=_REMEDY)
+    asked = run_program(
+        [path, "--help"], timeout_s=_ASKING_S, is_merged=True, error=MeasurementError
+    )
+    version = version_in(asked.text)
+    if version is None:
+        lines = asked.text.strip().splitlines() or ["nothing"]
+        raise MeasurementError(f"trtexec does not say its version: {lines[-1]}", where=path)
+    return Program(path, parse_version(version), frozenset(_SIMPLE.findall(asked.text)))
+
+
+def read_printed(text: str) -> Printed:
+    """The messages and options among the lines that trtexec printed."""
+    messages, options = Messages(), dict[str, str]()
+    for raw in text.splitlines():
+        line = _LINE.match(raw.strip())
+        if line is None:
+            continue
+        said = line["text"].removeprefix(_MARK.lstrip())
+        if line["level"] == "E":
+            messages.keep(1, said)
+        elif line["level"] == "W":
+            messages.keep(2, said)
+        elif (option := _OPTION.match(said)) is not None:
+            options.setdefault(option["key"], option["value"])
+    return Printed(messages, options)

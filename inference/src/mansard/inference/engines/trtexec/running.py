@@ -1,0 +1,132 @@
+"""A network that trtexec runs: each sample is a run of the program, which times every query."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mansard.core.errors import MeasurementError
+from mansard.core.leftovers import temporary_folder
+from mansard.core.records import EngineBuild, Launching, LayerTime
+from mansard.inference.engines.trtexec.exports import read_layers, read_profile, read_times
+from mansard.inference.engines.trtexec.program import Printed, Program
+from mansard.inference.plan import NetworkTrial
+
+_START_S = 600.0  # at most: it reads the engine, and warms up
+_WARM_UP_MS = 200  # what trtexec itself takes
+_LONGEST_CALL_S = 600.0
+_NO_INT64 = (10,)  # before it, engines take integers of 32 bits
+# What trtexec prints of its options, and what it is called among ours.
+_SWITCHES = {
+    "Data transfers": "data_transfers",
+    "Spin-wait": "spin_wait",
+    "CUDA Graph": "cuda_graph",
+}
+
+
+class TrtexecNetwork:
+    """An engine file and the inputs to feed it, for runs of trtexec."""
+
+    def __init__(
+        self,
+        program: Program,
+        trial: NetworkTrial,
+        path: Path,
+        build: EngineBuild | None,
+        inputs: Mapping[str, Any],
+    ) -> None:
+        self._program, self._trial, self._path = program, trial, path
+        self._held = contextlib.ExitStack()
+        self._room = self._held.enter_context(temporary_folder())
+        self._call_s = 0.0  # the longest that was seen
+        self.launching: Launching = "enqueue"
+        self.options: dict[str, str] = {"times": "of the GPU, between events of trtexec"}
+        options = build.options if build is not None else {}
+        self._arguments = [
+            f"--loadEngine={path}",
+            f"--warmUp={_WARM_UP_MS}",
+            "--duration=0",
+            *self._fed(inputs, set(options.get("open", "").split(",")) - {""}),
+            *self._switched(),
+        ]
+        if (core := options.get("dla_core")) is not None:
+            self._arguments.append(f"--useDLACore={core}")
+            self.options["dla_core"] = core
+
+    def time_calls(self, n_calls: int) -> tuple[float, ...]:
+        """Seconds of ``n_calls`` calls in a row, in one run of the program."""
+        exported = self._room / "times.json"
+        printed = self._run([f"--iterations={n_calls}", f"--exportTimes={exported}"], n_calls)
+        self._take_options(printed)
+        seconds = read_times(exported, self._trial.copies)[-n_calls:]
+        if len(seconds) < n_calls:
+            raise MeasurementError(f"trtexec timed {len(seconds)} of {n_calls} calls")
+        self._call_s = max(self._call_s, *seconds)
+        return seconds
+
+    def time_layers(self, n_calls: int) -> tuple[tuple[LayerTime, ...], tuple[float, ...]]:
+        """The layers, with mean times over ``n_calls`` calls or more, and the mean of the call."""
+        profile, listed = self._room / "profile.json", self._room / "layers.json"
+        arguments = [
+            f"--iterations={n_calls}",
+            "--dumpProfile",
+            f"--exportProfile={profile}",
+            *self._known("--separateProfileRun"),
+            *self._known(f"--exportLayerInfo={listed}"),
+            *self._known("--profilingVerbosity=detailed"),
+        ]
+        self._run(arguments, n_calls)
+        layers, _ = read_profile(profile, read_layers(listed) if listed.exists() else ())
+        return layers, (sum(layer.seconds_s[0] for layer in layers),)
+
+    def close(self) -> None:
+        """Remove the files of its inputs and exports."""
+        self._held.close()
+
+    def _run(self, arguments: list[str], n_calls: int) -> Printed:
+        timeout_s = _START_S + 2 * n_calls * (self._call_s or _LONGEST_CALL_S)
+        return self._program.run([*self._arguments, *arguments], timeout_s, self._path.name)
+
+    def _fed(self, inputs: Mapping[str, Any], is_open: set[str]) -> list[str]:
+        """Options that feed the arrays, from files; and the shapes of those that are open."""
+        import numpy as np
+
+        files, shapes = [], []
+        for number, (name, array) in enumerate(inputs.items()):
+            is_wide = array.dtype == np.int64 and self._program.version.number < _NO_INT64
+            file = self._room / f"input-{number}.bin"
+            np.ascontiguousarray(array, np.int32 if is_wide else None).tofile(file)
+            files.append(f"{name}:{file}")
+            if name in is_open:
+                shapes.append(f"{name}:{'x'.join(map(str, array.shape))}")
+        flags = [f"--loadInputs={','.join(files)}"] if files else []
+        return flags + ([f"--shapes={','.join(shapes)}"] if shapes else [])
+
+    def _switched(self) -> list[str]:
+        """Options for what a call includes and how it waits, where they are not the default."""
+        flags = []
+        if self._trial.copies == "none":
+            flags += self._known("--noDataTransfers")
+        if self._trial.waiting == "spin":
+            flags += self._known("--useSpinWait")
+        if self._trial.with_graph:
+            flags += self._known("--useCudaGraph")
+        return flags
+
+    def _known(self, argument: str) -> list[str]:
+        flag = argument.removeprefix("--").partition("=")[0]
+        return [argument] if self._program.has(flag) else []
+
+    def _take_options(self, printed: Printed) -> None:
+        """What was really done, as the program prints it: from 11 on other things are usual."""
+        for said, name in _SWITCHES.items():
+            if (is_on := printed.is_on(said)) is not None:
+                self.options[name] = "on" if is_on else "off"
+        self.launching = "graph" if self.options.get("cuda_graph") == "on" else "enqueue"
+        if self._trial.copies != "none" and self.options.get("data_transfers") == "off":
+            raise MeasurementError(
+                f"trtexec of {self._program.version.name} copies nothing in a call",
+                fix="use --copies none",
+            )
