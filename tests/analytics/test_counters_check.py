@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mansard.analytics.counters import differences as classes
 from mansard.analytics.counters.check import check_network
@@ -69,6 +71,14 @@ def test_padding_by_hand() -> None:
     assert padded_flop(product, Tile(16, 16, 128), 4) == 2.0 * 48 * 256 * 512
     assert splits_of(product, Tile(16, 16, 128), (16, 3, 4)) == 4
     assert splits_of(product, Tile(16, 16, 128), (7, 1, 1)) is None
+
+
+@given(*[st.integers(1, 500)] * 3, st.sampled_from([16, 32, 64, 128]), st.integers(1, 8))
+def test_padding_never_takes_work_away(m: int, n: int, k: int, side: int, splits: int) -> None:
+    product, tile = Product(1, m, n, k), Tile(side, side, 8)
+    assert padded_flop(product, tile, splits) >= product.flop
+    whole = Product(1, side * m, side * n, 8 * k)
+    assert padded_flop(whole, tile) == whole.flop
 
 
 def test_kernels_go_to_the_nodes_that_their_ranges_name(alexnet: ModelScore) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ModeCosts,
     )
     from mansard.analytics.hierarchical.samples import Samples
+    from mansard.api.network_outputs import NetworkData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,8 @@ class HiRequest:
     """Samples, and what a sample costs. What is None is not known.
 
     ``samples``: .npz, .csv or .parquet of p1, p2, predicted, label and remote, or arrays by these
-    names. ``judged_on``: the same, to judge on; without it a share of ``samples`` is held out.
+    names; or ``data``, on which ``network`` and ``remote_network``, ONNX files, are run on this
+    CPU. ``judged_on``: the same, to judge on; without it a share of ``samples`` is held out.
     ``given``: costs for all modes by their names in ``ModeCosts``. ``table``: CSV of costs by mode.
     ``local`` and ``offload``: networks of ``runs``, whose time and energy in each mode are taken;
     an offload to a network of the same board. ``modes`` and ``device``: as in PredictionRequest.
@@ -38,7 +40,10 @@ class HiRequest:
     of ``runs`` under it, for ``report``. The others: see ``Goal`` and ``analysis.Settings``.
     """
 
-    samples: Path | Mapping[str, Any]
+    samples: Path | Mapping[str, Any] | None = None
+    data: NetworkData | None = None
+    network: str | None = None
+    remote_network: str | None = None
     judged_on: Path | Mapping[str, Any] | None = None
     given: Mapping[str, Amount] = field(default_factory=dict)
     table: Path | None = None
@@ -82,7 +87,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
         check_name(request.name)
         if "://" in request.runs[0]:
             raise UsageError("an answer is kept in a folder", fix="give --runs FOLDER first")
-    samples = _samples(request.samples)
+    samples = _samples(_source(request, reporter))
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
     modes = _modes(request, reporter)
     rules: dict[str, Rule] = {
@@ -122,10 +127,13 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
     if request.page is not None:
         from mansard.analytics.report.offload_page import write_offload_page
 
-        write_offload_page(found, request.name or _stem(request.samples), request.page)
+        name = request.name or _stem(request)
+        write_offload_page(found, name, request.page)
 
 
-def _stem(source: Path | Mapping[str, Any]) -> str:
+def _stem(request: HiRequest) -> str:
+    """What an answer is called that was given no name."""
+    source = request.samples if request.network is None else Path(request.network)
     return source.stem if isinstance(source, Path) else "samples"
 
 
@@ -168,6 +176,23 @@ def _goal(request: HiRequest, modes: Sequence[ModeCosts]) -> Goal:
         offload_cost=request.offload_cost,
         probability=request.probability,
     )
+
+
+def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
+    """The samples that are given, or those of networks that are run."""
+    from mansard.api.network_outputs import network_outputs
+
+    if (request.samples is None) == (request.network is None):
+        what = "samples and a network exclude each other" if request.network else "no samples"
+        raise UsageError(what, fix="give SAMPLES, or --network FILE.onnx and --data")
+    if request.network is None and (request.data or request.remote_network):
+        what = "--data and --remote-network are about a network that is run"
+        raise UsageError(what, fix="give --network FILE.onnx as well")
+    if request.samples is not None:
+        return request.samples
+    if request.data is None or request.network is None:
+        raise UsageError("a network needs samples to run on", fix="give --data as well")
+    return network_outputs(request.network, request.remote_network, request.data, reporter)
 
 
 def _samples(source: Path | Mapping[str, Any]) -> Samples:

@@ -63,6 +63,11 @@ _LABELS = MappingProxyType(
 METRIC_NAME = re.compile(r"[a-z0-9]+__\w+(?:\.\w+)*")
 
 
+def is_used(column: str) -> bool:
+    """Whether a column is kept: any but those of metrics that nothing is made of."""
+    return METRIC_NAME.fullmatch(column) is None or wanted(column) is not None
+
+
 def wanted(name: str) -> str | None:
     """The metric that a column or a label stands for, if anything is made of it."""
     name = _LABELS.get(name, name)

@@ -18,6 +18,7 @@ from mansard.cli.options import (
     parse_precisions,
 )
 from mansard.cli.tables import Table, print_tables, without_silent
+from mansard.core.errors import UsageError
 
 _COLUMNS = (
     "rule", "mode", "below", "offloaded", "accuracy, %", "time", "energy", "cost", "limits",
@@ -27,10 +28,30 @@ _Text = str | None
 
 def hi(
     samples: Annotated[
-        Path,
+        Path | None,
         typer.Argument(help="Recorded samples: .npz, .csv or .parquet of p1, p2, predicted, label "
                        "and remote.", readable=False),
-    ],
+    ] = None,
+    network: Annotated[
+        _Text, typer.Option(help="In the place of SAMPLES: an ONNX file, run here on the CPU.")
+    ] = None,
+    remote_network: Annotated[
+        _Text, typer.Option(help="An ONNX file that gives the remote answers, run here as well.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Labelled samples for --network: an .npz, or a folder of images.",
+                     readable=False),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels of --data, if it has none.", readable=False)
+    ] = None,
+    preprocess: Annotated[
+        _Text, typer.Option(help="How images become inputs, as for measure; imagenet by default.")
+    ] = None,
+    n_samples: Annotated[
+        int | None, typer.Option("--samples", min=1, help="So many of --data, evenly spread.")
+    ] = None,
     judge: Annotated[
         Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
                                   readable=False)
@@ -128,6 +149,9 @@ def hi(
     found = api.hi(
         api.HiRequest(
             samples=samples,
+            data=_data(data, labels, preprocess, n_samples),
+            network=network,
+            remote_network=remote_network,
             judged_on=judge,
             given=given,
             table=costs,
@@ -165,6 +189,17 @@ def hi(
         return
     print_tables(_tables(found))
     print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
+
+
+def _data(
+    data: Path | None, labels: Path | None, preprocess: _Text, n_samples: int | None
+) -> api.NetworkData | None:
+    if data is None:
+        if labels is not None or preprocess is not None or n_samples is not None:
+            what = "--labels, --preprocess and --samples are about --data"
+            raise UsageError(what, fix="give --data as well")
+        return None
+    return api.NetworkData(data=data, labels=labels, preprocess=preprocess, n_samples=n_samples)
 
 
 def _tables(found: api.Hierarchical) -> list[Table]:

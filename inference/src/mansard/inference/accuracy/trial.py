@@ -12,9 +12,10 @@ import numpy as np
 
 from mansard.core.errors import InputError, MeasurementError, StorageError
 from mansard.core.records import Accuracy
+from mansard.inference.accuracy.asking import ask
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
-from mansard.inference.accuracy.samples import batches, read_labels
-from mansard.inference.accuracy.scores import Classes, class_scores, predicted, ranks
+from mansard.inference.accuracy.samples import read_labels
+from mansard.inference.accuracy.scores import Classes, predicted, ranks
 from mansard.inference.builds import check_engine_file
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine
@@ -96,16 +97,12 @@ def _ask(
         loaded = engine.load(network, folder, inputs, network.n_threads or len(plan.cpus))
         stack.callback(loaded.close)
         told_s = 0.0
-        for n_new, fed in batches(samples, network.input_specs, folder):
+        for scores in ask(loaded, network, samples, spec.output, folder):
             if time.monotonic() - told_s > _TOLD_EVERY_S:
                 told_s = time.monotonic()
                 done = f"{spec.title}, {n_done} of {samples.n_samples}"
                 instruments.announce(done, _BATCH_S)
-            found = loaded.outputs(fed)
-            if spec.output not in found:
-                raise MeasurementError(f"the engine gives no output {spec.output!r}")
-            scores = class_scores(found[spec.output], n_new)
-            n_classes = scores.shape[1]
+            n_new, n_classes = scores.shape
             said.append(predicted(scores))
             if labels is not None:
                 own = labels[n_done : n_done + n_new]

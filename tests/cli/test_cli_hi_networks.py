@@ -1,0 +1,118 @@
+"""``mansard hi --network``: two small trained networks, whose answers NumPy knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.cli.decide_runs import answer, document
+
+N_CLASSES, N_FEATURES, N_SAMPLES = 6, 12, 205  # the last batch of 16 is not full
+KNOWN = ("--decision-latency", "1us±0", "--local-latency", "1ms±0", "--offload-latency", "5ms±0")
+
+
+def write_network(path: Path, weights: NDArray[np.float32], *, has_softmax: bool) -> Path:
+    """Scores 2 c·x − |c|² of each centre, greatest where |x − c|² is least."""
+    bias = -((weights / 2) ** 2).sum(axis=0)
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["scores" if not has_softmax else "s"])]
+    if has_softmax:
+        nodes.append(helper.make_node("Softmax", ["s"], ["scores"], axis=1))
+    graph = helper.make_graph(
+        nodes,
+        "centres",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", N_FEATURES])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", N_CLASSES])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(bias, "b")],
+    )
+    ids = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=ids, ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A local network that sees a third of the features, a remote one that sees all."""
+    folder = tmp_path_factory.mktemp("networks")
+    random = np.random.default_rng(5)
+    centres = random.standard_normal((N_CLASSES, N_FEATURES), dtype=np.float32)
+    labels = random.integers(0, N_CLASSES, N_SAMPLES)
+    noise = random.standard_normal((N_SAMPLES, N_FEATURES), dtype=np.float32)
+    np.savez(folder / "data.npz", x=centres[labels] + 0.8 * noise, labels=labels)
+    seen = centres * (np.arange(N_FEATURES) < 4)
+    write_network(folder / "local.onnx", 2 * seen.T, has_softmax=True)
+    write_network(folder / "logits.onnx", 2 * seen.T, has_softmax=False)
+    write_network(folder / "remote.onnx", 2 * centres.T, has_softmax=False)
+    np.savez(folder / "unlabelled.npz", x=centres)
+    return folder
+
+
+def expected(folder: Path, at: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """p1 and whether the local network is right, by its first ``at`` features."""
+    with np.load(folder / "data.npz") as stored:
+        x, labels = stored["x"], stored["labels"]
+    model = onnx.load(folder / ("local.onnx" if at < N_FEATURES else "remote.onnx"))
+    weights, bias = (numpy_helper.to_array(each) for each in model.graph.initializer)
+    scores = (x @ weights + bias).astype(np.float64)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers.max(axis=1) / powers.sum(axis=1), scores.argmax(axis=1) == labels
+
+
+@pytest.mark.parametrize("name", ["local.onnx", "logits.onnx"])
+def test_networks_are_run_for_their_answers(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    networks = ("--network", folder / name, "--remote-network", folder / "remote.onnx")
+    curve = tmp_path / "curve.csv"
+    asked = ("--data", folder / "data.npz", "--beta", "0.2", "--held-out", "0", "--curve", curve)
+    found = document(capsys, "hi", *networks, *asked, *KNOWN)
+    p1, right = expected(folder, 4)
+    _, remote = expected(folder, N_FEATURES)
+    assert found["local_accuracy"] == right.mean()
+    assert found["remote_accuracy"] == remote.mean()
+    assert remote.mean() - right.mean() > 0.1  # else there is nothing to gain
+    thresholds = [float(line.split(",")[0]) for line in curve.read_text().splitlines()[1:-1]]
+    assert thresholds == pytest.approx(np.unique(p1), abs=1e-6)
+    assert found["chosen"]["accuracy"] > right.mean()
+
+
+def test_without_a_remote_network_accuracy_has_bounds(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--network", folder / "local.onnx", "--data", folder / "data.npz", "--samples", "100")
+    found = document(capsys, "hi", *asked, "--beta", "0.2", "--held-out", "0", *KNOWN)
+    assert found["n_judged"] == 100
+    assert found["remote_accuracy"] is None
+    assert found["chosen"]["accuracy_most"] > found["chosen"]["accuracy_least"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ((), "no samples; give SAMPLES, or --network"),
+        (
+            ("s.npz", "--data", "data.npz"),
+            "--data and --remote-network are about a network that is run",
+        ),
+        (("--network", "local.onnx"), "a network needs samples to run on"),
+        (("--labels", "x.txt"), "--labels, --preprocess and --samples are about --data"),
+        (("--network", "resnet18", "--data", "data.npz"), "resnet18 is no ONNX file"),
+        (("--network", "local.onnx", "--data", "unlabelled.npz"), "has no labels"),
+        (("s.npz", "--network", "local.onnx"), "samples and a network exclude each other"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    fault: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    code, out, err = answer(capsys, "hi", *arguments)
+    assert (code, out) == (2, ""), err
+    assert fault in err.splitlines()[-1]
