@@ -46,6 +46,7 @@ from mansard.core.records import ENGINES_FOLDER, Manifest, ModelScore
 DATASET_FOLDER = "dataset"
 COUNTER_RUNS = "counter_runs.jsonl"  # rows of a run of "ncu run"
 PUBLISHED_FOLDER = "published"  # tables of others, see published.store
+OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see hierarchical.store
 _TABLES = ("runs", *RUN_TABLES, "scores", "layers")
 
 
@@ -121,7 +122,8 @@ def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
     found = []
     for name, kind in entries_in(runs, runs).items():
         entry = runs / name
-        if name in {DATASET_FOLDER, PUBLISHED_FOLDER, ENGINES_FOLDER} or name.startswith("."):
+        own = {DATASET_FOLDER, PUBLISHED_FOLDER, ENGINES_FOLDER, OFFLOADS_FOLDER}
+        if name in own or name.startswith("."):
             continue
         if kind == "link" and os.path.isdir(entry):  # noqa: PTH112 - raises nothing
             notes.append(
