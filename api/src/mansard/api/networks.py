@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mansard.core.records import Gpu, ModelScore
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildTrial, NetworkTrial
+    from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import Samples
@@ -221,25 +221,47 @@ def plan_networks(
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
         needed |= {spec.engine_file for spec in missing}
-        write_files = partial(_write_files, preparation, missing, files, request.runs, reporter)
+        write_files = partial(write_loaded, preparation, missing, files, request.runs, reporter)
         plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
-    if needed - {""}:
-        networks = preparation.new_folder()
-        by_name = {build.engine_file: build for build in builds.values()}
-        wanted = [by_name[name] for name in by_name if name in needed]
-        build_missing(
-            lambda mode: make_build_plan(machine, mode, wanted, probe, gpu),
-            target,
-            modes,
-            request.runs,
-            reporter,
-            files=networks,
-            write_files=lambda missing: preparation.write_sources(missing, networks, reporter),
-        )
+    build_needed(
+        preparation,
+        [build for build in builds.values() if build.engine_file in needed],
+        lambda mode, wanted: make_build_plan(machine, mode, wanted, probe, gpu),
+        target,
+        modes,
+        runs=request.runs,
+        reporter=reporter,
+    )
     return plans
 
 
-def _write_files(
+def build_needed(
+    preparation: Preparation,
+    wanted: Sequence[BuildTrial],
+    make_plan: Callable[[PowerMode, Sequence[BuildTrial]], BuildPlan],
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    *,
+    runs: Path,
+    reporter: Reporter,
+) -> None:
+    """Build those of the ``wanted`` engine files that ``runs`` lacks, each once."""
+    by_name = {build.engine_file: build for build in wanted}
+    if not by_name:
+        return
+    folder = preparation.new_folder()
+    build_missing(
+        lambda mode: make_plan(mode, tuple(by_name.values())),
+        target,
+        modes,
+        runs,
+        reporter,
+        files=folder,
+        write_files=lambda missing: preparation.write_sources(missing, folder, reporter),
+    )
+
+
+def write_loaded(
     preparation: Preparation,
     trials: Sequence[NetworkTrial],
     folder: Path,
@@ -258,7 +280,7 @@ def _write_accuracy(
     preparation: Preparation, trial: AccuracyTrial, folder: Path, runs: Path, reporter: Reporter
 ) -> None:
     """Write the network of ``trial`` and its samples into ``folder``."""
-    _write_files(preparation, [trial.network], folder, runs, reporter)
+    write_loaded(preparation, [trial.network], folder, runs, reporter)
     preparation.write_samples(trial.samples.file, folder, reporter)
 
 
