@@ -63,7 +63,7 @@ def choose_baseline(
     """The best mode of "never" or "always", compared as thresholds are; None where not known."""
     n, share = len(samples), 0.0 if rule == "never" else 1.0
     n_right = int(((samples.remote if share else samples.local) == RIGHT).sum())
-    kept_wrong = 0.0 if share else 1 - n_right / n
+    kept_wrong = 0.0 if share else (n - n_right) / n  # as exact as a sweep
     reach = _Reach(
         n=n,
         share=np.array([share]),

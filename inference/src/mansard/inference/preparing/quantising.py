@@ -71,7 +71,12 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
             fix=f"export it with opset {_LEAST_OPSET} or newer",
         )
     fold_batch_norms(model)
-    options: dict[str, Any] = {"CalibStridedMinMax": 1, "CalibPercentile": PERCENTILE}
+    # Ranges about 0 alone fail on tensors whose numbers are all nearly the same.
+    options: dict[str, Any] = {
+        "CalibStridedMinMax": 1,
+        "CalibPercentile": PERCENTILE,
+        "CalibTensorRangeSymmetric": False,
+    }
     operators: list[str] | None = None
     if how.form == "tensorrt":
         operators = list(_OF_TENSORRT)
@@ -82,7 +87,7 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
             "OpTypesToExcludeOutputQuantization": operators,
         }
     else:
-        options |= {"CalibTensorRangeSymmetric": False, "QDQKeepRemovableActivations": True}
+        options["QDQKeepRemovableActivations"] = True
     with temporary_folder() as scratch, _silent():
         source, target = scratch / "fp32.onnx", scratch / "int8.onnx"
         try:
