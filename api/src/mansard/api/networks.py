@@ -16,6 +16,7 @@ import msgspec
 from mansard.api.accuracies import (
     AccuracySettings,
     DataSets,
+    calibration_words,
     int8_form,
     note_calibration,
     plan_accuracy,
@@ -412,7 +413,7 @@ class Preparation:
                 with storage_errors(folder):
                     chains = write_chains(folder)
                 self.chains += [prepare(path, seed=SEED) for path in chains]
-            note_calibration(self.networks, reporter)
+            note_calibration(self.networks, self.settings.accuracy, reporter)
             self._is_done = True
 
     def _samples(
@@ -520,7 +521,7 @@ class Preparation:
                 ),
                 weights_hash=network.files.source_hash,
                 samples=samples.file,
-                calibration=network.calibration_words,
+                calibration=calibration_words(network, builds.get(network.file)),
                 output=network.class_output()[0],
             )
             for network, samples in self.asked
