@@ -123,11 +123,14 @@ def test_a_sample_is_one_item_and_has_one_precision(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "table.csv"
-    rows = ("MAXN,small,fp16,1,2.0,10.0", "MAXN,small,fp16,8,9.0,14.0", "MAXN,small,int8,1,1.5,9.0")
-    rows += ("MAXN,big,fp16,8,40.0,20.0",)
-    table.write_text(
-        "\n".join(["mode,network,precision,batch,time_ms,power_w", *rows]) + "\n", "utf-8"
-    )
+    rows = [
+        "mode,network,precision,batch,time_ms,power_w",
+        "MAXN,small,fp16,1,2.0,10.0",
+        "MAXN,small,fp16,8,9.0,14.0",
+        "MAXN,small,int8,1,1.5,9.0",
+        "MAXN,big,fp16,8,40.0,20.0",
+    ]
+    table.write_text("\n".join(rows) + "\n", "utf-8")
     runs = tmp_path / "runs"
     named = ("--citation", "made up", "--device", "Jetson Madeup", "--runs", runs)
     assert answer(capsys, "import", table, *named)[0] == 0
