@@ -15,6 +15,7 @@ import msgspec
 from mansard.api.accuracies import (
     AccuracySettings,
     DataSets,
+    calibration_words,
     note_calibration,
 )
 from mansard.api.build_sources import BuildSources
@@ -150,7 +151,7 @@ class Preparation:
                 with storage_errors(folder):
                     chains = write_chains(folder)
                 self.chains += [prepare(path, seed=SEED) for path in chains]
-            note_calibration(self.networks, reporter)
+            note_calibration(self.networks, self.settings.accuracy, reporter)
             self._is_done = True
 
     def _samples(
@@ -258,7 +259,7 @@ class Preparation:
                 ),
                 weights_hash=network.files.source_hash,
                 samples=samples.file,
-                calibration=network.calibration_words,
+                calibration=calibration_words(network, builds.get(network.file)),
                 output=network.class_output()[0],
             )
             for network, samples in self.asked

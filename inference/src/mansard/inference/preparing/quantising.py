@@ -49,11 +49,8 @@ class Int8(msgspec.Struct, frozen=True, kw_only=True):
         """Where its ranges come from."""
         from onnxruntime import __version__
 
-        found = self.calibration
-        return (
-            f"{PERCENTILE} % of the values in {found.n_samples} samples of {found.name}, "
-            f"ONNX Runtime {__version__}"
-        )
+        samples = self.calibration.in_words
+        return f"{PERCENTILE} % of the values in {samples}, ONNX Runtime {__version__}"
 
 
 def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: Path) -> ModelProto:
