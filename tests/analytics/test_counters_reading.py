@@ -93,6 +93,25 @@ def test_what_a_program_printed_stands_before_the_table() -> None:
     assert export.launches[0].line == 5
 
 
+def test_messages_and_other_lines_between_rows() -> None:
+    page = raw_page({TIME: "ns"}, [["1"], ["2"]])
+    head, units, first, second = page.splitlines()
+    text = "\n".join((head, units, first, "loss 0.3", "==PROF== Disconnected", second, ""))
+    export = read(text)
+    assert [launch.line for launch in export.launches] == [3, 6]
+    assert export.notes == ("lines that are no rows of the table were left out: 1",)
+
+
+def test_ranges_around_a_launch() -> None:
+    column = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    kinds = ":none:none:none:none:none:none"
+    cell = f'7  "<default domain>:call 0{kinds}"  "mine:layer a:b{kinds}" '
+    launches = read(raw_page({column: "", TIME: "ns"}, [[cell, "1"], ["", "1"]])).launches
+    assert launches[0].nvtx == ("call 0", "layer a:b")
+    assert launches[1].nvtx == ()
+    assert read(raw_page({TIME: "ns"}, [["1"]])).launches[0].nvtx is None
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "cp1252"])
 def test_encodings(encoding: str) -> None:
     page = raw_page({TIME: "ns"}, [["100"]], ["größe"])
@@ -102,6 +121,8 @@ def test_encodings(encoding: str) -> None:
 def test_a_decimal_comma_holds_for_the_whole_file() -> None:
     # "15.136" beside "0,52" is 15136, and 15.136 elsewhere.
     page = raw_page({TIME: "ns", CYCLES: "cycle"}, [["15.136", "0,52"]])
+    assert read(page).launches[0].metrics[TIME] == pytest.approx(15.136e-6)
+    page = raw_page({TIME: "ns", CYCLES: "cycle"}, [["15.136", "0,123"]])
     assert read(page).launches[0].metrics[TIME] == pytest.approx(15.136e-6)
     page = raw_page({TIME: "ns", CYCLES: "cycle"}, [["15.136", "0.52"]])
     assert read(page).launches[0].metrics[TIME] == pytest.approx(15.136e-9)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.names import engine_name
 from mansard.analytics.data.opening import merge, open_runs
 from mansard.analytics.predict.models import Models, find_models
 from mansard.core.errors import InputError
@@ -199,3 +201,21 @@ def test_roofs_and_costs_are_the_same_with_networks_beside_them(
     assert one.modes.equals(two.modes)
     assert one.run_coefficients.equals(two.run_coefficients)
     assert one.devices == two.devices
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "tensorrt"),
+        ({"dla_core": "0"}, "tensorrt DLA 0"),
+        ({"batch": "it is open, for 1 and 8"}, "tensorrt open batch"),
+    ],
+)
+def test_rows_of_engine_files_are_told_apart_by_how_they_were_built(
+    options: dict[str, str], name: str
+) -> None:
+    known: dict[str, Any] = {"provider": "tensorrt", "processor": "gpu", "options": options}
+    assert engine_name(measurement("run", [1e-3], engine="tensorrt", **known)) == name
+    # ONNX Runtime's provider of that name builds no files.
+    of_ort = measurement("run", [1e-3], provider="tensorrt", processor="gpu", options=options)
+    assert engine_name(of_ort) == "onnxruntime tensorrt"

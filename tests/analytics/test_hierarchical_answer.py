@@ -265,4 +265,28 @@ def test_the_decision_is_timed_where_its_time_is_not_given() -> None:
     # 10 mJ in 2 ms are 5 W.
     assert costs.decision_j.value == pytest.approx(5 * timed.one_s.value)
     assert costs.decision_j.source == "modelled"
-    assert found.notes[0].startswith("judged on the samples that it was chosen on")
+    assert found.notes[0] == (
+        "costs: local run given, decision measured and modelled, offload given"
+    )
+    assert found.notes[1].startswith("judged on the samples that it was chosen on")
+
+
+def test_never_or_always_is_said_where_it_is_better_than_every_threshold() -> None:
+    samples = make_samples(made_up(2000), "made up")
+    # A local run of 30 ms before an offload of 20 ms: whatever is offloaded costs both.
+    slow = [exact("", local_s=30e-3, decision_s=1e-6, offload_s=20e-3)]
+    goal = Goal(minimise="latency", min_accuracy=0.85)
+    found = analyse(samples, slow, goal, Settings(rule="threshold"))
+    assert found.better is not None
+    assert found.better.rule == "always"
+    assert found.better.latency is not None
+    assert found.better.latency.value == 20e-3
+    assert found.sentence.startswith("To offload all, without a local run, is better than every")
+    # An offload that costs more than a wrong answer: the decision is spared as well.
+    dear = analyse(samples, slow, Goal(minimise="cost", offload_cost=2.0), Settings())
+    assert dear.better is not None
+    assert dear.better.rule == "never"
+    quick = [exact("", local_s=1e-3, decision_s=0, offload_s=20e-3)]
+    own = analyse(samples, quick, goal, Settings(rule="threshold"))
+    assert own.better is None
+    assert own.unknown["better"].startswith("a threshold is at least as good")

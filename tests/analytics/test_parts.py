@@ -116,6 +116,16 @@ def test_an_engine_that_does_not_trace_its_layers_gives_no_terms(tmp_path: Path)
     assert "does not say" in found.unknown["difference_s"]
 
 
+def test_a_profile_that_was_disturbed_gives_no_terms(tmp_path: Path) -> None:
+    """Layers of 285 ms in a network of 100 ms explain nothing."""
+    slow = timed("net", 0.1, layer(0, (0, 1), 0.2), layer(1, (2,), 0.085))
+    write_networks(tmp_path, (slow, *PARTS, *CHAINS))
+    (found,) = part_sums(open_runs([tmp_path]))
+    assert found.caches_s is None
+    # 200 + 85 = 285 ms over 100 ms
+    assert "take 2.9 times" in found.unknown["caches_s"]
+
+
 def test_a_part_has_its_time_in_the_network_and_its_energy(tmp_path: Path) -> None:
     # 8 W over 2 s of 1000 calls: 16 J, 16 mJ a call; 3 W of them are idle: 10 mJ above.
     metered = timed(

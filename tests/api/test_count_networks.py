@@ -15,14 +15,17 @@ from mansard.core.errors import DeniedError, MeasurementError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import CounterRun
 from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
+from tests.inference.small_networks import perceptron
 
 Count = Callable[..., api.CountResult]
 
 
 @pytest.fixture
 def count(tmp_path: Path) -> Count:
-    """Counts squeezenet on the CPU, into ``runs``, unless told otherwise."""
+    """Counts a small network on the CPU, into ``runs``, unless told otherwise."""
     ncu = write_ncu(tmp_path)
+    network = tmp_path / "small.onnx"
+    perceptron(network, batch="N")
 
     def run(*models: str, **changes: Any) -> api.CountResult:
         settings = api.NetworkSettings(
@@ -31,7 +34,7 @@ def count(tmp_path: Path) -> Count:
         request: dict[str, Any] = {"ncu": ncu, "chip": "ga10b", "runs": tmp_path / "runs"}
         return api.count_networks(
             api.CountRequest(
-                models=models or ("squeezenet1_1",), settings=settings, **(request | changes)
+                models=models or (str(network),), settings=settings, **(request | changes)
             )
         )
 
@@ -47,8 +50,8 @@ def test_networks_times_batches_are_rows_with_tables(count: Count, tmp_path: Pat
     result = count(batches=(1, 2))
     result.check()
     assert [(one.row.model, one.row.batch) for one in result.rows] == [
-        ("squeezenet1_1", 1),
-        ("squeezenet1_1", 2),
+        ("small", 1),
+        ("small", 2),
     ]
     row, table = result.rows[0].row, result.rows[0].table
     assert row.tool == f"Nsight Compute {VERSION}"
@@ -166,4 +169,4 @@ def test_a_program_that_is_not_there_is_named(count: Count, tmp_path: Path) -> N
 def test_what_was_counted_is_held_against_the_estimate(count: Count, tmp_path: Path) -> None:
     count(batches=(1, 2))
     checked = api.check_counters(tmp_path / "runs")
-    assert [one.network for one in checked] == ["squeezenet1_1", "squeezenet1_1"]
+    assert [one.network for one in checked] == ["small", "small"]

@@ -57,7 +57,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     code, out, err = measure(capsys, tmp_path, *how, "--precision", "fp32,int8")
     assert code == 0
     assert "Accuracy of networks" in out
-    assert "int8: ranges hold 99.999 % of the values in 128 samples of blobs" in err
+    assert "int8 is calibrated with 128 samples of blobs, of those that accuracy is me" in err
     # With another precision beside: what was measured is not measured again.
     code, out, err = measure(capsys, tmp_path, *how, "--precision", "fp32,fp16,int8", "--json")
     assert code == 0
@@ -75,6 +75,18 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     drop = found["fp32"]["top1"]["value"] - int8["top1"]["value"]
     assert int8["drop"]["value"] == pytest.approx(drop)
     assert found["fp16"]["agreement"]["value"] > int8["agreement"]["value"]
+    asked = ("--runs", tmp_path / "runs", "--precision", "fp32,fp16,int8", "--json")
+    code, out, _ = answer(capsys, "recommend", model, *asked, "--max-drop", "0%")
+    assert code == 0
+    (found_best,) = json.loads(out)["recommendations"]
+    assert found_best["choice"]["precision"] == "fp32"
+    assert found_best["accuracy"]["top1"] == found["fp32"]["top1"]
+    assert any(note.startswith("int8 is left out: its accuracy") for note in found_best["notes"])
+    code, _, err = answer(capsys, "recommend", model, *asked, "--max-drop", "few")
+    assert (code, err.strip()) == (
+        2,
+        "mansard: --max-drop 'few' is no share; write --max-drop 0.9 or 90%",
+    )
     page = tmp_path / "report.html"
     code, out, _ = answer(capsys, "report", "--runs", tmp_path / "runs", "--output", page)
     assert code == 0

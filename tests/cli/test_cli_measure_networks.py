@@ -36,6 +36,28 @@ def test_each_network_is_a_row_with_loop_and_single_calls(
     assert row["layers"]
 
 
+def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    perceptron(tmp_path / "mlp.onnx")
+    words = ["measure", str(tmp_path / "mlp.onnx"), "--runs", str(tmp_path / "runs"), *BRIEF]
+    words += ["--threads", "1", "--each-layer", "all", "--nn-profiler", str(tmp_path / "nn")]
+    code, out, err = answer(capsys, *words)
+    assert code == 0
+    assert "Layers that were run alone: their sum against the whole network" in out
+    assert "Gemm, Relu" in out
+    assert "Conversions: casts and reorders" in err
+    code, out, _ = answer(capsys, *words, "--json")
+    assert code == 0
+    found = json.loads(out)
+    # Gemm and Relu, which the estimator takes for one kernel, and Gemm.
+    assert [each["part"]["number"] for each in found["parts"]] == [0, 1]
+    assert found["sums"][0]["n_measured"] == found["sums"][0]["n_parts"] == 2
+    (path,) = (tmp_path / "nn").iterdir()
+    assert found["files"] == [str(path)]
+    assert json.loads(path.read_text())["mlp"]["cpu"]["latency"].keys() == {"0", "1"}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -49,6 +71,10 @@ def test_each_network_is_a_row_with_loop_and_single_calls(
         (["nosuch"], "the zoo has no network 'nosuch'"),
         (["alexnet", "--mode", "MAXN"], "MAXN"),
         (["alexnet", "--dim", "nosuch=3"], "nosuch"),
+        (["alexnet", "--each-layer", "most"], "--each-layer 'most' names no layers"),
+        (["alexnet", "--window", "3"], "--window is an option for layers that are run alone"),
+        (["alexnet", "--nn-profiler", "x"], "--nn-profiler is an option for layers that are run"),
+        (["--each-layer", "all", "--", "true"], "--each-layer is an option for networks, not for"),
     ],
 )
 def test_wrong_usage_is_one_line(

@@ -92,6 +92,14 @@ def test_bad_input_is_one_line(
     assert not (tmp_path / "runs").exists()
 
 
+def test_import_says_which_command_reads_counters(
+    export: Path, tmp_path: Path, capsys: Capsys
+) -> None:
+    code, _, err = answer(capsys, "import", export, *ORIGIN, "--runs", tmp_path / "runs")
+    assert code == 1
+    assert "use 'mansard ncu import'" in err
+
+
 def test_nothing_to_check(tmp_path: Path, capsys: Capsys) -> None:
     code, _, err = answer(capsys, "ncu", "check", "--runs", tmp_path)
     assert code == 1

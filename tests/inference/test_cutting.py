@@ -17,7 +17,10 @@ from mansard.core.records import WHOLE
 from mansard.inference.labels import label_of
 from mansard.inference.preparing import PreparedPart, cut, prepare, write
 from mansard.inference.preparing.cutting import cut_points, read_graph
+from mansard.inference.preparing.prepare import Calibrating
+from mansard.inference.preparing.samples import random_samples
 
+RANDOM = Calibrating(samples=lambda specs: random_samples(specs, 1))  # ranges of int8
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 
@@ -164,6 +167,37 @@ def test_parts_are_cut_from_the_network_in_fp16(tmp_path: Path) -> None:
     expected = run(tmp_path / "files" / whole.file, {"x": x})["y"]
     known = run_in_turn(found.parts, tmp_path / "files", {"x": x})
     np.testing.assert_allclose(known["y"], expected, rtol=2e-2, atol=1e-2)
+
+
+def test_parts_are_cut_from_the_network_in_int8(tmp_path: Path) -> None:
+    whole = prepare(residual(tmp_path), seed=1, precision="int8", calibrating=RANDOM)
+    found = cut(whole, tmp_path / "files", "layer")
+    # With QuantizeLinear and DequantizeLinear, which have no labels: they go with their readers.
+    assert [part.part.nodes for part in found.parts] == [(0, 1), (2, 3), (4, 5, 6), (7,), (13,)]
+    x = np.random.default_rng(4).random((2, 3, 12, 12), dtype=np.float32)
+    expected = run(tmp_path / "files" / whole.file, {"x": x})["y"]
+    known = run_in_turn(found.parts, tmp_path / "files", {"x": x})
+    # Engines round where they fuse: one step of 255 here or there.
+    np.testing.assert_allclose(known["y"], expected, atol=float(np.ptp(expected)) / 20)
+
+
+def test_a_node_with_two_labels_stands_for_both(tmp_path: Path) -> None:
+    """A conversion folds BatchNormalization into Conv, and names it by both."""
+    node = helper.make_node
+    random = np.random.default_rng(1)
+    stored = {
+        "w": random.standard_normal((4, 3, 3, 3), dtype=np.float32),
+        **{name: np.ones(4, dtype=np.float32) for name in ("scale", "bias", "mean", "var")},
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("BatchNormalization", ["a", "scale", "bias", "mean", "var"], ["b"]),
+        node("Relu", ["b"], ["y"]),
+    ]
+    source = save(tmp_path / "folded.onnx", nodes, shape=(1, 3, 8, 8), stored=stored)
+    whole = prepare(source, seed=1, precision="int8", calibrating=RANDOM)
+    (part,) = cut(whole, tmp_path / "files", "layer").parts
+    assert part.part.nodes == (0, 1, 2)
 
 
 def test_the_same_network_gives_the_same_files(tmp_path: Path) -> None:

@@ -131,7 +131,13 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         memory=memory_traffic(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),
-        recommendations=recommend_each(decided, modes, Wanted(falls_back=True), refused=refused),
+        recommendations=recommend_each(
+            decided,
+            modes,
+            Wanted(falls_back=True),
+            refused=refused,
+            accuracies=network_accuracies(dataset),
+        ),
         findings=findings,
     )
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mansard.api.accuracies import int8_form
 from mansard.api.boards import board_root
+from mansard.api.engine_builds import builds_files, choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan, measure_modes
-from mansard.api.networks import NetworkSettings, Preparation, choose_provider
+from mansard.api.networks import (
+    build_needed,
+    choose_provider,
+    write_loaded,
+)
+from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
 from mansard.api.sweeps import SweepRequest, choose_modes, failure_of
-from mansard.api.targets import LocalTarget
+from mansard.api.targets import LocalTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.ncu_metrics import chip_of, choose_metrics
 from mansard.core.records import CounterRun, PowerMode, chain_length
@@ -24,11 +31,13 @@ from mansard.core.version import VERSION
 from mansard.measuring.protocol import Profile
 
 if TYPE_CHECKING:
-    from mansard.analytics.counters.by_kernel import KernelSum
+    from mansard.analytics.counters.by_kernel import CallSum, KernelSum
+    from mansard.core.records import Gpu, MachineIdentity
     from mansard.device.controller.controller import LocalController
     from mansard.inference.counters.ncu import Ncu
-    from mansard.inference.counters.plan import CacheControl, CounterTrial
+    from mansard.inference.counters.plan import CacheControl
     from mansard.inference.counters.trial import Counting
+    from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Measurer
 
 MOST_CALLS = 1000
@@ -56,6 +65,7 @@ class CountedNetwork(msgspec.Struct, frozen=True):
     row: CounterRun
     table: Path | None
     launches: int
+    call: CallSum | None  # of all kernels, for one call
     kernels: tuple[KernelSum, ...]
     notes: tuple[str, ...]
 
@@ -122,79 +132,117 @@ def _plan(
     modes: Sequence[PowerMode],
     reporter: Reporter,
 ) -> list[ModePlan]:
-    from mansard.inference.counters.plan import CounterPlan
-    from mansard.inference.planning import SEED
+    from mansard.inference.builds import device_name
+    from mansard.inference.counters.plan import CounterPlan, CounterTrial
+    from mansard.inference.planning import SEED, make_build_plan
     from mansard.measuring.plan import cpus_of
     from mansard.measuring.protocol import find_protocol
     from mansard.measuring.runner import missing_trials
 
-    engine = request.settings.engine or "ort"
-    probe = target.engine_probe(engine)
-    provider = choose_provider(probe, request.settings.provider, has_gpu=True)
-    if provider == "cpu" and request.settings.provider is None:
-        raise UsageError(
-            f"{engine} has no provider for the GPU here, and the CPU has no such counters",
-            fix="'mansard doctor' says what is missing",
-        )
-    trials = _trials(request, preparation, provider, ncu, reporter)
-    machine, files = target.controller.identify(), preparation.new_folder()
-    plans = []
+    machine, settings = target.controller.identify(), request.settings
+    probe = choose_engine(target, machine, settings.engine, reporter)
+    provider = _provider(probe, settings.provider)
+    gpu = _gpu(target, machine, probe, provider, reporter)
+    form = int8_form(probe.engine, provider)
+    metrics = _metrics(request, ncu, gpu, reporter)
+    preparation.prepare(request.models, reporter, form=form)
+    builds = preparation.builds(probe, device_name(gpu, machine))
+    trials = tuple(
+        CounterTrial(**msgspec.structs.asdict(trial), **metrics)
+        for trial in preparation.trials(probe.engine, provider, builds)
+        if chain_length(trial.model) is None
+    )
+    files, plans, needed = preparation.new_folder(), [], set[str]()
     for mode in modes:
         plan = CounterPlan(
             profile=_PROFILE,
             machine=machine,
             processor="cpu" if provider == "cpu" else "gpu",
-            gpu=None,
+            gpu=gpu,
             mode=mode,
             cpus=cpus_of(machine, mode),
             trials=trials,
             protocol=find_protocol(_PROFILE),
             seed=SEED,
             versions={"mansard": VERSION, "ncu": ncu.version, **probe.versions},
-            unknown={"gpu": "not asked: the tables of counters name it"},
+            unknown={} if gpu else {"gpu": "the networks run on the CPU, or CuPy is not there"},
         )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in trials if spec.trial_id in ids]
-        write_files = partial(preparation.write, missing, files, reporter)
+        needed |= {spec.engine_file for spec in missing}
+        write_files = partial(write_loaded, preparation, missing, files, request.runs, reporter)
         plans.append(
             ModePlan(plan, len(missing), files, write_files, of="counters", is_bounded=False)
         )
+    build_needed(
+        preparation,
+        [build for build in builds.values() if build.engine_file in needed],
+        lambda mode, wanted: make_build_plan(machine, mode, wanted, probe, gpu),
+        target.plain,
+        modes,
+        runs=request.runs,
+        reporter=reporter,
+    )
     return plans
 
 
-def _trials(
-    request: CountRequest, preparation: Preparation, provider: str, ncu: Ncu, reporter: Reporter
-) -> tuple[CounterTrial, ...]:
-    """One for each network; the metrics are those that ``ncu`` lists for the chip."""
-    from mansard.inference.counters.ncu import listed_metrics
-    from mansard.inference.counters.plan import CounterTrial
+def _provider(probe: EngineProbe, wanted: str | None) -> str:
+    """What the networks run on; raises UsageError, MeasurementError."""
+    if probe.engine == "trtexec":
+        raise UsageError(
+            "the calls of trtexec cannot be counted one by one",
+            fix="use --engine tensorrt, which needs TensorRT's bindings, or --engine ort",
+        )
+    provider = choose_provider(probe, wanted, has_gpu=True)
+    if provider == "cpu" and wanted is None:
+        raise UsageError(
+            f"{probe.engine} has no provider for the GPU here, and the CPU has no such counters",
+            fix="'mansard doctor' says what is missing",
+        )
+    return provider
 
-    chip = request.chip or _chip()
+
+def _gpu(
+    target: _CountingTarget,
+    machine: MachineIdentity,
+    probe: EngineProbe,
+    provider: str,
+    reporter: Reporter,
+) -> Gpu | None:
+    """The GPU that the networks run on, as far as it is known: engine files name it."""
+    if provider == "cpu" or is_stand_in(probe):
+        return None
+    if builds_files(probe.engine):
+        return find_processor(target, machine, "gpu", reporter).gpu
+    return target.probe("gpu").gpu
+
+
+def _metrics(
+    request: CountRequest, ncu: Ncu, gpu: Gpu | None, reporter: Reporter
+) -> dict[str, Any]:
+    """The fields of a trial that say what is counted: of what ``ncu`` lists for the chip."""
+    from mansard.inference.counters.ncu import listed_metrics
+
+    chip = request.chip or _chip(gpu)
     choice = choose_metrics(chip, listed_metrics(ncu, chip))
     if "time" in choice.lacking:
         raise MeasurementError(f"Nsight Compute lists no times for {chip}", fix="use a newer one")
     if choice.lacking:
         reporter.note(f"note: {chip} has no counters of {listed(list(choice.lacking))}")
-    preparation.prepare(request.models, reporter)
-    return tuple(
-        CounterTrial(
-            **msgspec.structs.asdict(trial),
-            chip=chip,
-            metrics=choice.metrics,
-            lacking=choice.lacking,
-            n_calls=request.n_calls,
-            cache_control=request.cache_control,
-        )
-        for trial in preparation.trials(request.settings.engine or "ort", provider, {})
-        if chain_length(trial.model) is None
-    )
+    return {
+        "chip": chip,
+        "metrics": choice.metrics,
+        "lacking": choice.lacking,
+        "n_calls": request.n_calls,
+        "cache_control": request.cache_control,
+    }
 
 
-def _chip() -> str:
+def _chip(gpu: Gpu | None) -> str:
     """That of the first card; raises UsageError where there is none, or it is not known."""
     from mansard.inference.counters.card import compute_capability
 
-    sm = compute_capability()
+    sm = compute_capability() if gpu is None else gpu.sm
     if sm is None:
         raise UsageError(
             "no NVIDIA driver answers, so it is not known which chip is here",
@@ -211,7 +259,7 @@ def _chip() -> str:
 
 def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNetwork]:
     """What the run of a mode holds; raises InputError for a table that cannot be read."""
-    from mansard.analytics.counters.by_kernel import by_kernel
+    from mansard.analytics.counters.by_kernel import by_kernel, call_sum
     from mansard.analytics.counters.measured import counters_of_run
     from mansard.core.jsonl import read_rows
     from mansard.inference.counters.trial import COUNTERS
@@ -224,11 +272,12 @@ def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNe
     for row in read_rows(folder / COUNTERS.rows_name, CounterRun, runs).rows:
         one = read.get(row.trial_id)
         if one is None or row.export is None:
-            found.append(CountedNetwork(mode, row, None, 0, (), ()))
+            found.append(CountedNetwork(mode, row, None, 0, None, (), ()))
             continue
         n_launches = sum(kernel.n_launches for kernel in one.kernels)
-        sums = by_kernel(one.kernels)
-        found.append(CountedNetwork(mode, row, folder / row.export, n_launches, sums, one.notes))
+        call, sums = call_sum(one.kernels), by_kernel(one.kernels)
+        path = folder / row.export
+        found.append(CountedNetwork(mode, row, path, n_launches, call, sums, one.notes))
     return found
 
 
@@ -238,6 +287,7 @@ class _CountingTarget(LocalTarget):
     def __init__(self, root: Path, controller: LocalController, counting: Counting) -> None:
         super().__init__(root, controller)
         self._place, self._counting = root, counting
+        self.plain = LocalTarget(root, controller)  # to build engine files
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """A measurer of counters."""

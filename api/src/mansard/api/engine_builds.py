@@ -7,6 +7,7 @@ asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -138,12 +139,13 @@ def builds_files(engine: str) -> bool:
 
 
 def highest_first(modes: Sequence[PowerMode]) -> list[PowerMode]:
-    """``modes`` by the clocks of GPU, memory and CPU, the highest first; unknown ones last."""
-    return sorted(
-        modes,
-        key=lambda mode: (mode.gpu_hz or 0, mode.memory_hz or 0, mode.cpu_hz or 0, mode.n_cpus),
-        reverse=True,
-    )
+    """``modes`` by their caps of GPU, memory and CPU, the highest first; without a cap first."""
+
+    def caps(mode: PowerMode) -> tuple[float, ...]:
+        found = (mode.gpu_hz, mode.memory_hz, mode.cpu_hz)
+        return (*(math.inf if cap is None else cap for cap in found), mode.n_cpus)
+
+    return sorted(modes, key=caps, reverse=True)
 
 
 def build_missing(

@@ -48,6 +48,7 @@ def recommend(
     hand says. Where no mode keeps the limits, the nearest are in the answer. Raises as
     ``predict`` does, and UsageError for an unknown ``default``.
     """
+    from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.decide.recommend import recommend_each
 
     predicted = predict(request, reporter)
@@ -56,7 +57,14 @@ def recommend(
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
     return tuple(
         _with_commands(each, predicted, request, elsewhere)
-        for each in recommend_each(predictions, predicted.modes, wanted, defaults, refused)
+        for each in recommend_each(
+            predictions,
+            predicted.modes,
+            wanted,
+            defaults,
+            refused,
+            network_accuracies(predicted.models.dataset),
+        )
     )
 
 
@@ -123,7 +131,30 @@ def recommend_workload(
     )
     mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
     predictions, refused = _believable(predicted, wanted, reporter)
+    predictions = _without_drops(predicted, predictions, wanted, reporter)
     return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused)
+
+
+def _without_drops(
+    predicted: Prediction, predictions: Frame, wanted: Wanted, reporter: Reporter
+) -> Frame:
+    """``predictions`` without precisions that may lose too much, which notes name."""
+    from mansard.analytics.data.accuracies import by_precision, network_accuracies
+    from mansard.analytics.decide.accuracy_limit import without_drops
+
+    if wanted.max_drop is None or predictions.is_empty():
+        return predictions
+    accuracies, kept = network_accuracies(predicted.models.dataset), []
+    for rows in predictions.partition_by("device", "network", maintain_order=True):
+        device, network = str(rows["device"][0]), str(rows["network"][0])
+        allowed = without_drops(rows, wanted, by_precision(accuracies, device, network))
+        for line in allowed.notes:
+            reporter.note(f"note: {network} on {device}: {line}")
+        kept.append(allowed.predictions)
+    found = kept[0]
+    for rows in kept[1:]:
+        found = found.vstack(rows)
+    return found
 
 
 def batch(

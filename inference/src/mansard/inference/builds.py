@@ -60,8 +60,11 @@ def row_name(engine_file: str) -> str:
 
 def check_engine_file(
     folder: Path, engine_file: str, version: str, gpu: Gpu | None, machine: MachineIdentity
-) -> None:
-    """Raises MeasurementError unless the file in ``folder`` is of this version and this device."""
+) -> dict[str, str]:
+    """The options that the file in ``folder`` was built with.
+
+    Raises MeasurementError unless it is of this version and this device.
+    """
     try:
         row = read_document(folder / row_name(engine_file), EngineBuild)
     except (SchemaError, StorageError) as error:
@@ -78,6 +81,7 @@ def check_engine_file(
     path = folder / engine_file
     if not path.is_file() or path.stat().st_size != row.engine_bytes:
         raise MeasurementError("there is no such file, or only a part of it", where=str(path))
+    return dict(row.options) | ({} if row.batch is not None else {"batch": row.unknown["batch"]})
 
 
 def build_engine_file(

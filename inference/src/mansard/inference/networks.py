@@ -130,13 +130,14 @@ def _time(
             stack.enter_context(limited_to_available())
         inputs = make_inputs(spec, folder, plan.seed)
         instruments.announce(f"loading {spec.title}", _LOADING_S)
+        built: dict[str, str] = {}
         if spec.engine_file:
             version = plan.versions[engine.package]
-            check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
+            built = check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
         if isinstance(engine, SelfTimingEngine):
             asked = engine.open(spec, folder, inputs)
             stack.callback(asked.close)
-            return _time_by_program(spec, asked, plan, instruments)
+            return _time_by_program(spec, asked, plan, instruments, built)
         start_s = time.monotonic()
         network = engine.load(spec, folder, inputs, n_threads)
         stack.callback(network.close)
@@ -156,7 +157,7 @@ def _time(
         profiled_s, layers, why_no_layers = _layers(spec, network, source, protocol, call_s)
     return _Timed(
         launching=network.launching,
-        options=dict(network.options),
+        options={**built, **network.options},
         load_s=load_s,
         first_call_s=first_call_s,
         samples=samples,
@@ -170,9 +171,16 @@ def _time(
 
 
 def _time_by_program(
-    spec: NetworkTrial, network: SelfTimedNetwork, plan: NetworkPlan, instruments: Instruments
+    spec: NetworkTrial,
+    network: SelfTimedNetwork,
+    plan: NetworkPlan,
+    instruments: Instruments,
+    built: Mapping[str, str],
 ) -> _Timed:
-    """What a program says of a network that it runs and times itself."""
+    """What a program says of a network that it runs and times itself.
+
+    ``built``: the options of the engine file.
+    """
     protocol = plan.protocol
     call_s = median(network.time_calls(_N_TRIED))
     instruments.announce(spec.title, _LOADING_S)
@@ -189,7 +197,7 @@ def _time_by_program(
             why_no_layers = f"the network runs, but not with profiling on: {error}"
     return _Timed(
         launching=network.launching,
-        options=dict(network.options),
+        options={**built, **network.options},
         load_s=None,
         first_call_s=None,
         samples=samples,

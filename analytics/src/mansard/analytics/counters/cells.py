@@ -17,8 +17,13 @@ from mansard.core.errors import InputError
 _ABSENT = frozenset({"", "-", "n/a", "(!) n/a", "nan", "no data"})
 _GROUPS = re.compile("[\u00a0\u202f '\u2019]")  # that some languages write between thousands
 _INSTANCES = re.compile(r"\s*[({].*$")  # "12 (5; 7)": the sum, then its instances
-_POINT = re.compile(r"^-?\d{1,3}(,\d{3})+\.\d*$|^-?\d*\.(\d{1,2}|\d{4,})$|^-?\d{1,3}(,\d{3}){2,}$")
-_COMMA = re.compile(r"^-?\d{1,3}(\.\d{3})+,\d*$|^-?\d*,(\d{1,2}|\d{4,})$|^-?\d{1,3}(\.\d{3}){2,}$")
+# Numbers that only one of both styles can write: no group begins with 0 or has other than 3 digits.
+_POINT = re.compile(
+    r"^\d{1,3}(,\d{3})+\.\d*$|^\d*\.(\d{1,2}|\d{4,})$|^0?\.\d+$|^\d{1,3}(,\d{3}){2,}$"
+)
+_COMMA = re.compile(
+    r"^\d{1,3}(\.\d{3})+,\d*$|^\d*,(\d{1,2}|\d{4,})$|^0?,\d+$|^\d{1,3}(\.\d{3}){2,}$"
+)
 MOST = 1e24  # of any count: a slip is beyond it
 
 

@@ -11,15 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from math import inf, log
+from math import inf, isclose, log
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mansard.analytics.counters.by_kernel import memory_of
 from mansard.analytics.counters.estimates import Part
 from mansard.analytics.counters.products import nearest_padding, tile_of
 from mansard.core.records import KernelCounters
 
+FloatArray: TypeAlias = NDArray[np.float64]
 Matched = Literal["nodes", "order and size"]
 _MATRIX = re.compile(
     r"gemm|gemv|fprop|conv(?!ert)|wgrad|dgrad|xmma|cutlass|winograd|fmha|implicit", re.I
@@ -82,32 +86,34 @@ _SKIP_PART, _SKIP_KERNEL = 1.0, 0.4
 # How far counts may be off: a product whose tiles are known, one that is padded to tiles that no
 # name says, and bytes, of which a cache may keep one direction.
 _TILED, _UNTILED, _BYTES = log(3.0), log(64.0), log(2.5)
+_MOST_CELLS = 20_000_000  # parts × kernels; the largest network of the zoo has 4 million
 
 
 def _by_order(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
-    """The cheapest alignment in order (Needleman and Wunsch, 1970), with helpers added."""
+    """The cheapest alignment in order (Needleman and Wunsch, 1970), with helpers added.
+
+    ``best[i, j]`` is the least cost of the parts from i and the kernels from j on.
+    """
     own = [row for row in rows if not is_helper(row)]
     n_parts, n_rows = len(parts), len(own)
-    best = [[0.0] * (n_rows + 1) for _ in range(n_parts + 1)]
+    if n_parts * n_rows > _MOST_CELLS:
+        return Matching({}, tuple(rows), "order and size")
+    costs = _costs(parts, own)
+    skipped = _SKIP_KERNEL * np.arange(n_rows + 1)
+    best = np.empty((n_parts + 1, n_rows + 1))
+    best[n_parts] = skipped[::-1]
     for i in range(n_parts - 1, -1, -1):
-        best[i][n_rows] = best[i + 1][n_rows] + _SKIP_PART
-    for j in range(n_rows - 1, -1, -1):
-        best[n_parts][j] = best[n_parts][j + 1] + _SKIP_KERNEL
-    costs = [[_cost(part, row) for row in own] for part in parts]
-    for i in range(n_parts - 1, -1, -1):
-        for j in range(n_rows - 1, -1, -1):
-            best[i][j] = min(
-                best[i + 1][j + 1] + costs[i][j],
-                best[i + 1][j] + _SKIP_PART,
-                best[i][j + 1] + _SKIP_KERNEL,
-            )
+        without = best[i + 1] + _SKIP_PART
+        without[:-1] = np.minimum(without[:-1], best[i + 1, 1:] + costs[i])
+        # Kernels that are skipped before the next choice: a running minimum from the right.
+        best[i] = np.minimum.accumulate((without + skipped)[::-1])[::-1] - skipped
     found: dict[int, list[KernelCounters]] = {}
     i = j = 0
     while i < n_parts and j < n_rows:
-        if best[i][j] == best[i + 1][j + 1] + costs[i][j]:
+        if isclose(best[i, j], best[i + 1, j + 1] + costs[i, j]):
             found[i] = [own[j]]
             i, j = i + 1, j + 1
-        elif best[i][j] == best[i][j + 1] + _SKIP_KERNEL:
+        elif isclose(best[i, j], best[i, j + 1] + _SKIP_KERNEL):
             j += 1
         else:
             i += 1
@@ -125,53 +131,58 @@ def _add_helpers(found: dict[int, list[KernelCounters]], rows: Sequence[KernelCo
             found[part_of[before.index]].append(row)
 
 
-def _cost(part: Part, row: KernelCounters) -> float:
-    """How little a kernel looks like a part: 0 the same, infinite another kind or twice as much."""
-    if bool(part.multiply_add_flop) != is_product(row):
-        return inf
-    return _size_gap(part, row) + (0.0 if _is_named(part, row) else _NOT_NAMED)
+def _costs(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> FloatArray:
+    """How little each kernel looks like each part: 0 the same, infinite another kind or size."""
+    products = np.array([is_product(row) for row in rows], dtype=bool)
+    names = [row.kernel.casefold() for row in rows]
+    memory = _memory(rows)
+    named: dict[str, FloatArray] = {}
+    costs = np.full((len(parts), len(rows)), inf)
+    for at, part in enumerate(parts):
+        words = [_WORDS.get(op_type, op_type.casefold()) for op_type in part.op_types]
+        for word in words:
+            if word not in named:
+                named[word] = np.array([word in name for name in names], dtype=bool)
+        is_named = np.any([named[word] for word in words], axis=0)
+        gaps = _bytes_gaps(part, memory)
+        if part.multiply_add_flop:
+            for j in np.flatnonzero(products):
+                gap = _work_gap(part, rows[int(j)])
+                gaps[j] = gaps[j] if gap is None else gap
+        gaps[products != bool(part.multiply_add_flop)] = inf
+        costs[at] = gaps + np.where(is_named, 0.0, _NOT_NAMED)
+    return costs
 
 
-def _is_named(part: Part, row: KernelCounters) -> bool:
-    """Whether a kernel has the name of an operator of the part."""
-    name = row.kernel.casefold()
-    words = (_WORDS.get(op_type, op_type.casefold()) for op_type in part.op_types)
-    return any(word in name for word in words)
+_WAYS = ("read_bytes", "write_bytes", "traffic_bytes")
 
 
-def _size_gap(part: Part, row: KernelCounters) -> float:
-    if part.multiply_add_flop:
-        counted = sum(work.flop for work in row.work)
-        tile = tile_of(row.kernel)
-        if not counted:
-            return _bytes_gap(part, row)
-        if part.product is None or tile is None:
-            return _gap(counted, part.multiply_add_flop, _UNTILED)
+def _memory(rows: Sequence[KernelCounters]) -> FloatArray:
+    """Bytes by direction and kernel; NaN where they were not counted."""
+    own = [memory_of(row) for row in rows]
+    values = [[getattr(each, way, None) for each in own] for way in _WAYS]
+    return np.array(values, dtype=float).reshape(len(_WAYS), len(rows))
+
+
+def _bytes_gaps(part: Part, memory: FloatArray) -> FloatArray:
+    """The smallest of the gaps of the directions that are known."""
+    expected = np.array([[getattr(part, way)] for way in _WAYS], dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gaps = np.abs(np.log(memory / expected)) / _BYTES
+    gaps[(memory == 0) & (expected == 0)] = 0.0
+    gaps[~(gaps <= 1)] = inf
+    return cast("FloatArray", gaps.min(axis=0))
+
+
+def _work_gap(part: Part, row: KernelCounters) -> float | None:
+    """0 where a kernel did the work of a product in whole tiles; None where it was not counted."""
+    counted = sum(work.flop for work in row.work)
+    if not counted or not part.multiply_add_flop:
+        return None
+    tile = tile_of(row.kernel)
+    if part.product is None or tile is None:
+        gap = abs(log(counted / part.multiply_add_flop)) / _UNTILED
+    else:
         padded = nearest_padding(part.product, tile, row.grid, counted, 1)
-        return _gap(counted, padded, _TILED)
-    return _bytes_gap(part, row)
-
-
-def _bytes_gap(part: Part, row: KernelCounters) -> float:
-    memory = memory_of(row)
-    pairs = (
-        ("read_bytes", part.read_bytes),
-        ("write_bytes", part.write_bytes),
-        ("traffic_bytes", part.traffic_bytes),
-    )
-    gaps = [
-        _gap(counted, expected, _BYTES)
-        for name, expected in pairs
-        if memory is not None
-        and expected is not None
-        and (counted := getattr(memory, name)) is not None
-    ]
-    return min(gaps, default=inf)
-
-
-def _gap(counted: float, expected: float, most: float) -> float:
-    """0 where both are the same, 1 where they are ``most`` apart, infinite beyond."""
-    if not counted or not expected:
-        return 0.0 if counted == expected else inf
-    gap = abs(log(counted / expected)) / most
+        gap = abs(log(counted / padded)) / _TILED
     return gap if gap <= 1 else inf

@@ -138,10 +138,10 @@ def _export(
     launches = [_launch(each, lines.where, comma=comma, has_units=has_units) for each in found]
     if lines.cut:
         notes.append(
-            f"ends in the middle of a row: the {len(launches)} launches before it were kept"
+            f"ends in the middle of a row: it was left out, and {len(launches)} launches were kept"
         )
     if lines.skipped:
-        notes.append(f"{lines.skipped} lines that are no rows of the table were left out")
+        notes.append(f"lines that are no rows of the table were left out: {lines.skipped}")
     if not launches:
         raise InputError("holds no kernel launch", where=lines.where, fix="export the whole report")
     return Export(form, tuple(launches), tuple(notes))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, isqrt
 
 from mansard.core.precision import PRECISIONS
@@ -93,6 +94,7 @@ _TILES = (
 _USUAL_STEP = 8  # of sgemm kernels: recorded ones of 6 and of 20 sums did 8 and 24
 
 
+@cache
 def tile_of(kernel: str) -> Tile | None:
     """The tile that a name of cuBLAS, CUTLASS or cuDNN says."""
     for pattern in _TILES:

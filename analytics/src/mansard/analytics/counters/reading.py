@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
-from mansard.analytics.counters.launch import METRIC_NAME, Export
+from mansard.analytics.counters.launch import Export, is_used
 from mansard.analytics.counters.pages import (
     KERNEL,
     METRIC,
@@ -26,9 +27,10 @@ from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import InputError
 
 MOST_LAUNCHES = 200_000
-MOST_EXPORT_BYTES = 512 << 20  # a raw page has 4 KB a launch
+MOST_EXPORT_BYTES = 256 << 20  # a raw page has 4 KB a launch
 MOST_COLUMNS = 20_000  # --metrics regex:.* has 8000
 _MOST_BEFORE = 100_000  # lines before the header
+_MESSAGE = re.compile(r"==(?:PROF|WARNING|ERROR)==")
 _BINARY = (b"NVR\x00", b"PK\x03\x04", b"\x1f\x8b", b"SQLite format 3")
 
 
@@ -105,7 +107,8 @@ def _rows(where: str, text: str, lines: list[str], start: int) -> Lines:
         raise InputError(
             f"its header has the column {name!r} more than once", where=where, fix="leave one out"
         )
-    body = "\n".join(lines[start + 1 :])
+    body = "\n".join("" if _MESSAGE.match(line) else line for line in lines[start + 1 :])
+    used = [at for at, column in enumerate(header) if is_used(column)]
     reader = csv.reader(io.StringIO(body, newline=""))
     rows: list[tuple[int, list[str]]] = []
     skipped, is_row = 0, False
@@ -118,7 +121,9 @@ def _rows(where: str, text: str, lines: list[str], start: int) -> Lines:
             if not is_row:
                 skipped += 1
                 continue
-            rows.append((start + 1 + reader.line_num, cells))
+            # Of the thousands of metrics that a raw page may have, those that are made use of.
+            own = [cells[at] if at < len(cells) else "" for at in used]
+            rows.append((start + 1 + reader.line_num, own))
             if len(rows) > MOST_LAUNCHES * (60 if METRIC in header else 1):
                 raise InputError(
                     "holds more launches than can be read", where=where, fix="split it"
@@ -129,12 +134,12 @@ def _rows(where: str, text: str, lines: list[str], start: int) -> Lines:
             where=where,
             fix="export it again",
         ) from error
-    cut = not text.endswith(("\n", "\r")) and not (is_row and _is_closed(lines[-1], rows[-1][1]))
+    cut = not text.endswith(("\n", "\r")) and not (is_row and _is_closed(lines[-1]))
     if cut and is_row:
         rows.pop()
     elif cut and skipped:
         skipped -= 1
-    return Lines(where, header, rows, cut, skipped)
+    return Lines(where, tuple(header[at] for at in used), rows, cut, skipped)
 
 
 def _least_cells(header: tuple[str, ...]) -> int:
@@ -142,20 +147,6 @@ def _least_cells(header: tuple[str, ...]) -> int:
     return header.index(METRIC) + 3 if METRIC in header and KERNEL in header else len(header)
 
 
-def _is_closed(line: str, cells: list[str]) -> bool:
+def _is_closed(line: str) -> bool:
     """Whether a last row without a line end is whole: its last cell is closed by a quote."""
-    return line.endswith('"') and not line.endswith(',"') and not cells[-1].endswith("\n")
-
-
-def looks_like_export(head: str) -> bool:
-    """Whether the first lines of a file are those of an export of counters."""
-    lines = head.splitlines()[:200]
-    named = ("ID", "Process ID", "Process Name")
-    for line in lines:
-        header = _header(line) if KERNEL in line or "__" in line else None
-        if header and (
-            (KERNEL in header and any(name in header for name in named))
-            or (is_metric_table(header) and sum(bool(METRIC_NAME.fullmatch(n)) for n in header) > 3)
-        ):
-            return True
-    return any("==PROF==" in line for line in lines) or is_sections(lines)
+    return line.endswith('"') and not line.endswith(',"')

@@ -22,7 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.names import device_labels, display_name, display_text
+from mansard.analytics.data.names import (
+    device_labels,
+    display_name,
+    display_text,
+    network_key,
+    network_names,
+)
 from mansard.core.records import Accuracy, Record, Source
 
 _NORMAL = NormalDist()
@@ -117,18 +123,21 @@ def paired_drop(is_right: _Flags, is_right_in_fp32: _Flags) -> Drop:
 
 @dataclass(frozen=True)
 class _Known:
-    """A row, and the device that it is of."""
+    """A row, the device that it is of, and how its network is called."""
 
     device: str
+    network: str
     row: Accuracy
 
 
 def network_accuracies(dataset: Dataset) -> tuple[NetworkAccuracy, ...]:
     """The newest row of each network, device, engine, precision and data set of ``dataset``."""
     labels = device_labels((*dataset.all_manifests, *dataset.accuracy_manifests))
+    names = network_names(dataset)
     newest: dict[tuple[str, ...], _Known] = {}
     for row in sorted(dataset.accuracies, key=lambda each: (each.started_utc, each.trial_id)):
-        found = _Known(labels[row.run_id], row)
+        name = names.get(network_key(row.model, row.model_hash), display_name(row.model))
+        found = _Known(labels[row.run_id], name, row)
         how = (row.engine, row.provider, row.precision)
         newest[_same(found) + how] = found
     rows = sorted(newest.items())
@@ -195,7 +204,7 @@ def _accuracy(found: _Known, reference: Accuracy | None) -> NetworkAccuracy:
         run_id=row.run_id,
         device=found.device,
         source=row.source,
-        network=display_name(row.model),
+        network=found.network,
         weights_hash=row.weights_hash,
         engine=row.engine,
         provider=row.provider,

@@ -46,7 +46,12 @@ def engine_name(row: Measurement) -> str:
     The threads are named where they are not one for each CPU of the mode: else each number of CPUs
     would be an engine of its own, and no model would hold over modes.
     """
-    words = [_ENGINES.get(row.engine, row.engine), row.provider]
+    words = [_ENGINES.get(row.engine, row.engine)]
+    words += [row.provider] if row.provider != row.engine else []
+    if row.engine in _BUILDING:
+        core = row.options.get("dla_core")
+        words += [] if core is None else [f"DLA {core}"]
+        words += ["open batch"] if "batch" in row.options else []
     if row.processor == "cpu" and row.threads not in {None, len(row.cpus)}:
         words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")
     words += ["graph"] if row.launching == "graph" else []
@@ -55,6 +60,7 @@ def engine_name(row: Measurement) -> str:
     return display_name(" ".join(words))
 
 
+_BUILDING = frozenset({"tensorrt", "trtexec"})  # whose rows have the options of their builds
 _ENGINES = {"ort": "onnxruntime"}
 _COPIES = {"in": "with copies in", "out": "with copies out", "both": "with copies"}
 

@@ -13,7 +13,14 @@ import numpy as np
 import polars as pl
 from msgspec import structs
 
+from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision
 from mansard.analytics.data.names import display_name
+from mansard.analytics.decide.accuracy_limit import (
+    Accuracies,
+    accuracy_sentence,
+    open_note,
+    without_drops,
+)
 from mansard.analytics.decide.alternatives import (
     DEFAULT,
     HIGHEST,
@@ -90,6 +97,8 @@ class Question:
     open: Mask
     broken: Mask
     unknown: Mask
+    accuracies: Accuracies  # by precision; empty: none was measured
+    left_out: tuple[str, ...]  # precisions that may not be recommended, and why
     fallback: str  # that the least time is wanted instead of the least energy, and why
 
     @property
@@ -105,6 +114,11 @@ class Question:
             **numbers,
         )
 
+    def accuracy(self, choice: Candidate) -> tuple[NetworkAccuracy | None, str]:
+        """How often the network is right in the precision of ``choice``; else why none is known."""
+        found = self.accuracies.get(choice.precision)
+        return found, "" if found is not None else "it was not measured"
+
     @property
     def compared(self) -> Mask:
         """Those whose objective and limits are known."""
@@ -113,10 +127,14 @@ class Question:
 
 
 def read_question(
-    predictions: pl.DataFrame, wanted: Wanted, baselines: Sequence[Baseline]
+    predictions: pl.DataFrame,
+    wanted: Wanted,
+    baselines: Sequence[Baseline],
+    accuracies: Accuracies,
 ) -> Question:
     """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
-    values = read_values(predictions, wanted)
+    allowed = without_drops(predictions, wanted, accuracies)
+    values = read_values(allowed.predictions, wanted)
     fallback = ""
     if wanted.falls_back and wanted.minimise == "energy":
         wanted, fallback = _fall_back(values, wanted)
@@ -133,6 +151,8 @@ def read_question(
         open=is_comparable & ~screened.is_kept & ~is_broken,
         broken=is_broken,
         unknown=~is_comparable & ~is_broken,
+        accuracies=accuracies,
+        left_out=allowed.notes,
         fallback=fallback,
     )
 
@@ -183,7 +203,9 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         if is_kept
         else likeliest_sentence(choice, wanted, savings, checks)
     )
+    accuracy, why_no_accuracy = asked.accuracy(choice)
     unknown = {
+        "accuracy": why_no_accuracy,
         "commands": _NO_COMMANDS,
         "most_excess": why_no_excess if excess is None else "",
         "measured": why_no_measured,
@@ -198,7 +220,8 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         minimise=wanted.minimise,
         verdict="feasible" if is_kept else "uncertain",
         choice=choice,
-        sentence=sentence,
+        sentence=sentence + accuracy_sentence(accuracy),
+        accuracy=accuracy,
         n_candidates=counts.n_all,
         n_feasible=counts.n_kept,
         n_broken=counts.n_broken,
@@ -262,12 +285,14 @@ def answer_infeasible(asked: Question) -> Recommendation:
     nearest = tuple(values.candidate(at) for at in rows)
     relaxations = find_relaxations(values, screened, wanted, asked.compared)
     lacks = missing_quantity(values, screened, wanted, asked.unknown) if asked.unknown.any() else ""
+    accuracy, why_no_accuracy = asked.accuracy(nearest[0])
     return Recommendation(
         device=nearest[0].device,
         network=nearest[0].network,
         minimise=wanted.minimise,
         verdict="unknown" if asked.unknown.any() else "infeasible",
         choice=nearest[0],
+        accuracy=accuracy,
         sentence=nearest_sentence(nearest[0], wanted, relaxations, counts, lacks),
         n_candidates=counts.n_all,
         n_feasible=counts.n_kept,
@@ -285,7 +310,8 @@ def answer_infeasible(asked: Question) -> Recommendation:
             "most_excess": _NO_LIMITS_KEPT,
             "measured": _NO_LIMITS_KEPT,
             "measure_next": _NO_LIMITS_KEPT,
-        },
+        }
+        | ({"accuracy": why_no_accuracy} if accuracy is None else {}),
     )
 
 
@@ -298,6 +324,8 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
     )
     if len(values) == 0:
         what = values.notes[0] if values.notes else "there are no predictions"
+        if asked.left_out:
+            what = "; ".join(asked.left_out)
         if wanted.batches is not None and not is_empty:
             what = f"nothing was predicted at batch {', '.join(map(str, wanted.batches))}"
     else:
@@ -315,7 +343,7 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
 
 def answer_refused(device: str, network: str, wanted: Wanted, why: str) -> Recommendation:
     """No recommendation, and ``why``."""
-    fields = ("choice", "commands", "most_excess", "measured", "measure_next")
+    fields = ("choice", "commands", "most_excess", "measured", "measure_next", "accuracy")
     return Recommendation(
         device=device,
         network=network,
@@ -331,15 +359,13 @@ def answer_refused(device: str, network: str, wanted: Wanted, why: str) -> Recom
 def _notes(asked: Question, at: int) -> tuple[str, ...]:
     """What was left out, and what the numbers of row ``at`` do not hold."""
     values, wanted = asked.values, asked.wanted
-    notes = [*values.notes, *([asked.fallback] if asked.fallback else [])]
+    notes = [*asked.left_out, *values.notes, *([asked.fallback] if asked.fallback else [])]
     own = values.frame["notes"][at]
     if own is not None:
         notes.append(str(own))
     precisions = values.frame["precision"].filter(pl.Series(asked.compared)).unique().sort()
     if len(precisions) > 1:
-        notes.append(
-            f"{', '.join(precisions)} were open: what each does to the results is not known here"
-        )
+        notes.append(open_note(precisions.to_list(), asked.accuracies))
     lacking = lacking_note(values, asked.screened, wanted, asked.unknown)
     if lacking:
         notes.append(lacking)
@@ -354,11 +380,13 @@ def recommend_each(
     wanted: Wanted,
     defaults: Mapping[str, str] | None = None,
     refused: Mapping[tuple[str, str], str] | None = None,
+    accuracies: Sequence[NetworkAccuracy] = (),
 ) -> tuple[Recommendation, ...]:
     """One recommendation for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
     are what the choice is compared with. ``refused``: by device and network, why there is none.
+    ``accuracies``: how often networks are right.
     """
     found = []
     keys = ("device", "network", "phase")
@@ -376,22 +404,27 @@ def recommend_each(
             baselines.append(Baseline(DEFAULT, default))
         elif default is not None:
             baselines = [Baseline(f"{HIGHEST} and its default", default)]
-        found.append(recommend(rows, wanted, baselines))
+        known = by_precision(accuracies, device, str(rows["network"][0]))
+        found.append(recommend(rows, wanted, baselines, known))
     return tuple(found)
 
 
 def recommend(
-    predictions: pl.DataFrame, wanted: Wanted, baselines: Sequence[Baseline] = ()
+    predictions: pl.DataFrame,
+    wanted: Wanted,
+    baselines: Sequence[Baseline] = (),
+    accuracies: Accuracies | None = None,
 ) -> Recommendation:
     """The best of ``predictions`` (PREDICTION_SCHEMA), which are of one network on one device.
 
     Among those that keep every limit the one of the least risk-adjusted objective, where what was
     measured is preferred (``choice.choose``); where there is none, of those that may keep them the
-    likeliest; where each breaks one, the one that breaks them least. Raises UsageError for a
-    limit that bounds nothing, or for predictions of several networks, devices or phases.
+    likeliest; where each breaks one, the one that breaks them least. ``accuracies``: how often the
+    network is right, by precision. Raises UsageError for a limit that bounds nothing, or for
+    predictions of several networks, devices or phases.
     """
     _check_single(predictions)
-    asked = read_question(predictions, wanted, baselines)
+    asked = read_question(predictions, wanted, baselines, accuracies or {})
     if asked.kept.any():
         return answer_chosen(asked, choose(asked.values, asked.wanted, asked.kept))
     if asked.open.any():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.core.records import ModeCommands, Record, Source
 
 Objective = Literal["energy", "latency", "edp", "power"]
@@ -27,7 +28,8 @@ class Wanted:
 
     ``max_latency_s`` bounds the time of one batch, ``max_energy_j`` the energy of one item,
     ``max_power_w`` the mean power while it runs, ``min_fps`` the items per second that it could
-    do one batch after the other. ``batches``: which batch sizes are open; None means all that
+    do one batch after the other. ``max_drop`` bounds how many fewer samples it has right than in
+    fp32, as a share of all. ``batches``: which batch sizes are open; None means all that
     were predicted ("auto"). ``probability``: how likely each limit has to hold.
     ``falls_back``: the least time is wanted where too few modes have an energy to compare.
     """
@@ -37,6 +39,7 @@ class Wanted:
     max_power_w: float | None = None
     max_energy_j: float | None = None
     min_fps: float | None = None
+    max_drop: float | None = None
     batches: tuple[int, ...] | None = None
     probability: float = PROBABILITY
     falls_back: bool = False
@@ -184,7 +187,8 @@ class Recommendation(Record, frozen=True, kw_only=True):
     probability than wanted. In ``n_measured`` of them the network itself was run. ``measured``: the
     best measured candidate, if the choice was not measured. ``most_excess``: the largest possible
     relative excess of the choice's objective over that of the best candidate that may keep the
-    limits, if every value lies in its interval.
+    limits, if every value lies in its interval. ``accuracy``: of the network in the choice's
+    precision.
     """
 
     device: str
@@ -210,6 +214,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     nearest: tuple[Candidate, ...] = ()  # of an infeasible one: the least violation first
     relaxations: tuple[Relaxation, ...] = ()
     notes: tuple[str, ...] = ()
+    accuracy: NetworkAccuracy | None = None
 
     @property
     def is_feasible(self) -> bool:

@@ -55,7 +55,8 @@ def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
         return None
     line = _frame(_row(each, "threshold") for each in found.frontier)
     marks = _frame(_marks(found))
-    axes = [(field, title) for field, title in _AXES if marks[field].is_not_null().any()][:2]
+    # The first mark is the chosen point: what is not known of it has no line.
+    axes = [(field, title) for field, title in _AXES if marks[field][0] is not None][:2]
     panels = [_panel(line, marks, field, title) for field, title in axes]
     chart = alt.hconcat(*panels, spacing=34).properties(
         description="Accuracy over the mean cost of a sample at every threshold of hierarchical "

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mansard.analytics.hierarchical.calibration import BINS, calibration
-from mansard.analytics.hierarchical.choice import Choice, best, choose
+from mansard.analytics.hierarchical.choice import Choice, best, choose, choose_baseline
 from mansard.analytics.hierarchical.costs import with_decision
 from mansard.analytics.hierarchical.decision_time import time_decision
 from mansard.analytics.hierarchical.logistic import fit_logistic, probability
@@ -107,7 +107,7 @@ def analyse(
         candidates.append(_Candidate(rule, own, of_judged, one, choose(one, modes, goal)))
     taken = _taken(candidates, settings)
     choice = taken.best
-    judgement: dict[str, Any] = dict.fromkeys(("chosen", "on_fit", "gain"))
+    judgement: dict[str, Any] = dict.fromkeys(("chosen", "on_fit", "gain", "better"))
     unknown = dict.fromkeys(judgement, _why(goal)) if choice is None else {}
     if choice is not None:
         judgement = _judge(taken, candidates, choice, _Parts(fit, judged, modes, goal, settings))
@@ -122,6 +122,8 @@ def analyse(
         if value is None:
             unknown[name] = why
     kept = choice is not None and choice.is_feasible
+    if choice is not None and judgement["better"] is None:
+        unknown["better"] = "a threshold is at least as good as never or always to offload"
     found = Hierarchical(
         n_fit=len(fit),
         n_judged=len(judged),
@@ -181,6 +183,7 @@ def _judge(
         "chosen": make_points(drawn, [threshold], taken.rule, mode, parts.goal)[0],
         "on_fit": make_points(on_fit, [threshold], taken.rule, mode, parts.goal)[0],
         "gain": _gain(drawn),
+        "better": _better(choice, drawn, parts),
         "rules": tuple(rules),
         "modes": tuple(parts.point(taken, taken.threshold(each), each.mode) for each in found),
         "frontier": _frontier(taken, mode, parts),
@@ -232,6 +235,20 @@ def _taken(candidates: Sequence[_Candidate], settings: Settings) -> _Candidate:
         return (0.0,) if choice is None else (choice.excess, *choice.rank)
 
     return min(known, key=rank)
+
+
+def _better(choice: Choice, drawn: Drawn, parts: _Parts) -> HiPoint | None:
+    """Never or always to offload, where that was better on the samples to fit."""
+    rules: tuple[Rule, ...] = ("never", "always")
+    found = [
+        (own.excess, own.rank, rule, own.mode)
+        for rule in rules
+        if (own := choose_baseline(parts.fit, parts.modes, parts.goal, rule)) is not None
+    ]
+    excess, rank, rule, mode = min(found, default=(np.inf, choice.rank, "never", 0))
+    if (excess, rank) >= (choice.excess, choice.rank):
+        return None
+    return make_points(drawn, [None], rule, parts.modes[mode], parts.goal)[0]
 
 
 def _usual(each: _Candidate, goal: Goal) -> list[float]:

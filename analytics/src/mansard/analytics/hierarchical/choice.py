@@ -9,9 +9,9 @@ from statistics import NormalDist
 import numpy as np
 
 from mansard.analytics.hierarchical.costs import Z95, mean_costs
-from mansard.analytics.hierarchical.records import Goal, ModeCosts
+from mansard.analytics.hierarchical.records import Goal, ModeCosts, Rule
 from mansard.analytics.hierarchical.resampling import wilson
-from mansard.analytics.hierarchical.samples import Array
+from mansard.analytics.hierarchical.samples import RIGHT, Array, Samples
 from mansard.analytics.hierarchical.thresholds import Sweep
 
 Rank = tuple[float, float, float, float]
@@ -42,7 +42,13 @@ def choose(one: Sweep, modes: Sequence[ModeCosts], goal: Goal) -> tuple[Choice |
     shares and the intervals of the costs. An answer that was not recorded counts as wrong. Among
     equals the least share is offloaded.
     """
-    return tuple(_choose(one, mode, goal, at) for at, mode in enumerate(modes))
+    reach = _Reach(
+        n=one.n,
+        share=one.share,
+        accuracy=one.accuracy_least,
+        cost=one.cost(goal.offload_cost or 0.0),
+    )
+    return tuple(_choose(reach, mode, goal, at) for at, mode in enumerate(modes))
 
 
 def best(choices: Sequence[Choice | None]) -> Choice | None:
@@ -51,14 +57,41 @@ def best(choices: Sequence[Choice | None]) -> Choice | None:
     return min(known, key=lambda each: (each.excess, each.rank, each.mode), default=None)
 
 
-def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
-    share = one.share
-    low, high = wilson(share, one.n, Z95)
-    latency, energy = (
-        mean_costs(mode, name, "threshold", share, low, high) for name in ("latency", "energy")
+def choose_baseline(
+    samples: Samples, modes: Sequence[ModeCosts], goal: Goal, rule: Rule
+) -> Choice | None:
+    """The best mode of "never" or "always", compared as thresholds are; None where not known."""
+    n, share = len(samples), 0.0 if rule == "never" else 1.0
+    n_right = int(((samples.remote if share else samples.local) == RIGHT).sum())
+    kept_wrong = 0.0 if share else (n - n_right) / n  # as exact as a sweep
+    reach = _Reach(
+        n=n,
+        share=np.array([share]),
+        accuracy=np.array([n_right / n]),
+        cost=np.array([kept_wrong + share * (goal.offload_cost or 0.0)]),
     )
-    accuracy = one.accuracy_least
-    likely, _ = wilson(accuracy, one.n, NormalDist().inv_cdf(goal.probability))
+    return best([_choose(reach, mode, goal, at, rule) for at, mode in enumerate(modes)])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Reach:
+    """What is known of thresholds on ``n`` samples without what they cost."""
+
+    n: int
+    share: Array
+    accuracy: Array  # the least
+    cost: Array
+
+
+def _choose(
+    reach: _Reach, mode: ModeCosts, goal: Goal, at: int, rule: Rule = "threshold"
+) -> Choice | None:
+    share = reach.share
+    low, high = wilson(share, reach.n, Z95)
+    latency, energy = (
+        mean_costs(mode, name, rule, share, low, high) for name in ("latency", "energy")
+    )
+    likely, _ = wilson(reach.accuracy, reach.n, NormalDist().inv_cdf(goal.probability))
     excess = np.zeros(len(share))
     for limit, value, sign in (
         (goal.max_latency_s, latency.likely_below(goal.probability), 1),
@@ -67,7 +100,12 @@ def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
     ):
         if limit is not None:
             excess += np.maximum(0.0, sign * (value - limit) / limit)
-    objective = _objective(one, goal, latency.value, energy.value)
+    objective = {
+        "accuracy": -reach.accuracy,
+        "cost": reach.cost,
+        "latency": latency.value,
+        "energy": energy.value,
+    }[goal.minimise]
     is_known = np.isfinite(excess) & np.isfinite(objective)
     if not is_known.any():
         return None
@@ -77,10 +115,3 @@ def _choose(one: Sweep, mode: ModeCosts, goal: Goal, at: int) -> Choice | None:
     costs = [float(np.nan_to_num(each.value[cut], nan=np.inf)) for each in (energy, latency)]
     rank = (float(among[cut]), costs[0], costs[1], float(share[cut]))
     return Choice(mode=at, cut=cut, excess=least, rank=rank)
-
-
-def _objective(one: Sweep, goal: Goal, latency: Array, energy: Array) -> Array:
-    if goal.minimise == "cost" and goal.offload_cost is not None:
-        return one.cost(goal.offload_cost)
-    values = {"latency": latency, "energy": energy}
-    return values.get(goal.minimise, -one.accuracy_least)

@@ -191,7 +191,9 @@ class Hierarchical(Record, frozen=True, kw_only=True):
 
     ``is_held_out``: whether these are others. ``chosen``: judged; ``on_fit``: the same rule where
     it was chosen. ``rules``: each rule at its best threshold in the same mode, and the baselines.
-    ``modes``: the best threshold of each mode. ``frontier``: the chosen rule over its thresholds.
+    ``modes``: the best threshold of each mode. ``better``: never or always to offload, in its best
+    mode, where it was better than every threshold on the samples to choose by. ``frontier``: the
+    chosen rule over its thresholds.
     """
 
     schema: ClassVar[Schema] = Schema("hierarchical", 1)
@@ -209,6 +211,7 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     modes: tuple[HiPoint, ...] = ()
     frontier: tuple[HiPoint, ...] = ()
     gain: Gain | None
+    better: HiPoint | None
     calibration: tuple[Calibration, ...]
     decision_time: DecisionTime | None
     replay: tuple[Replay, ...]

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mansard.analytics.data.ingest import OFFLOADS_FOLDER
 from mansard.analytics.hierarchical.records import Hierarchical
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import UsageError
 from mansard.core.files import entries_in, make_folder
 
-FOLDER = "hierarchical"
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,63}")
 
 
@@ -25,7 +25,7 @@ def check_name(name: str) -> str:
 
 def write_answer(runs: Path, name: str, found: Hierarchical) -> Path:
     """Keep ``found`` in ``runs`` under ``name``, in the place of one that is there."""
-    folder = make_folder(runs / FOLDER, runs)
+    folder = make_folder(runs / OFFLOADS_FOLDER, runs)
     path = folder / f"{check_name(name)}.json"
     write_document(path, found, runs)
     return path
@@ -41,9 +41,9 @@ def answers_in(locations: Sequence[str]) -> dict[str, Hierarchical]:
         runs = Path(location)
         if "://" in location or not runs.is_dir():
             continue
-        for entry in entries_in(runs / FOLDER, runs):
+        for entry in entries_in(runs / OFFLOADS_FOLDER, runs):
             name = entry.removesuffix(".json")
             if name != entry:
-                answer = read_document(runs / FOLDER / entry, Hierarchical, runs)
+                answer = read_document(runs / OFFLOADS_FOLDER / entry, Hierarchical, runs)
                 found[name if name not in found else f"{location}/{name}"] = answer
     return found

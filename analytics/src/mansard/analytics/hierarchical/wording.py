@@ -35,7 +35,22 @@ def _sentence(found: Hierarchical) -> str:
     parts = [f"accuracy {accuracy_text(point)}", f"{share_text(point)} offloaded"]
     parts += [amount_text(each, unit) for each, unit in _costs(point)]
     limits = f" {_limit_words(found.verdict, point)}" if point.limits else ""
-    return f"{rule}: {', '.join(parts)}.{limits} {_against(found)}"
+    return f"{_better(found)}{rule}: {', '.join(parts)}.{limits} {_against(found)}"
+
+
+def _better(found: Hierarchical) -> str:
+    point = found.better
+    if point is None:
+        return ""
+    what = (
+        "No offload at all is"
+        if point.rule == "never"
+        else "To offload all, without a local run, is"
+    )
+    where = f" in {point.mode}" if point.mode else ""
+    costs = [amount_text(each, unit) for each, unit in _costs(point)]
+    reached = ", ".join([f"accuracy {accuracy_text(point)}", *costs])
+    return f"{what} better than every threshold{where}: {reached}. The best threshold: "
 
 
 def _costs(point: HiPoint) -> Iterator[tuple[Amount, str]]:
@@ -70,7 +85,21 @@ def _against(found: Hierarchical) -> str:
     )
 
 
+def _source_note(found: Hierarchical) -> Iterator[str]:
+    """Where each part of the costs comes from."""
+    parts = {"local run": ("local_s", "local_j"), "decision": ("decision_s", "decision_j")}
+    parts |= {"offload": ("offload_s", "offload_j")}
+    said = []
+    for name, fields in parts.items():
+        amounts = [getattr(mode, field) for mode in found.costs for field in fields]
+        sources = dict.fromkeys(each.source for each in amounts if each is not None)
+        said += [f"{name} {' and '.join(sources)}"] if sources else []
+    if said:
+        yield f"costs: {', '.join(said)}"
+
+
 def _notes(found: Hierarchical) -> Iterator[str]:
+    yield from _source_note(found)
     if found.is_held_out:
         yield (
             f"chosen on {counted(found.n_fit, 'sample')}, judged on {found.n_judged:,} that were "

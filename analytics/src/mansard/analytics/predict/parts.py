@@ -77,6 +77,7 @@ class PartSum(Record, frozen=True, kw_only=True):
     parts_j: float | None
 
 
+_MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
@@ -245,6 +246,12 @@ def _why_no_terms(whole: Measurement | None, good: Sequence[Measurement], n_part
             return f"no layers of {display_name(row.model)}: {row.unknown['layers']}"
         if any(layer.nodes is None for layer in row.layers):
             return f"the engine does not say which nodes its layers of {row.model} are"
+    ratio = sum(map(_seconds_s, whole.layers or ())) / median(whole.seconds_s)
+    if not 1 / _MOST_PROFILED <= ratio <= _MOST_PROFILED:
+        return (
+            f"its layers while profiled take {ratio:.2g} times what it takes in the loop: "
+            "something else ran, or much lies outside of its layers"
+        )
     return ""
 
 

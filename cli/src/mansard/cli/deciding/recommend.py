@@ -49,6 +49,10 @@ def recommend(
         str | None, typer.Option(help="Most energy for an item: 0.5J, 500mJ.")
     ] = None,
     min_fps: Annotated[str | None, typer.Option(help="Fewest items per second: 30.")] = None,
+    max_drop: Annotated[
+        str | None,
+        typer.Option(help="How many fewer samples may be right than in fp32: 1%."),
+    ] = None,
     minimise: Annotated[
         Literal["energy", "latency", "edp", "power"] | None,
         typer.Option(
@@ -104,6 +108,7 @@ def recommend(
         max_power_w=api.parse_optional("--max-power", max_power, "power"),
         max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
         min_fps=api.parse_rate("--min-fps", min_fps),
+        max_drop=None if max_drop is None else api.parse_share("--max-drop", max_drop),
         probability=probability,
     )
     request = api.PredictionRequest(

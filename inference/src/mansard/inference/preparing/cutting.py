@@ -25,7 +25,7 @@ from mansard.estimator.numbers import Numbers
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Origin, Tensor
-from mansard.inference.labels import label_of
+from mansard.inference.labels import labels_of
 from mansard.inference.preparing.labelling import bodies
 
 
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     """Nodes of a graph by their places in it, and the tensors at the cut."""
 
     places: tuple[int, ...]
-    labels: tuple[int, ...]  # of the nodes that have one
+    labels: tuple[int, ...]  # of the nodes that have some
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -44,7 +44,7 @@ class CutGraph:
     def __init__(self, model: ModelProto, estimated: Model, tensors: Mapping[str, Tensor]) -> None:
         self.model, self.estimated, self.tensors = model, estimated, tensors
         self.nodes = _in_order(model.graph.node)  # each after those whose results it reads
-        self.labels = [label_of(node.name) for node in self.nodes]
+        self.labels = [labels_of(node.name) for node in self.nodes]  # several where it was fused
         self.reads = [tuple(dict.fromkeys(_reads(node))) for node in self.nodes]
         self.writes = [tuple(filter(None, node.output)) for node in self.nodes]
         self.stored = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -87,7 +87,7 @@ class CutGraph:
         ]
         for name in (*inputs, *outputs):
             self._declared(name)
-        labels = [label for at in ordered if (label := self.labels[at]) is not None]
+        labels = [label for at in ordered for label in self.labels[at]]
         return Part(ordered, tuple(labels), tuple(inputs), tuple(outputs))
 
     def model_of(self, part: Part, name: str) -> ModelProto:
@@ -221,17 +221,20 @@ def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, in
     rows = {row.index: row for row in layers if not row.scope}
     heads: dict[int, int] = {}
     functional: set[int] = set()
-    for at, label in enumerate(graph.labels):
-        row = None if label is None else rows.get(label)
-        if row is not None:
-            heads[at] = row.index if row.fused_group is None else row.fused_group
+    for at, labels in enumerate(graph.labels):
+        for row in (rows[label] for label in labels if label in rows):
+            heads.setdefault(at, row.index if row.fused_group is None else row.fused_group)
             if is_functional(row):
                 functional.add(at)
-    for at in reversed(range(len(graph.nodes))):
+    unlabelled = [at for at in range(len(graph.nodes)) if at not in heads]
+    for at in reversed(unlabelled):
+        readers = [to for name in graph.writes[at] for to in graph.readers.get(name, ())]
+        if first := [heads[to] for to in readers if to in heads][:1]:
+            heads[at] = first[0]
+    for at in unlabelled:
+        writers = (graph.writer[name] for name in graph.reads[at] if name in graph.writer)
         if at not in heads:
-            near = [to for name in graph.writes[at] for to in graph.readers.get(name, ())]
-            near += [graph.writer[name] for name in graph.reads[at] if name in graph.writer]
-            heads[at] = next((heads[to] for to in near if to in heads), -1 - at)
+            heads[at] = next((heads[to] for to in writers if to in heads), -1 - at)
     return heads, functional
 
 

@@ -54,8 +54,7 @@ def cut(whole: PreparedNetwork, folder: Path, kind: Literal["layer", "stage"]) -
     parts: list[PreparedPart] = []
     left_out: list[str] = []
     for number, places in enumerate(found):
-        labels = [label for at in places if (label := graph.labels[at]) is not None]
-        own = [rows[label] for label in labels if label in rows]
+        own = [rows[label] for at in places for label in graph.labels[at] if label in rows]
         name = f"{whole.model} {kind} {number}"
         about = NetworkPart(
             whole=whole.model,

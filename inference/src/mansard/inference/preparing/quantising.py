@@ -52,11 +52,8 @@ class Int8(msgspec.Struct, frozen=True, kw_only=True):
         """Where its ranges come from."""
         from onnxruntime import __version__
 
-        found = self.calibration
-        return (
-            f"{PERCENTILE} % of the values in {found.n_samples} samples of {found.name}, "
-            f"ONNX Runtime {__version__}"
-        )
+        samples = self.calibration.in_words
+        return f"{PERCENTILE} % of the values in {samples}, ONNX Runtime {__version__}"
 
 
 def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: Path) -> ModelProto:
@@ -74,7 +71,12 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
             fix=f"export it with opset {_LEAST_OPSET} or newer",
         )
     fold_batch_norms(model)
-    options: dict[str, Any] = {"CalibStridedMinMax": 1, "CalibPercentile": PERCENTILE}
+    # Ranges about 0 alone fail on tensors whose numbers are all nearly the same.
+    options: dict[str, Any] = {
+        "CalibStridedMinMax": 1,
+        "CalibPercentile": PERCENTILE,
+        "CalibTensorRangeSymmetric": False,
+    }
     operators: list[str] | None = None
     if how.form == "tensorrt":
         operators = list(_OF_TENSORRT)
@@ -85,7 +87,7 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
             "OpTypesToExcludeOutputQuantization": operators,
         }
     else:
-        options |= {"CalibTensorRangeSymmetric": False, "QDQKeepRemovableActivations": True}
+        options["QDQKeepRemovableActivations"] = True
     with temporary_folder() as scratch, _silent():
         source, target = scratch / "fp32.onnx", scratch / "int8.onnx"
         try:

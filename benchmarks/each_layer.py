@@ -1,0 +1,122 @@
+"""The sum of layers that are run alone against the whole network, on this machine's CPU.
+
+    python benchmarks/each_layer.py --runs ../layer-runs > docs/results/each_layer.md
+
+Networks of the zoo on one thread, each whole, then cut into layers, then into stages. What is in
+the folder of runs is not measured again. Prints the document of docs/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mansard import api
+from mansard.core.records import LayerTime
+
+NETWORKS = "alexnet,lstm,mobilenet_v2,resnet18,squeezenet1_1"
+TERMS = ("difference_s", "calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
+HEAD = """# Layers that are run alone, against the whole network
+
+`python benchmarks/each_layer.py`: networks of the zoo in ONNX Runtime {version} on one thread of a
+CPU ({machine}) that other programs used too, profile `{profile}`. Each is measured whole, then its
+layers or stages alone ([layers](../layers.md) has the terms). Shares of the whole network's time;
+the terms add up to the difference exactly.
+
+| network | parts | sum ms | whole ms | difference | calls | conversions | fusion | caches | rest |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def main() -> None:
+    """Measure what is missing, and print the document."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--networks", default=NETWORKS)
+    parser.add_argument("--profile", default="quick")
+    options = parser.parse_args()
+    request = api.MeasureRequest(
+        models=tuple(options.networks.split(",")),
+        profile=options.profile,
+        runs=options.runs,
+        is_local=True,
+        processor="cpu",
+        mode="1c",
+        settings=api.NetworkSettings(engine="ort", provider="cpu", threads=1),
+    )
+    progress = api.SilentReporter()
+    layers = api.measure_layers(request, api.LayerSettings(kind="layer"), progress)
+    stages = api.measure_layers(request, api.LayerSettings(kind="stage"), progress)
+    first = layers.whole.rows[0]
+    version = first.row.engine_version
+    print(HEAD.format(version=version, machine=first.machine, profile=options.profile))
+    for network in request.models:
+        for kind, result in (("layer", layers), ("stage", stages)):
+            for each in result.sums:
+                if (each.network, each.kind) == (network, kind):
+                    print(sum_row(each))
+    print(
+        "\nLayers of the engine with nodes of several parts, and what it adds to whole and parts:\n"
+    )
+    print("| network | parts | fused over cuts | added in the whole | added in a part |")
+    print("|---|---|---|---|---|")
+    for network in request.models:
+        for kind, result in (("layer", layers), ("stage", stages)):
+            print(added_row(network, kind, result))
+    for result in (layers, stages):
+        for each in result.sums:
+            if each.difference_s is None:
+                print(f"{each.network}: {each.unknown['difference_s']}", file=sys.stderr)
+
+
+def sum_row(each: api.PartSum) -> str:
+    """One row of the table of terms."""
+    cells = [share(getattr(each, name), each.whole_s) for name in TERMS]
+    times = [ms(each.parts_s), ms(each.whole_s)]
+    parts = f"{each.n_measured} {each.kind}{'' if each.n_measured == 1 else 's'}"
+    return f"| {' | '.join([each.network, parts, *times, *cells])} |"
+
+
+def added_row(network: str, kind: str, result: api.LayersResult) -> str:
+    """How often the engine fused over a cut, and what it added, by operator."""
+    whole = next(each.row for each in result.whole.rows if each.row.model == network)
+    parts = [each.row for each in result.rows if each.row.part.whole == network]
+    fused = next(
+        each.n_fused for each in result.sums if (each.network, each.kind) == (network, kind)
+    )
+    own = [frozenset(row.part.nodes) for row in parts]
+    functional = frozenset().union(*own)
+    there = [layer for layer in whole.layers or () if not functional & {*(layer.nodes or ())}]
+    here = [
+        layer
+        for row, nodes in zip(parts, own, strict=True)
+        for layer in row.layers or ()
+        if not nodes & {*(layer.nodes or ())}
+    ]
+    per_part = f"{len(here) / max(1, len(parts)):.1f} ({operators(here)})"
+    cells = [network, f"{len(parts)} {kind}s", str(fused), operators(there), per_part]
+    return f"| {' | '.join(cells)} |"
+
+
+def operators(layers: Sequence[LayerTime]) -> str:
+    """``12 ReorderInput, 12 ReorderOutput``."""
+    names = [layer.op_type for layer in layers]
+    counts = sorted({name: names.count(name) for name in names}.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{count} {name}" for name, count in counts[:4]) or "none"
+
+
+def ms(seconds_s: float | None) -> str:
+    """Milliseconds, three digits."""
+    return "unknown" if seconds_s is None else f"{1e3 * seconds_s:.3g}"
+
+
+def share(value_s: float | None, whole_s: float | None) -> str:
+    """A difference as a share of the whole."""
+    if value_s is None or not whole_s:
+        return "unknown"
+    return f"{100 * value_s / whole_s:+.1f} %".replace("-", "−")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""Networks on TensorRT through the API: engine files built once, on a simulated board.
+
+TensorRT is a stand-in of its bindings; all that Mansard does is its own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mansard import api
+from mansard.api.engine_builds import choose_engine, highest_first
+from mansard.api.reporter import SilentReporter
+from mansard.api.targets import LocalTarget
+from mansard.core.documents import read_document
+from mansard.core.errors import MeasurementError, UsageError
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import EngineBuild
+from mansard.device.controller.controller import LocalController
+from mansard.simulator import create_board
+from tests.inference import stand_in
+from tests.inference.small_networks import perceptron
+
+VERSION = "10.3.0+stand-in"
+
+
+class Notes(SilentReporter):
+    """Keeps what was noted."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tensorrt() -> Iterator[None]:
+    with stand_in.played("10.3.0", device="orin"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_board("agx-orin", tmp_path_factory.mktemp("boards"))
+
+
+@pytest.fixture
+def request_of(board: Path, tmp_path: Path) -> Any:
+    """A request for a small network with an open batch, with these settings."""
+    perceptron(tmp_path / "mlp.onnx", batch="N")
+
+    def make(**settings: Any) -> api.MeasureRequest:
+        return api.MeasureRequest(
+            models=(str(tmp_path / "mlp.onnx"),),
+            settings=api.NetworkSettings(**{"engine": "tensorrt", **settings}),
+            profile="brief",
+            is_local=True,
+            board=board,
+            runs=tmp_path / "runs",
+        )
+
+    return make
+
+
+def built(runs: Path) -> list[EngineBuild]:
+    paths = sorted((runs / "engines").glob("*.engine.json"))
+    return [read_document(path, EngineBuild) for path in paths]
+
+
+def test_it_is_built_once_and_measured(request_of: Any) -> None:
+    request, notes = request_of(), Notes()
+    (found,) = api.measure_networks(request, notes).rows
+    row = found.row
+    assert row.failure is None
+    assert (row.engine, row.engine_version) == ("tensorrt", VERSION)
+    assert (row.provider, row.processor, row.source) == ("tensorrt", "cpu", "simulated")
+    assert row.options["types"] == "weakly typed"
+    assert row.call_seconds_s
+    (build,) = built(request.runs)
+    assert build.engine_file.startswith("mlp_random_fp32-")
+    assert (request.runs / "engines" / build.engine_file).stat().st_size == build.engine_bytes
+    assert any(line.startswith(f"mlp × 1 fp32: built {build.engine_file}") for line in notes.lines)
+
+    notes = Notes()
+    api.measure_networks(request, notes)
+    assert built(request.runs) == [build]
+    assert not any(": built " in line or "not built" in line for line in notes.lines)
+
+
+def test_an_engine_file_that_is_gone_is_built_only_to_measure(request_of: Any) -> None:
+    request = request_of()
+    api.measure_networks(request)
+    (build,) = built(request.runs)
+    (request.runs / "engines" / build.engine_file).unlink()
+    api.measure_networks(request)  # there is nothing to measure
+    assert not (request.runs / "engines" / build.engine_file).exists()
+    again = msgspec.structs.replace(
+        request, settings=api.NetworkSettings(engine="tensorrt", copies="both")
+    )
+    (found,) = api.measure_networks(again).rows
+    assert found.row.failure is None
+    assert (request.runs / "engines" / build.engine_file).exists()
+
+
+def test_one_file_serves_several_batches(request_of: Any) -> None:
+    build = api.BuildOptions(is_dynamic=True)
+    result = api.measure_networks(request := request_of(batches=(8, 1), build=build))
+    assert [found.row.batch for found in result.rows] == [8, 1]
+    assert {found.row.failure for found in result.rows} == {None}
+    (row,) = built(request.runs)
+    assert (row.batch, row.unknown["batch"]) == (None, "it is open, for 1 and 8")
+    assert {found.row.options["batch"] for found in result.rows} == {row.unknown["batch"]}
+
+
+def test_int8_is_calibrated_by_a_version_that_can(request_of: Any) -> None:
+    accuracy = api.AccuracySettings(calibration="random")
+    request = request_of(precisions=("int8",), accuracy=accuracy)
+    (found,) = api.measure_networks(request).rows
+    assert (found.row.precision, found.row.failure) == ("int8", None)
+    (row,) = built(request.runs)
+    assert row.options["calibration"].startswith("entropy")
+    assert row.options["types"] == "weakly typed int8 fp16"  # it is built from the network of fp32
+    names = [path.name for path in (request.runs / "engines/caches").iterdir()]
+    assert sum(name.startswith("calibration-") for name in names) == 1
+
+
+def test_what_cannot_be_built_is_a_row_and_is_not_tried_again(
+    request_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of()
+    with monkeypatch.context() as patch:
+        patch.setenv("STAND_IN_MEMORY_BYTES", "1000")
+        (found,) = api.measure_networks(request).rows
+    assert "could not be built" in str(found.row.failure)
+    assert "too little memory" in str(found.row.failure)
+    notes = Notes()
+    again = msgspec.structs.replace(
+        request, settings=api.NetworkSettings(engine="tensorrt", copies="both")
+    )
+    (found,) = api.measure_networks(again, notes).rows
+    assert "too little memory" in str(found.row.failure)  # by its row alone
+    assert not any(": built " in line or "not built" in line for line in notes.lines)
+
+
+def test_a_builder_that_the_kernel_kills_is_one_line(
+    request_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_BUILD_DIES", "1")
+    result = api.measure_networks(request := request_of())
+    (found,) = result.rows
+    assert str(found.row.failure).endswith("was killed, as it is where the memory runs out")
+    (row,) = built(request.runs)
+    assert [path.name for path in (request.runs / "engines").glob("*.engine")] == []
+    assert row.failure is not None
+    with pytest.raises(MeasurementError, match="1 of 1 measurements failed"):
+        result.check()
+
+
+def test_on_a_dla_core_the_share_of_its_layers_is_told(request_of: Any) -> None:
+    notes = Notes()
+    request = request_of(precisions=("fp16",), build=api.BuildOptions(dla_core=0))
+    (found,) = api.measure_networks(request, notes).rows
+    (row,) = built(request.runs)
+    assert row.dla_share is not None
+    assert 0 < row.dla_share <= 1
+    assert any(
+        line.endswith(f"{row.dla_share:.0%} of its layers on the DLA") for line in notes.lines
+    )
+    assert found.row.options["dla_core"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"engine": "ort", "build": api.BuildOptions(dla_core=0)}, "ort loads ONNX files"),
+        ({"build": api.BuildOptions(dla_core=0, is_dynamic=True)}, "fixed shapes"),
+        ({"engine": "tensorrt", "provider": "cpu"}, "no provider 'cpu'"),
+    ],
+)
+def test_options_that_exclude_one_another(
+    request_of: Any, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        api.measure_networks(request_of(**settings))
+
+
+def test_a_fixed_batch_cannot_be_opened(request_of: Any, tmp_path: Path) -> None:
+    request = request_of(build=api.BuildOptions(is_dynamic=True))
+    perceptron(tmp_path / "mlp.onnx", batch=1)
+    with pytest.raises(UsageError, match="has a fixed batch"):
+        api.measure_networks(request)
+
+
+def test_a_stand_in_is_for_simulated_boards_alone(request_of: Any) -> None:
+    request = msgspec.structs.replace(request_of(), board=None)
+    with pytest.raises(MeasurementError, match=r"10\.3\.0\+stand-in is a stand-in"):
+        api.measure_networks(request)
+
+
+def test_a_simulated_board_runs_networks_on_onnxruntime_unless_it_is_asked(board: Path) -> None:
+    controller = LocalController(board)
+    target, machine = LocalTarget(board, controller), controller.identify()
+    assert choose_engine(target, machine, None, SilentReporter()).engine == "ort"
+    assert choose_engine(target, machine, "tensorrt", SilentReporter()).engine == "tensorrt"
+
+
+def test_a_jetson_runs_networks_on_tensorrt_where_it_is_there(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = LocalController(board)
+    target = LocalTarget(board, controller)
+    machine = msgspec.structs.replace(controller.identify(), is_simulated=False)
+    monkeypatch.setenv("MANSARD_TENSORRT", "a_module_that_is_not_there")
+    monkeypatch.setenv("PATH", "/nothing")
+    notes = Notes()
+    assert choose_engine(target, machine, None, notes).engine == "ort"
+    (line,) = notes.lines
+    assert "tensorrt is not there (a_module_that_is_not_there is not installed" in line
+    assert "trtexec is not there" in line
+
+
+def test_without_tensorrt_the_error_says_where_it_is(
+    request_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANSARD_TENSORRT", "a_module_that_is_not_there")
+    with pytest.raises(MeasurementError, match="is not installed") as caught:
+        api.measure_networks(request_of())
+    assert "mansard doctor" in str(caught.value.fix)
+
+
+def test_files_are_built_in_the_highest_mode() -> None:
+    def mode(name: str, gpu_hz: float | None, cpu_hz: float) -> Any:
+        given = core_count_mode(1)
+        unknown = dict(given.unknown)
+        if gpu_hz is not None:
+            unknown.pop("gpu_hz", None)
+        unknown.pop("cpu_hz", None)
+        return msgspec.structs.replace(
+            given, name=name, gpu_hz=gpu_hz, cpu_hz=cpu_hz, unknown=unknown
+        )
+
+    # MAXN sets no cap at all; 50W and 30W differ in that of the CPU.
+    modes = [mode("15W", 4e8, 1e9), mode("50W", 6e8, 2e9), mode("MAXN", None, 1e9)]
+    modes.append(mode("30W", 6e8, 1e9))
+    assert [each.name for each in highest_first(modes)] == ["MAXN", "50W", "30W", "15W"]
