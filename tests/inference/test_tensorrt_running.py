@@ -15,10 +15,19 @@ from onnx import TensorProto, helper
 from mansard.core.errors import MeasurementError
 from mansard.core.tensorrt_files import ExportedLayer
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.tensorrt.layers import layer_times, trace
+from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE, load_bindings
+from mansard.inference.engines.tensorrt.buffers import GrowingBuffer, allocator
+from mansard.inference.engines.tensorrt.cuda_calls import Cuda
+from mansard.inference.engines.tensorrt.layers import (
+    LayerTimes,
+    layer_times,
+    profiler,
+    trace,
+)
 from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
 from tests.inference import small_networks, stand_in
+from tests.inference.engine_builds import Bench, dense
 from tests.inference.engine_rows import write_row
 
 pytest.importorskip("onnxruntime")
@@ -148,6 +157,7 @@ def test_layers_have_times_and_nodes(tmp_path: Path, version: str, with_graph: b
         ]
         assert all(len(layer.seconds_s) == 2 and min(layer.seconds_s) > 0 for layer in layers)
         assert {layer.provider for layer in layers} == {"GPU"}
+        assert [layer.kernel for layer in layers] == ["stand_in_gemm", "stand_in_softmax"]
         assert network.launching == ("graph" if with_graph else "enqueue")
 
 
@@ -332,3 +342,62 @@ def test_runs_of_a_layer_in_a_call_are_added() -> None:
     assert (first.runs, first.seconds_s) == (2, (3.0, 4.0))
     assert (second.runs, second.seconds_s) == (1, (4.0, 5.0))
     assert first.op_type == "unknown"
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The real module of TensorRT for RTX, which runs nothing without a card."""
+    pytest.importorskip("tensorrt_rtx_bindings", reason="the extra trt-test is not installed")
+    monkeypatch.setenv(MODULE_VARIABLE, "tensorrt_rtx_bindings")
+    return load_bindings()
+
+
+def test_a_real_runtime_says_in_one_line_why_it_loads_nothing(tmp_path: Path, real: Any) -> None:
+    bench = Bench(tmp_path)
+    bench.built(dense(tmp_path / "dense.onnx"), BuildSettings(compute_capability="8.6"))
+    loads = small_networks.trial("dense.onnx", small_networks.uniform("x", (1, 8)))
+    trial = msgspec.structs.replace(loads, engine="tensorrt", engine_file=bench.engine.name)
+    with stand_in.played(), pytest.raises(MeasurementError) as raised:  # of CUDA alone
+        find_engine("tensorrt").load(trial, bench.into, {}, 1)
+    assert "there is no NVIDIA driver that TensorRT can use" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_without_a_driver_it_can_be_probed(real: Any) -> None:
+    with stand_in.played(device="none"):
+        probe = find_engine("tensorrt").probe()
+    assert str(probe.version).startswith("rtx-1.")
+    assert probe.providers is None
+
+
+def test_a_real_module_has_what_running_uses(real: Any) -> None:
+    used = {
+        "Runtime": "DLA_core num_DLA_cores deserialize_cuda_engine",
+        "ICudaEngine": "create_execution_context create_engine_inspector num_io_tensors"
+        " get_tensor_name get_tensor_mode get_tensor_dtype",
+        "IExecutionContext": "set_input_shape set_tensor_address set_output_allocator"
+        " get_tensor_shape execute_async_v3 profiler enqueue_emits_profile report_to_profiler",
+        "EngineInspector": "execution_context get_engine_information",
+        "TensorIOMode": "INPUT OUTPUT",
+        "LayerInformationFormat": "JSON",
+    }
+    for name, members in used.items():
+        for member in members.split():
+            assert hasattr(getattr(real, name), member)
+
+
+def test_a_real_module_takes_our_profiler_and_allocator(real: Any) -> None:
+    times = LayerTimes()
+    kept = profiler(real, times)
+    assert isinstance(kept, real.IProfiler)
+    kept.report_layer_time("@0@", 2.0)
+    assert times.current == {"@0@": [2e-3]}
+    with stand_in.played():
+        buffer = GrowingBuffer(Cuda(), np.dtype(np.float32))
+        asked = allocator(real, buffer)
+        assert isinstance(asked, real.IOutputAllocator)
+        address = asked.reallocate_output_async("y", 0, 8, 256, 0)
+        assert address == asked.reallocate_output("y", 0, 4, 256)
+        asked.notify_shape("y", (1, 1))
+        assert buffer.array().shape == (1, 1)
+        buffer.close()

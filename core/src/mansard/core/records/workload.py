@@ -43,6 +43,7 @@ class LayerTime(Record, frozen=True, kw_only=True):
     nodes: tuple[int, ...] | None  # those of the network that it is, by LayerScore.index
     runs: int  # of one call of the network: more than one in the body of a loop
     seconds_s: tuple[float, ...]  # one for each profiled call, over all its runs
+    kernel: str = ""  # that ran it, as the engine calls it; empty where it does not say
 
 
 class NetworkPart(Record, frozen=True, kw_only=True):

@@ -85,6 +85,7 @@ def layer_times(
             nodes=traced,
             runs=max(1, round(sum(len(call.get(layer.name, ())) for call in calls) / len(calls))),
             seconds_s=tuple(sum(call.get(layer.name, ())) for call in calls),
+            kernel=layer.tactic_name or "",
             unknown={} if traced is not None else {"nodes": _UNTRACED},
         )
         for index, (layer, traced) in enumerate(zip(layers, nodes, strict=True))

@@ -135,5 +135,9 @@ def _load(bindings: Any, path: Path, dla_core: str | None) -> tuple[Any, Any]:
             runtime.DLA_core = int(dla_core)
         engine = runtime.deserialize_cuda_engine(content)
         if engine is None:
-            raise explained(messages, path.name)
+            raise MeasurementError(
+                explained(messages, path.name).what,
+                where=path.name,
+                fix="build it anew where it is to run, with the GPU and its driver",
+            )
     return runtime, engine
