@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.counters import differences as classes
+from mansard.analytics.counters.by_kernel import call_sum
 from mansard.analytics.counters.check import check_network
 from mansard.analytics.counters.counting import count
 from mansard.analytics.counters.importing import CounterOrigin, counters_of
@@ -113,6 +114,27 @@ def test_sums_are_of_one_call(alexnet: ModelScore) -> None:
     assert checked.counted_flop == pytest.approx(flop)
     part = next(each for each in checked.parts if conv.index in each.nodes)
     assert part.counted_flop == pytest.approx(flop)
+
+
+def test_the_sum_of_a_call() -> None:
+    # Two calls of a kernel of 100 FLOP in 1 µs and one of 60 in 1 µs: 160 FLOP, 2 µs, 30 + 12 B.
+    one = [kernel("a", 100.0, 20.0, 10.0), kernel("b", 60.0, 8.0, 4.0)]
+    origin = CounterOrigin(device="board", network="net", precision="fp32", iterations=2)
+    found = call_sum(rows_of(one * 2, origin))
+    assert (found.calls, found.launches, found.work_flop) == (2, 2, 160)
+    assert found.time_s == pytest.approx(2e-6)
+    assert [(work.unit, work.precision, work.flop) for work in found.work] == [
+        ("CUDA core", "fp32", 160)
+    ]
+    (memory,) = found.traffic
+    assert (memory.level, memory.read_bytes, memory.write_bytes) == ("memory", 28, 14)
+
+
+def test_clocks_are_means_over_the_time() -> None:
+    # 1 GHz for 1 µs and 0.7 GHz for 2 µs: 0.8 GHz.
+    clock, time = "gpc__cycles_elapsed.avg.per_second", "gpu__time_duration.sum"
+    launches = [launch({clock: 1e9, time: 1e-6}), launch({clock: 0.7e9, time: 2e-6})]
+    assert call_sum(rows_of(launches)).clocks_hz == pytest.approx({"gpc": 0.8e9})
 
 
 def test_calls_that_launch_other_kernels_are_refused() -> None:

@@ -13,12 +13,14 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.engine_builds import highest_first
+from mansard.api.engine_builds import choose_engine, highest_first
 from mansard.api.reporter import SilentReporter
+from mansard.api.targets import LocalTarget
 from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
+from mansard.device.controller.controller import LocalController
 from mansard.simulator import create_board
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron
@@ -97,7 +99,9 @@ def test_an_engine_file_that_is_gone_is_built_only_to_measure(request_of: Any) -
     (request.runs / "engines" / build.engine_file).unlink()
     api.measure_networks(request)  # there is nothing to measure
     assert not (request.runs / "engines" / build.engine_file).exists()
-    again = msgspec.structs.replace(request, profile="quick")
+    again = msgspec.structs.replace(
+        request, settings=api.NetworkSettings(engine="tensorrt", copies="both")
+    )
     (found,) = api.measure_networks(again).rows
     assert found.row.failure is None
     assert (request.runs / "engines" / build.engine_file).exists()
@@ -105,23 +109,22 @@ def test_an_engine_file_that_is_gone_is_built_only_to_measure(request_of: Any) -
 
 def test_one_file_serves_several_batches(request_of: Any) -> None:
     build = api.BuildOptions(is_dynamic=True)
-    result = api.measure_networks(request := request_of(batches=(1, 8, 32), build=build))
-    assert [found.row.batch for found in result.rows] == [1, 8, 32]
+    result = api.measure_networks(request := request_of(batches=(8, 1), build=build))
+    assert [found.row.batch for found in result.rows] == [8, 1]
     assert {found.row.failure for found in result.rows} == {None}
     (row,) = built(request.runs)
-    assert (row.batch, row.unknown["batch"]) == (None, "it is open, for 1, 8 and 32")
+    assert (row.batch, row.unknown["batch"]) == (None, "it is open, for 1 and 8")
     assert {found.row.options["batch"] for found in result.rows} == {row.unknown["batch"]}
 
 
 def test_int8_is_calibrated_by_a_version_that_can(request_of: Any) -> None:
     accuracy = api.AccuracySettings(calibration="random")
-    request = request_of(precisions=("fp32", "int8"), accuracy=accuracy)
-    rows = [found.row for found in api.measure_networks(request).rows]
-    assert [(row.precision, row.failure) for row in rows] == [("fp32", None), ("int8", None)]
-    by_precision = {row.precision: row for row in built(request.runs)}
-    assert by_precision["int8"].options["calibration"].startswith("entropy")
-    # Both are built from the same network.
-    assert by_precision["int8"].file_hash == by_precision["fp32"].file_hash
+    request = request_of(precisions=("int8",), accuracy=accuracy)
+    (found,) = api.measure_networks(request).rows
+    assert (found.row.precision, found.row.failure) == ("int8", None)
+    (row,) = built(request.runs)
+    assert row.options["calibration"].startswith("entropy")
+    assert row.options["types"] == "weakly typed int8 fp16"  # it is built from the network of fp32
     names = [path.name for path in (request.runs / "engines/caches").iterdir()]
     assert sum(name.startswith("calibration-") for name in names) == 1
 
@@ -136,7 +139,9 @@ def test_what_cannot_be_built_is_a_row_and_is_not_tried_again(
     assert "could not be built" in str(found.row.failure)
     assert "too little memory" in str(found.row.failure)
     notes = Notes()
-    again = msgspec.structs.replace(request, profile="quick")
+    again = msgspec.structs.replace(
+        request, settings=api.NetworkSettings(engine="tensorrt", copies="both")
+    )
     (found,) = api.measure_networks(again, notes).rows
     assert "too little memory" in str(found.row.failure)  # by its row alone
     assert not any(": built " in line or "not built" in line for line in notes.lines)
@@ -197,9 +202,26 @@ def test_a_stand_in_is_for_simulated_boards_alone(request_of: Any) -> None:
         api.measure_networks(request)
 
 
-def test_a_simulated_board_runs_networks_on_onnxruntime_unless_it_is_asked(request_of: Any) -> None:
-    (found,) = api.measure_networks(request_of(engine=None)).rows
-    assert (found.row.engine, found.row.provider) == ("ort", "cpu")
+def test_a_simulated_board_runs_networks_on_onnxruntime_unless_it_is_asked(board: Path) -> None:
+    controller = LocalController(board)
+    target, machine = LocalTarget(board, controller), controller.identify()
+    assert choose_engine(target, machine, None, SilentReporter()).engine == "ort"
+    assert choose_engine(target, machine, "tensorrt", SilentReporter()).engine == "tensorrt"
+
+
+def test_a_jetson_runs_networks_on_tensorrt_where_it_is_there(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = LocalController(board)
+    target = LocalTarget(board, controller)
+    machine = msgspec.structs.replace(controller.identify(), is_simulated=False)
+    monkeypatch.setenv("MANSARD_TENSORRT", "a_module_that_is_not_there")
+    monkeypatch.setenv("PATH", "/nothing")
+    notes = Notes()
+    assert choose_engine(target, machine, None, notes).engine == "ort"
+    (line,) = notes.lines
+    assert "tensorrt is not there (a_module_that_is_not_there is not installed" in line
+    assert "trtexec is not there" in line
 
 
 def test_without_tensorrt_the_error_says_where_it_is(

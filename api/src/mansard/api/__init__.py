@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
+    from mansard.analytics.report.counters import call_words as call_words
     from mansard.analytics.report.counters import checked_table as checked_table
     from mansard.analytics.report.counters import checked_words as checked_words
     from mansard.analytics.report.counters import kernel_table as kernel_table

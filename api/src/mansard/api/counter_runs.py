@@ -32,7 +32,7 @@ from mansard.core.version import VERSION
 from mansard.measuring.protocol import Profile
 
 if TYPE_CHECKING:
-    from mansard.analytics.counters.by_kernel import KernelSum
+    from mansard.analytics.counters.by_kernel import CallSum, KernelSum
     from mansard.core.records import Gpu, MachineIdentity
     from mansard.device.controller.controller import LocalController
     from mansard.inference.counters.ncu import Ncu
@@ -66,6 +66,7 @@ class CountedNetwork(msgspec.Struct, frozen=True):
     row: CounterRun
     table: Path | None
     launches: int
+    call: CallSum | None  # of all kernels, for one call
     kernels: tuple[KernelSum, ...]
     notes: tuple[str, ...]
 
@@ -259,7 +260,7 @@ def _chip(gpu: Gpu | None) -> str:
 
 def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNetwork]:
     """What the run of a mode holds; raises InputError for a table that cannot be read."""
-    from mansard.analytics.counters.by_kernel import by_kernel
+    from mansard.analytics.counters.by_kernel import by_kernel, call_sum
     from mansard.analytics.counters.measured import counters_of_run
     from mansard.core.jsonl import read_rows
     from mansard.inference.counters.trial import COUNTERS
@@ -272,11 +273,12 @@ def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNe
     for row in read_rows(folder / COUNTERS.rows_name, CounterRun, runs).rows:
         one = read.get(row.trial_id)
         if one is None or row.export is None:
-            found.append(CountedNetwork(mode, row, None, 0, (), ()))
+            found.append(CountedNetwork(mode, row, None, 0, None, (), ()))
             continue
         n_launches = sum(kernel.n_launches for kernel in one.kernels)
-        sums = by_kernel(one.kernels)
-        found.append(CountedNetwork(mode, row, folder / row.export, n_launches, sums, one.notes))
+        call, sums = call_sum(one.kernels), by_kernel(one.kernels)
+        path = folder / row.export
+        found.append(CountedNetwork(mode, row, path, n_launches, call, sums, one.notes))
     return found
 
 

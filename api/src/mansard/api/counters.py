@@ -15,7 +15,7 @@ from mansard.core.records import Manifest, Measurement, ModelScore
 from mansard.core.text import is_utf8
 
 if TYPE_CHECKING:
-    from mansard.analytics.counters.by_kernel import KernelSum
+    from mansard.analytics.counters.by_kernel import CallSum, KernelSum
     from mansard.analytics.counters.check import CheckedNetwork
     from mansard.analytics.counters.settings import Counted
 
@@ -44,6 +44,7 @@ class ImportedExport(msgspec.Struct, frozen=True):
     id: str
     form: str  # which page of Nsight Compute it is
     launches: int
+    call: CallSum  # of all kernels, for one call of the network
     kernels: tuple[KernelSum, ...]
     notes: tuple[str, ...]
     was_there: bool  # imported before, and not written again
@@ -63,7 +64,7 @@ def import_counters(
     and the sum by kernel of nsys. All are read before one is written. Raises UsageError,
     InputError, StorageError.
     """
-    from mansard.analytics.counters.by_kernel import by_kernel
+    from mansard.analytics.counters.by_kernel import by_kernel, call_sum
     from mansard.analytics.counters.importing import CounterOrigin
     from mansard.analytics.counters.importing import import_counters as read
     from mansard.analytics.published.store import write_counters
@@ -81,11 +82,17 @@ def import_counters(
         for line in one.notes:
             reporter.note(f"note: {path}: {line}")
         kept, was_there = write_counters(runs, one.table_id, one.rows)
-        n_launches = sum(row.n_launches for row in one.rows)
-        sums = by_kernel(one.rows)
         written.append(
             ImportedExport(
-                path, one.table_id, one.form, n_launches, sums, one.notes, was_there, kept
+                export=path,
+                id=one.table_id,
+                form=one.form,
+                launches=sum(row.n_launches for row in one.rows),
+                call=call_sum(one.rows),
+                kernels=by_kernel(one.rows),
+                notes=one.notes,
+                was_there=was_there,
+                path=kept,
             )
         )
     return tuple(written)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from mansard.core.records import KernelCounters, Record, TrafficCount
+from msgspec.structs import replace
+
+from mansard.core.records import KernelCounters, Record, TrafficCount, WorkCount
+
+_WAYS = ("read_bytes", "write_bytes", "traffic_bytes")
 
 
 class KernelSum(Record, frozen=True, kw_only=True):
@@ -21,6 +25,89 @@ class KernelSum(Record, frozen=True, kw_only=True):
     read_bytes: float | None  # from memory
     write_bytes: float | None
     traffic_bytes: float | None
+
+
+class CallSum(Record, frozen=True, kw_only=True):
+    """All kernels of one call of the network.
+
+    ``work``: of each unit and precision; ``traffic``: of each level, as far as all launches have
+    it. ``clocks_hz``: means over the time.
+    """
+
+    calls: int  # that were counted
+    launches: float
+    time_s: float | None
+    clocks_hz: dict[str, float]
+    work: tuple[WorkCount, ...]
+    work_flop: float | None
+    traffic: tuple[TrafficCount, ...]
+
+
+def call_sum(rows: Sequence[KernelCounters]) -> CallSum:
+    """The sums of ``rows``, of one network in one setting, for a call."""
+    calls = n_calls(rows)
+    sums = {
+        "time_s": total((row.time_s for row in rows), rows),
+        "work_flop": total((row.work_flop for row in rows), rows),
+    }
+    values = {name: None if value is None else value / calls for name, value in sums.items()}
+    reasons = _reasons(rows)
+    return CallSum(
+        calls=calls,
+        launches=sum(row.n_launches for row in rows) / calls,
+        clocks_hz=_mean_clocks_hz(rows),
+        work=_work(rows, calls),
+        traffic=tuple(_traffic(rows, calls)),
+        **values,
+        unknown={n: reasons.get(n, "not counted") for n, value in values.items() if value is None},
+    )
+
+
+def _work(rows: Sequence[KernelCounters], calls: int) -> tuple[WorkCount, ...]:
+    found: dict[tuple[str, str], list[WorkCount]] = {}
+    for row in rows:
+        for work in row.work:
+            scaled = replace(work, flop=work.flop * row.n_launches / calls)
+            found.setdefault((work.unit, work.precision), []).append(scaled)
+    summed = (replace(own[0], flop=sum(each.flop for each in own)) for own in found.values())
+    return tuple(sorted(summed, key=lambda work: -work.flop))
+
+
+def _traffic(rows: Sequence[KernelCounters], calls: int) -> Iterator[TrafficCount]:
+    levels = dict.fromkeys(each.level for row in rows for each in row.traffic)
+    for level in levels:
+        own = [next((t for t in row.traffic if t.level == level), None) for row in rows]
+        first = next(each for each in own if each is not None)
+        sums = {
+            way: total((getattr(each, way) if each else None for each in own), rows)
+            for way in _WAYS
+        }
+        reasons = {n: why for each in own if each for n, why in each.unknown.items()}
+        yield TrafficCount(
+            level=level,
+            formula=first.formula,
+            **{way: None if value is None else value / calls for way, value in sums.items()},
+            unknown={
+                way: reasons.get(way, "not every launch has it")
+                for way, value in sums.items()
+                if value is None
+            },
+        )
+
+
+def _mean_clocks_hz(rows: Sequence[KernelCounters]) -> dict[str, float]:
+    """Cycles over time: clocks weighted with the time of each launch that has both."""
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(name for row in rows for name in row.clocks_hz):
+        own = [
+            (row.clocks_hz[name], (row.time_s or 0) * row.n_launches)
+            for row in rows
+            if name in row.clocks_hz
+        ]
+        spent_s = sum(time_s for _, time_s in own)
+        if spent_s:
+            found[name] = sum(hz * time_s for hz, time_s in own) / spent_s
+    return found
 
 
 def n_calls(rows: Sequence[KernelCounters]) -> int:
@@ -68,7 +155,7 @@ def _kernel(
         "work_flop": total((row.work_flop for row in rows), rows),
         **{
             way: total((getattr(each, way) if each else None for each in memory), rows)
-            for way in ("read_bytes", "write_bytes", "traffic_bytes")
+            for way in _WAYS
         },
     }
     values = {n: None if value is None else value / calls for n, value in sums.items()}

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mansard.analytics.counters.by_kernel import KernelSum
+from mansard.analytics.counters.by_kernel import CallSum, KernelSum
 from mansard.analytics.counters.check import CheckedNetwork, CheckedPart
 from mansard.analytics.data.names import display_text
 from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.figures.tables import Column, Table, tabulate
-from mansard.core.records import Source
+from mansard.core.records import Source, TrafficCount
 
 _MOST_PARTS = 40
 _LONGEST_KERNEL = 48  # characters: names of templates have hundreds
@@ -33,6 +33,24 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
         Column("Both", lambda row: quantity(row.traffic_bytes, "B"), is_numeric=True),
     ]
     return tabulate(caption, columns, kernels)
+
+
+def call_words(call: CallSum) -> str:
+    """What a call comes to: time, clocks that ran, FLOP by unit and precision, bytes by level."""
+    words = [f"a call takes {seconds(call.time_s)} in {call.launches:.4g} launches"]
+    words += [f"{name} clock {quantity(hz, 'Hz')}" for name, hz in call.clocks_hz.items()]
+    words += [f"{w.unit} {w.precision} {quantity(w.flop, 'FLOP')}" for w in call.work]
+    words += [_level_words(each) for each in call.traffic if each.traffic_bytes is not None]
+    why = call.unknown.get("work_flop")
+    return "; ".join([*words, f"not all work is known: {display_text(why)}"] if why else words)
+
+
+def _level_words(traffic: TrafficCount) -> str:
+    both = f"{traffic.level} {quantity(traffic.traffic_bytes, 'B')}"
+    if traffic.read_bytes is None or traffic.write_bytes is None:
+        return both
+    read, written = (quantity(n, "B") for n in (traffic.read_bytes, traffic.write_bytes))
+    return f"{both} ({read} read, {written} written)"
 
 
 def kernel_text(kernel: str) -> str:

@@ -82,6 +82,7 @@ def import_exports(
         print_tables([(table.caption, table.columns, table.rows)])
         if (left := len(one.kernels) - _MOST_SHOWN) > 0:
             typer.echo(f"and {left} more kernels")
+        print_lines([api.call_words(one.call)])
         typer.echo(f"{'was there before' if one.was_there else 'written'}: {one.path}")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines
 from mansard.cli.options import (
     BoardOption,
     DimOption,
@@ -118,4 +118,6 @@ def _print(one: api.CountedNetwork) -> None:
     print_tables([(table.caption, table.columns, table.rows)])
     if (left := len(one.kernels) - _MOST_SHOWN) > 0:
         typer.echo(f"and {left} more kernels")
+    if one.call is not None:
+        print_lines([api.call_words(one.call)])
     typer.echo(f"kept: {one.table}")
