@@ -21,7 +21,7 @@ from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine, Built, SelfTimingEngine
 from mansard.inference.engines.trtexec.engine import TRTEXEC
 from mansard.inference.engines.trtexec.exports import read_profile, read_times
-from mansard.inference.engines.trtexec.program import read_printed
+from mansard.inference.engines.trtexec.program import read_printed, shape_option
 from mansard.inference.engines.trtexec.running import TrtexecNetwork
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
 from mansard.measuring.measurer import LocalMeasurer
@@ -263,6 +263,11 @@ def test_messages_and_options_are_read_from_what_is_printed() -> None:
     assert printed.is_on("Data transfers") is True
     assert printed.is_on("CUDA Graph") is False
     assert printed.is_on("Spin-wait") is None
+
+
+def test_names_that_hold_a_separator_are_quoted() -> None:
+    assert shape_option("x", (1, 3)) == "x:1x3"
+    assert shape_option("Input:0", (4,)) == "'Input:0':4"
 
 
 def test_times_are_with_the_copies_that_were_asked_for(tmp_path: Path) -> None:
