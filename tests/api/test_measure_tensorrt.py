@@ -251,3 +251,18 @@ def test_files_are_built_in_the_highest_mode() -> None:
     modes = [mode("15W", 4e8, 1e9), mode("50W", 6e8, 2e9), mode("MAXN", None, 1e9)]
     modes.append(mode("30W", 6e8, 1e9))
     assert [each.name for each in highest_first(modes)] == ["MAXN", "50W", "30W", "15W"]
+
+
+def test_each_layer_is_run_from_an_engine_file_of_its_own(request_of: Any) -> None:
+    request = request_of()
+    result = api.measure_layers(request, api.LayerSettings())
+    result.check()
+    # Gemm and Relu, which are one layer, and Gemm; and the whole.
+    assert [each.row.part.op_types for each in result.rows] == [("Gemm", "Relu"), ("Gemm",)]
+    assert {each.row.engine for each in result.rows} == {"tensorrt"}
+    files = {row.engine_file for row in built(request.runs)}
+    assert len(files) == 3
+    # On a GPU there are no chains of tiny nodes: what calls take is in the rest.
+    (found,) = result.sums
+    assert found.calls_s is None
+    assert found.n_parts == 2

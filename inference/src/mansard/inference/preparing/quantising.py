@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from mansard.core.errors import MansardError, ModelError
@@ -112,6 +113,12 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
             return onnx.load(target)
         except MansardError:
             raise
+        except EncodeError as error:
+            raise ModelError(
+                "with its weights in fp32 it takes more than 2 GB, which ONNX Runtime's tool does "
+                "not quantise",
+                fix="give a file that is quantised",
+            ) from error
         except Exception as error:  # its own have no base but this
             raise ModelError(f"ONNX Runtime's tool cannot quantise it ({error})") from error
 
