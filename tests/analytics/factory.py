@@ -16,6 +16,7 @@ from mansard.core.documents import write_document
 from mansard.core.jsonl import RowWriter
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import (
+    Accuracy,
     Cache,
     Conditions,
     EnergyWindow,
@@ -324,7 +325,9 @@ def stream_trials(
 
 
 def write_run(
-    folder: Path, run: Manifest, rows: Sequence[Trial] | Sequence[Measurement | ProgramRun]
+    folder: Path,
+    run: Manifest,
+    rows: Sequence[Trial] | Sequence[Measurement | ProgramRun | Accuracy],
 ) -> Path:
     """A run's folder, with the rows of its kind."""
     folder.mkdir(parents=True)
@@ -339,6 +342,7 @@ _ROW_TYPES: dict[str, type[Record]] = {
     "kernels": Trial,
     "networks": Measurement,
     "programs": ProgramRun,
+    "accuracies": Accuracy,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,9 +14,13 @@ from hypothesis import strategies as st
 from mansard.analytics.data.accuracies import (
     NetworkAccuracy,
     by_precision,
+    network_accuracies,
     paired_drop,
     wilson,
 )
+from mansard.analytics.data.opening import merge, open_runs
+from mansard.core.records import Accuracy
+from tests.analytics.factory import manifest, write_run
 
 
 def test_a_share_of_wilson_by_hand() -> None:
@@ -95,3 +100,85 @@ def test_the_data_set_that_most_precisions_were_measured_with_is_taken() -> None
     ]
     assert set(by_precision(rows, "board", "net")) == {"fp32", "int8"}
     assert by_precision(rows, "board", "none") == {}
+
+
+def answers(run_id: str, precision: str, predicted_: tuple[int, ...], **known: Any) -> Accuracy:
+    """What a network of six classes said of four samples, of the classes 0, 1, 2 and 5."""
+    labels = (0, 1, 2, 5)
+    ranks = tuple(0 if said == label else 5 for said, label in zip(predicted_, labels, strict=True))
+    made: dict[str, Any] = {
+        "run_id": run_id,
+        "trial_id": f"trial-{precision}",
+        "source": "measured",
+        "model": "net",
+        "model_hash": "m",
+        "weights_hash": "w",
+        "engine": "ort",
+        "engine_version": "1.31.1",
+        "processor": "cpu",
+        "provider": "cpu",
+        "options": {},
+        "precision": precision,
+        "batch": 1,
+        "dimensions": {},
+        "calibration": "",
+        "dataset": "val",
+        "dataset_hash": "d",
+        "preprocessing": "arrays as they are",
+        "output": "scores",
+        "n_samples": 4,
+        "n_classes": 6,
+        "predicted": predicted_,
+        "ranks": ranks,
+        "failure": None,
+        "started_utc": "2026-11-23T10:00:00+00:00",
+        "duration_s": 1.5,
+        "unknown": {"failure": "it ran"},
+    }
+    return Accuracy(**(made | known))
+
+
+def write_answers(runs: Path, row: Accuracy) -> Path:
+    run = manifest(row.run_id, 2, 1, kind="accuracies")
+    return write_run(runs / row.run_id, run, [row]).parent
+
+
+def test_rows_are_kept_in_a_dataset_and_compared_sample_by_sample(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_answers(runs, answers("one", "fp32", (0, 1, 2, 3)))
+    write_answers(runs, answers("two", "int8", (0, 1, 6, 3), calibration="128 samples of val"))
+    write_answers(runs, answers("other", "fp16", (0, 1, 2, 5), weights_hash="another"))
+    merge([runs], str(tmp_path / "fleet"))
+    found = open_runs([tmp_path / "fleet"])
+    assert [row.run_id for row in found.accuracies] == ["one", "other", "two"]
+    assert found.workload_manifests == ()
+    rows = {each.precision: each for each in network_accuracies(found)}
+    fp32, int8, fp16 = rows["fp32"], rows["int8"], rows["fp16"]
+    # Three of four, and two; the third of int8 is no number, and its fourth the same as in fp32.
+    assert (fp32.top1, int8.top1) == (wilson(3, 4), wilson(2, 4))
+    assert int8.agreement == wilson(3, 4)
+    assert int8.drop == paired_drop(
+        np.array([True, True, False, False]), np.array([True, True, True, False])
+    )
+    assert int8.n_not_finite == 1
+    assert int8.reference == "ort cpu"
+    assert fp16.drop is None  # of other weights
+    assert fp16.unknown["drop"] == "it was not run in fp32 with these samples"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"predicted": (0, 1, 2)}, "answers and samples differ in number"),
+        ({"ranks": (0, 1, 2)}, "answers and samples differ in number"),
+        ({"predicted": (0, 1, 2, 7)}, "an answer is none of the classes"),
+        ({"n_samples": -1}, "n_samples is negative"),
+        ({"duration_s": -1.0}, "it took less than 0 s"),
+    ],
+)
+def test_rows_that_cannot_be_are_left_out(
+    tmp_path: Path, changes: dict[str, Any], what: str
+) -> None:
+    found = open_runs([write_answers(tmp_path, answers("one", "fp32", (0, 1, 2, 3), **changes))])
+    assert found.accuracies == ()
+    assert any("1 trial was left out" in note and what in note for note in found.notes)

@@ -10,6 +10,7 @@ from mansard.analytics.counters.launch import wanted
 from mansard.core.ncu_metrics import (
     CUDA_CORE_WORK,
     DRAM_TRAFFIC,
+    DRAM_TRAFFIC_SINCE_BLACKWELL,
     L1_TRAFFIC,
     L2_TRAFFIC,
     TEGRA_TRAFFIC,
@@ -30,6 +31,7 @@ from mansard.core.ncu_metrics import (
         *L1_TRAFFIC,
         *L2_TRAFFIC,
         *DRAM_TRAFFIC,
+        *DRAM_TRAFFIC_SINCE_BLACKWELL,
         *TEGRA_TRAFFIC,
     ],
 )

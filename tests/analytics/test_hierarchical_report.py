@@ -42,7 +42,10 @@ def test_a_kept_answer_is_a_section_of_the_report(
     runs = write_two_modes(tmp_path / "runs")
     assert answer(capsys, "report", "--runs", runs)[0] == 0
     assert 'id="offloads"' not in (runs / "report.html").read_text("utf-8")
-    given = ("--local-latency", "1ms±0", "--offload-latency", "9ms±0", "--beta", "0.3")
+    given = (
+        *("--local-latency", "1ms±0", "--offload-latency", "9ms±0"),
+        *("--beta", "0.3", "--replay", "200"),
+    )
     code, _, err = answer(capsys, "hi", samples, *given, "--runs", runs, "--keep", "first-try")
     assert code == 0, err
     code, _, err = answer(capsys, "report", "--runs", runs)
@@ -51,6 +54,8 @@ def test_a_kept_answer_is_a_section_of_the_report(
     text = (runs / "report.html").read_text("utf-8")
     assert 'id="offloads"' in text
     assert "<h3>first-try</h3>" in text
+    assert 'id="regret-0-spec"' in text
+    assert "\\xa0" not in text
     assert 'id="frontier-0-spec"' in text
 
 

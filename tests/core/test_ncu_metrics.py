@@ -59,6 +59,12 @@ def test_on_a_tegra_the_counters_of_dram_are_not_asked_even_if_they_are_listed(c
     assert not set(DRAM_TRAFFIC) & set(found.metrics)
 
 
+def test_since_blackwell_the_counters_of_dram_have_other_names() -> None:
+    found = choose_metrics("gb202", COMMON | PIPE | {"dram__bytes_op_read", "dram__bytes_op_write"})
+    assert found.lacking == ()
+    assert {"dram__bytes_op_read.sum", "dram__bytes_op_write.sum"} <= set(found.metrics)
+
+
 def test_a_role_without_metrics_is_named() -> None:
     found = choose_metrics("ga102", COMMON | SYSMEM)
     assert found.lacking == ("tensor_core_work", "memory")

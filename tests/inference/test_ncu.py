@@ -103,6 +103,30 @@ def test_a_warning_is_no_refusal() -> None:
     assert is_without_kernels(["==WARNING== No kernels were profiled."])
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "==ERROR== An error was reported by the driver:\n"
+            "==ERROR== Cuda driver is not compatible with Nsight Compute.",
+            "do not fit together",
+        ),
+        (
+            "==ERROR== An error was reported by the counter measurement library:\n"
+            "==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a "
+            "compatible driver library is loaded.\n==PROF== Trying to shutdown target application",
+            "sudo -E",
+        ),
+        ("==ERROR== Failed to find metric regex:^foo__bar...", "does not know a metric"),
+        ("==ERROR== A header:\n==ERROR== and what it is.", "A header: and what it is."),
+        ("==ERROR== Something else.\n==ERROR== And more.", "ncu: Something else.; "),
+    ],
+)
+def test_messages_that_others_have_seen_are_one_line(said: str, words: str) -> None:
+    refused = refusal_of(said.splitlines())
+    assert words in str(refused)
+
+
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Ncu:
     """The real program; its settings go into a home folder of the test's own."""

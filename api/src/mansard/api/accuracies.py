@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mansard.core.records import Gpu, MachineIdentity
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import InputSpec
+    from mansard.inference.plan import BuildTrial, InputSpec
     from mansard.inference.preparing.datasets import DataSet
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.preprocessing import Preprocessing
@@ -117,8 +117,21 @@ def plan_accuracy(
     return ModePlan(plan, n_missing, files, write, of=title, is_bounded=False)
 
 
-def note_calibration(networks: Sequence[PreparedNetwork], reporter: Reporter) -> None:
+def note_calibration(
+    networks: Sequence[PreparedNetwork], settings: AccuracySettings, reporter: Reporter
+) -> None:
     """Say what int8 networks are calibrated with, once each."""
-    for words in dict.fromkeys(network.calibration_words for network in networks):
-        if words:
-            reporter.note(f"int8: ranges hold {words}")
+    found = [network.calibration for network in networks]
+    more = ""
+    if settings.calibration is None and settings.data is not None:
+        more = ", of those that accuracy is measured with; --calibration gives others"
+    for words in dict.fromkeys(each.in_words for each in found if each is not None):
+        reporter.note(f"int8 is calibrated with {words}{more}")
+
+
+def calibration_words(network: PreparedNetwork, build: BuildTrial | None) -> str:
+    """What the ranges of ``network`` come from; ``build``: of its engine file, where it has one."""
+    found = network.calibration
+    if found is not None and build is not None and build.settings.calibration_file:
+        return f"entropy calibration of TensorRT, {found.in_words}"
+    return network.calibration_words

@@ -126,6 +126,12 @@ DRAM_TRAFFIC: Mapping[str, TrafficMetric] = MappingProxyType(
         "dram__bytes_write.sum": TrafficMetric("write", 1),
     }
 )
+DRAM_TRAFFIC_SINCE_BLACKWELL: Mapping[str, TrafficMetric] = MappingProxyType(
+    {
+        "dram__bytes_op_read.sum": TrafficMetric("read", 1),
+        "dram__bytes_op_write.sum": TrafficMetric("write", 1),
+    }
+)
 # What fills the L2 cache from the system's memory, and what is written to lines of it. A line
 # that is written twice before it leaves the cache counts twice.
 TEGRA_TRAFFIC: Mapping[str, TrafficMetric] = MappingProxyType(
@@ -144,6 +150,7 @@ class _Alternative(NamedTuple):
 
 
 _DRAM = _Alternative(all_of=tuple(DRAM_TRAFFIC))
+_DRAM_SINCE_BLACKWELL = _Alternative(all_of=tuple(DRAM_TRAFFIC_SINCE_BLACKWELL))
 _SYSMEM = _Alternative(all_of=tuple(TEGRA_TRAFFIC))
 _ROLES: Mapping[Role, tuple[_Alternative, ...]] = MappingProxyType(
     {
@@ -158,7 +165,7 @@ _ROLES: Mapping[Role, tuple[_Alternative, ...]] = MappingProxyType(
         ),
         "l1": (_Alternative(tuple(L1_TRAFFIC)),),
         "l2": (_Alternative(tuple(L2_TRAFFIC)),),
-        "memory": (_DRAM,),
+        "memory": (_DRAM, _DRAM_SINCE_BLACKWELL),
     }
 )
 

@@ -42,7 +42,7 @@ _WANTED = re.compile(
     r"|(?:sm|smsp)__sass_thread_inst_executed_op_[dfh](?:fma|add|mul)_pred_on"
     r"|sm__ops_path_tensor_\w+|sm__pipe_tensor(?:_op_[hid]mma)?_cycles_active"
     r"|sm__inst_executed_pipe_(?:tensor(?:_op_[hid]mma(?:_type_hfma2)?)?|fma_type_fp16|fp16)"
-    r"|dram__(?:bytes|sectors)(?:_read|_write)?|l1tex__t_bytes"
+    r"|dram__(?:bytes|sectors)(?:_op)?(?:_read|_write)?|l1tex__t_bytes"
     r"|lts__d_sectors_fill_sysmem|lts__t_sectors_aperture_sysmem_op_(?:read|write)"
     r"|lts__t_(?:bytes|sectors)|lts__t_sectors_srcunit_tex_op_(?:read|write)"
     r"|launch__sm_count|device__attribute_(?:multiprocessor_count|l2s_count|integrated)"

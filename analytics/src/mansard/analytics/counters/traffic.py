@@ -61,8 +61,9 @@ _WRITE = "lts__t_sectors_aperture_sysmem_op_write"
 
 
 def _dram(metrics: Mapping[str, float]) -> TrafficCount:
-    read = metrics.get("dram__bytes_read.sum")
-    write = metrics.get("dram__bytes_write.sum")
+    # "op": since Blackwell
+    read = metrics.get("dram__bytes_read.sum", metrics.get("dram__bytes_op_read.sum"))
+    write = metrics.get("dram__bytes_write.sum", metrics.get("dram__bytes_op_write.sum"))
     if read is None:
         read = _sectors(metrics, "dram__sectors_read.sum")
     if write is None:

@@ -68,6 +68,7 @@ def update_dataset(runs: Path) -> DatasetPart:
         sweep(system_temporary())
     notes: list[str] = []
     folders = _run_folders(runs, notes)
+    is_counted = {folder: COUNTER_RUNS in entries_in(folder, runs) for folder in folders}
     published = entries_in(runs / PUBLISHED_FOLDER, runs)
     if not folders and not any(name.endswith(".jsonl") for name in published):
         raise InputError(
@@ -77,7 +78,8 @@ def update_dataset(runs: Path) -> DatasetPart:
         )
     store = _store(runs, notes)
     with store.locked():
-        return _updated(runs, folders, store, notes)
+        # Counters are read by analytics/counters/.
+        return _updated(runs, [each for each in folders if not is_counted[each]], store, notes)
 
 
 def _store(runs: Path, notes: list[str]) -> Store:
@@ -129,9 +131,8 @@ def _run_folders(runs: Path, notes: list[str]) -> list[Path]:
             notes.append(
                 f"{shown_folder(entry)}: ignored, it is a link, and a folder of runs holds none"
             )
-        elif kind == "folder" and MANIFEST in (held := entries_in(entry, runs)):
-            if COUNTER_RUNS not in held:  # these are read by analytics/counters/
-                found.append(entry)
+        elif kind == "folder" and MANIFEST in entries_in(entry, runs):
+            found.append(entry)
         elif kind == "folder":
             notes.append(f"{shown_folder(entry)}: ignored, it has no manifest.json and is no run")
     return found

@@ -15,7 +15,7 @@ from mansard.analytics.report.page import write_page
 def write_offload_page(found: Hierarchical, name: str, path: Path) -> None:
     """Write the page to ``path``, whole or not at all; raises StorageError."""
     own = sections({name: found})
-    drawn = [each.figure for each in own if each.figure is not None]
+    drawn = [figure for each in own for figure in each.figures]
     context: dict[str, Any] = {
         "title": f"Hierarchical inference: {display_name(name)}",
         "offloads": own,

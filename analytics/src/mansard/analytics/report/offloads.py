@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mansard.analytics.data.names import display_name, display_text, in_order
-from mansard.analytics.data.quantities import UNKNOWN, digits
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits
 from mansard.analytics.figures.figure import Figure
 from mansard.analytics.figures.frontier import frontier_figure
+from mansard.analytics.figures.regret import regret_figure
 from mansard.analytics.figures.tables import Table, condensed
 from mansard.analytics.hierarchical.records import Calibration, Hierarchical, HiPoint, ModeCosts
 from mansard.analytics.hierarchical.wording import accuracy_text, amount_text, share_text
@@ -29,7 +30,7 @@ class Section:
     title: str
     sentence: str
     sources: Sequence[str]
-    figure: Figure | None
+    figures: Sequence[Figure]
     tables: Sequence[Table]
     details: Sequence[Table]
     notes: Sequence[str]
@@ -49,13 +50,25 @@ def _section(number: int, name: str, found: Hierarchical) -> Section:
     return Section(
         anchor=f"offload-{number}",
         title=display_name(name),
-        sentence=display_text(found.sentence),
+        sentence=_line(found.sentence),
         sources=_sources(found.costs),
-        figure=frontier_figure(f"frontier-{number}", found),
+        figures=[
+            each
+            for each in (
+                frontier_figure(f"frontier-{number}", found),
+                regret_figure(f"regret-{number}", found.replay),
+            )
+            if each is not None
+        ],
         tables=[each for each in tables if each.rows],
         details=[_cost_table(found.costs), *map(_bin_table, found.calibration)],
-        notes=[display_text(note) for note in found.notes],
+        notes=list(map(_line, found.notes)),
     )
+
+
+def _line(text: str) -> str:
+    """A sentence with names from outside in it; the spaces before its units are our own."""
+    return display_text(text.replace(NBSP, " "))
 
 
 def _sources(costs: Sequence[ModeCosts]) -> list[str]:

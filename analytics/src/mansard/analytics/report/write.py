@@ -113,7 +113,7 @@ def _context(
         "no_advice": advice.NO_ADVICE,
         "known_modes": modes.known_modes_table(results),
         "scaling": modes.scaling_table(results),
-        **_figures(results, chosen, [each.figure for each in offloaded]),
+        **_figures(results, chosen, [figure for each in offloaded for figure in each.figures]),
         "peaks": ceilings.peak_table(results),
         "bandwidths": ceilings.bandwidth_table(results),
         "ridges": ceilings.ridge_table(results),
@@ -153,7 +153,7 @@ def _context(
     }
 
 
-def _figures(results: Results, chosen: Chosen, others: Sequence[Figure | None]) -> dict[str, Any]:
+def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict[str, Any]:
     """Every chart of the page by the name the template has for it, and their data.
 
     ``others``: of sections that bring their own.

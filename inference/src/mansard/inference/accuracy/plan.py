@@ -38,6 +38,11 @@ class SampleFile(Record, frozen=True, kw_only=True):
     preprocessing: str  # in words
     normalisation: Normalisation | None
 
+    @property
+    def in_words(self) -> str:
+        """``128 samples of val``."""
+        return f"{self.n_samples} samples of {self.name}"
+
 
 class AccuracyTrial(PlannedTrial, frozen=True, kw_only=True):
     """One network to be fed with samples. ``network`` says on which engine, in which precision."""

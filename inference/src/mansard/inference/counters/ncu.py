@@ -144,6 +144,18 @@ _KNOWN: tuple[tuple[str, type[MansardError], str, str], ...] = (
         "name the Nsight Compute of the driver's CUDA with --ncu",
     ),
     (
+        "driver is not compatible with Nsight Compute",
+        MeasurementError,
+        "the driver and this Nsight Compute do not fit together",
+        "name the Nsight Compute of the driver's CUDA with --ncu",
+    ),
+    (
+        "Failed to initialize the profiler: LibraryNotLoaded",
+        MeasurementError,
+        "the driver's library for counters does not load",
+        "run the same command as root (sudo -E)",
+    ),
+    (
         "Failed to find metric",
         MeasurementError,
         "Nsight Compute does not know a metric that it lists",
@@ -164,10 +176,11 @@ def refusal_of(messages: Sequence[str]) -> MansardError | None:
     for part, error, what, fix in _KNOWN:
         if part in text:
             return error(what, where="ncu", fix=fix)
-    for line in messages:
-        found = MESSAGE.match(line)
-        if found and found[1] == "ERROR" and _PROGRAM_FAILED not in found[2]:
-            return MeasurementError(found[2], where="ncu", fix="run 'ncu' by hand to see more")
+    found = [match for line in messages if (match := MESSAGE.match(line)) is not None]
+    said = [match[2] for match in found if match[1] == "ERROR" and _PROGRAM_FAILED not in match[2]]
+    if said:  # some begin with a line that ends with a colon
+        what = " ".join(said[:2]) if said[0].endswith(":") else said[0]
+        return MeasurementError(what, where="ncu", fix="run 'ncu' by hand to see more")
     return None
 
 

@@ -16,6 +16,7 @@ from mansard.core.text import printable
 _MODULES = ("cuda.bindings.runtime", "cuda.cudart")
 _REMEDY = "install cuda-bindings of the machine's CUDA (it comes with numba-cuda)"
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+_IN_USE = 708  # cudaErrorSetOnActiveProcess
 
 
 class Cuda:
@@ -37,13 +38,16 @@ class Cuda:
     def call(self, name: str, *arguments: Any) -> Any:
         """The result of one call: nothing, a value, or a tuple; raises MeasurementError."""
         error, *results = getattr(self.runtime, name)(*arguments)
+        self._check(name, error)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def _check(self, name: str, error: Any) -> None:
         if int(error):
             text = self.runtime.cudaGetErrorString(error)[1].decode(errors="replace")
             if int(error) == _OUT_OF_MEMORY:
                 fix = "close other programs, or use a smaller batch"
                 raise MeasurementError("the GPU has too little memory", fix=fix)
             raise MeasurementError(f"{name}: {printable(text)}")
-        return results[0] if len(results) == 1 else tuple(results) or None
 
     def n_devices(self) -> int:
         """How many GPUs CUDA can use here; raises MeasurementError without a driver."""
@@ -69,12 +73,19 @@ class Cuda:
         found = {name: int(self.call(call)) for name, call in calls.items()}
         return {name: f"{each // 1000}.{each % 1000 // 10}" for name, each in found.items()}
 
-    def wait_by(self, waiting: str) -> None:
-        """Let threads that wait for the GPU from now on ``spin``, or be blocked."""
+    def wait_by(self, waiting: str) -> bool:
+        """Let threads that wait for the GPU from now on ``spin``, or be blocked.
+
+        False: it stays as it was, for the device is in use; CUDA before 12 cannot change it then.
+        """
         runtime = self.runtime
         spins = waiting == "spin"
         flag = runtime.cudaDeviceScheduleSpin if spins else runtime.cudaDeviceScheduleBlockingSync
-        self.call("cudaSetDeviceFlags", flag)
+        (error,) = runtime.cudaSetDeviceFlags(flag)
+        if int(error) == _IN_USE:
+            return False
+        self._check("cudaSetDeviceFlags", error)
+        return True
 
     def allocate(self, n_bytes: int) -> int:
         """The address of so many bytes on the device."""

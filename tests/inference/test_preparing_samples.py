@@ -1,0 +1,220 @@
+"""Data sets: folders and labels as users have them, images to pixels by hand, files of samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from mansard.core.errors import InputError, UsageError
+from mansard.inference.accuracy.samples import batches, read_labels
+from mansard.inference.plan import InputSpec
+from mansard.inference.preparing.datasets import find_dataset, spread_indexes
+from mansard.inference.preparing.preprocessing import (
+    PRESETS,
+    fit,
+    parse_preprocessing,
+    read_image,
+)
+from mansard.inference.preparing.samples import random_samples, samples_for, write_samples
+from tests.inference.small_networks import uniform
+
+PICTURE = uniform("x", (2, 3, 4, 4))
+UNIT = parse_preprocessing("unit")
+
+
+def picture(path: Path, colour: tuple[int, int, int] = (10, 20, 30), size: int = 4) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (size, size), colour).save(path)
+    return path
+
+
+def test_folders_are_classes_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name in ("zebra/1.png", "ape/1.png", "ape/sub/2.PNG", "bear/1.png"):
+        picture(tmp_path / name)
+    found = find_dataset(tmp_path)
+    assert found.images == ("ape/1.png", "ape/sub/2.PNG", "bear/1.png", "zebra/1.png")
+    assert found.labels == (0, 0, 1, 2)
+    samples_for(found, [PICTURE], UNIT, n_classes=3)
+    with pytest.raises(UsageError, match=r"3 folders and the network has 1000 classes"):
+        samples_for(found, [PICTURE], UNIT, n_classes=1000)
+
+
+def test_folders_called_by_numbers_are_these_classes(tmp_path: Path) -> None:
+    for name in ("7/a.png", "10/a.png"):
+        picture(tmp_path / name)
+    found = find_dataset(tmp_path)
+    assert found.labels == (10, 7)  # in the order of paths: 10 before 7
+    samples_for(found, [PICTURE], UNIT, n_classes=1000)
+    with pytest.raises(UsageError, match="label 10 is none of the network's 10 classes"):
+        samples_for(found, [PICTURE], UNIT, n_classes=10)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.csv", "image,label\na.png,1\nsub/b.png,0\n"),
+        ("labels.csv", '"b.png",0\n\n"a.png",1\n'),
+        ("labels.txt", "a.png 1\nb 0\n"),
+        ("labels.txt", "1\n0\n"),
+    ],
+)
+def test_labels_of_a_file(tmp_path: Path, name: str, text: str) -> None:
+    picture(tmp_path / "a.png")
+    picture(tmp_path / "sub/b.png")
+    (tmp_path / name).write_text(text)
+    assert find_dataset(tmp_path).labels == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a.png,1\n", r"1 of 2 images have no label, the first is 'sub/a.png'"),
+        ("a.png,1\nsub/a.png,0\nc.png,1\n", r"'c.png' is none of the images"),
+        ("a.png,1\na.png,2\nsub/a.png,0\n", r"'a.png' has two classes"),
+        ("a.png,1\nsub/a.png,cat\n", r"line 2 has no class"),
+        ("1\n", r"1 labels and 2 samples"),
+        ("a,1\n", r"'a' is none of the images, or several of them"),
+        ("image,label\n", r"it has no labels"),
+        ("\xff", r"it is no text"),
+    ],
+)
+def test_labels_that_do_not_match_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+    picture(tmp_path / "a.png")
+    picture(tmp_path / "sub/a.png")
+    labels = tmp_path / "my.csv"
+    labels.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=said):
+        find_dataset(tmp_path, labels)
+
+
+def test_images_in_folders_and_beside_them(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    picture(tmp_path / "sub/b.png")
+    with pytest.raises(InputError, match="in folders and beside them"):
+        find_dataset(tmp_path)
+    alone = tmp_path / "sub"
+    assert find_dataset(alone).labels is None
+
+
+def test_an_image_is_resized_cropped_and_turned_by_hand(tmp_path: Path) -> None:
+    # 8 × 4: the left half is black, the right one white but for a red pixel row at the bottom.
+    pixels = np.zeros((4, 8, 3), np.uint8)
+    pixels[:, 4:] = 255
+    pixels[3] = (255, 0, 0)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    # The shorter side is 4 already; the middle of 4 columns is 2 to 5.
+    how = fit(parse_preprocessing("unit,resize=4"), uniform("x", (1, 3, 4, 4)))
+    found = read_image(tmp_path / "a.png", how)
+    assert found.shape == (3, 4, 4)
+    assert found[:, 0, :].tolist() == [[0, 0, 255, 255]] * 3
+    assert found[:, 3, 0].tolist() == [255, 0, 0]
+    blue_first = fit(parse_preprocessing("caffe,resize=4"), uniform("x", (1, 4, 4, 3)))
+    other = read_image(tmp_path / "a.png", blue_first)
+    assert other.shape == (4, 4, 3)
+    assert other[3, 0].tolist() == [0, 0, 255]
+    # The luma of red by ITU-R BT.601, as Pillow takes it: 255 · 299 / 1000 = 76.2.
+    grey = fit(parse_preprocessing("unit,resize=4"), uniform("x", (1, 1, 4, 4)))
+    assert read_image(tmp_path / "a.png", grey)[0, 3, 0] == 76
+
+
+def test_imagenet_of_224_is_resized_to_256() -> None:
+    how = fit(parse_preprocessing(None), uniform("x", (1, 3, 224, 224)))
+    assert (how.resize, how.height, how.width, how.channels) == (256, 224, 224, "rgb")
+    assert how.words == (
+        "resize 256, crop 224 × 224, rgb, channels first, /255, "
+        "mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225"
+    )
+    # 299 · 256 / 224 = 341.7.
+    assert fit(PRESETS["imagenet"], uniform("x", (1, 3, 299, 299))).resize == 342
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "said"),
+    [
+        ("imagenet", (1, 1, 8, 8), "gives rgb, input 'x' has 1 channel"),
+        ("unit,crop=9", (1, 3, 8, 8), "the crop is 9 × 9, input 'x' wants 8 × 8"),
+        ("unit,resize=7", (1, 3, 8, 8), "resize 7 is less than the crop"),
+        ("unit,mean=1/2", (1, 3, 8, 8), "mean has 2 numbers, the network 3 channels"),
+        ("unit,deviation=0", (1, 3, 8, 8), "deviation='0'"),
+        ("unit,size=3", (1, 3, 8, 8), "size='3'"),
+        ("unit,resize", (1, 3, 8, 8), "--preprocess has 'resize'"),
+        ("unit", (1, 16), "images are"),
+        ("unit", (1, 5, 8, 8), "images are"),
+    ],
+)
+def test_preprocessing_that_does_not_fit(text: str, shape: tuple[int, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        fit(parse_preprocessing(text), uniform("x", shape))
+
+
+def test_samples_of_images_are_pixels_and_those_for_calibration_numbers(tmp_path: Path) -> None:
+    for at in range(5):
+        picture(tmp_path / f"set/{at % 2}/{at}.png", colour=(at, 51, 255))
+    found = find_dataset(tmp_path / "set")
+    samples = samples_for(found, [PICTURE], UNIT, most=2)
+    # Sorted 0/0 0/2 0/4 1/1 1/3: the first and, from 5 · 1 / 2 on, the third.
+    assert samples.indexes == (0, 2)
+    path = tmp_path / write_samples(samples, tmp_path)
+    assert read_labels(path).tolist() == [0, 0]
+    ((n_new, fed),) = batches(samples.file, [PICTURE], tmp_path)
+    assert n_new == 2
+    assert fed["x"].dtype == np.float32
+    assert fed["x"][1, :, 0, 0].tolist() == pytest.approx([4 / 255, 0.2, 1.0])
+    numbers = samples_for(found, [PICTURE], UNIT, is_for_calibration=True)
+    assert not numbers.file.is_labelled
+    write_samples(numbers, tmp_path)
+    given_first = next(iter(batches(numbers.file, [PICTURE], tmp_path)))[1]["x"]
+    assert given_first[0, :, 0, 0].tolist() == pytest.approx([0.0, 0.2, 1.0])
+    # A byte for each pixel, beside headers and labels; four for numbers.
+    sizes = [(tmp_path / each.file.file).stat().st_size for each in (samples, numbers)]
+    assert 2 * 48 < sizes[0] < 5 * 48 * 4 < sizes[1]
+
+
+def test_an_image_that_cannot_be_read_is_one_line_and_leaves_no_file(tmp_path: Path) -> None:
+    picture(tmp_path / "set/a.png")
+    (tmp_path / "set/b.png").write_bytes((tmp_path / "set/a.png").read_bytes()[:40])
+    samples = samples_for(find_dataset(tmp_path / "set"), [PICTURE], UNIT)
+    with pytest.raises(InputError, match=r"b\.png: cannot be read as an image"):
+        write_samples(samples, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_another_content_is_another_file(tmp_path: Path) -> None:
+    picture(tmp_path / "set/0/a.png")
+    picture(tmp_path / "set/1/b.png")
+    first = samples_for(find_dataset(tmp_path / "set"), [PICTURE], UNIT).file.file
+    assert first == samples_for(find_dataset(tmp_path / "set"), [PICTURE], UNIT).file.file
+    raw = samples_for(find_dataset(tmp_path / "set"), [PICTURE], PRESETS["raw"])
+    assert raw.file.file != first
+    picture(tmp_path / "set/1/b.png", colour=(1, 2, 3))
+    assert samples_for(find_dataset(tmp_path / "set"), [PICTURE], UNIT).file.file != first
+
+
+def test_random_samples_differ_and_are_the_same_again(tmp_path: Path) -> None:
+    ids = InputSpec(name="ids", type_name="int64", shape=(2, 3), fill="integers", high=9.0)
+    samples = random_samples([uniform("x", (2, 4)), ids], seed=3)
+    path = tmp_path / write_samples(samples, tmp_path)
+    arrays = np.load(path)
+    assert arrays["x"].shape == (16, 4)
+    assert arrays["ids"].shape == (16, 3)
+    assert len(np.unique(arrays["x"], axis=0)) == 16
+    assert arrays["ids"].max() < 9
+    before = path.read_bytes()
+    path.unlink()
+    write_samples(samples, tmp_path)
+    assert path.read_bytes() == before
+
+
+@given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 600)))
+def test_chosen_samples_are_spread_and_none_is_taken_twice(n_all: int, most: int | None) -> None:
+    found = spread_indexes(n_all, most)
+    assert len(found) == min(n_all, most or n_all)
+    steps = np.diff([*found, n_all + found[0]])
+    assert steps.min() >= 1
+    assert steps.max() - steps.min() <= 1
+    assert found[0] == 0
