@@ -401,7 +401,8 @@ class _Relus:
         kept = [(r[3] - r[1]) / MIB for r in self.rows if r[3] > 40 * MIB]
         return (
             f"Of the {len(kept):,} larger ReLUs {min(kept):.1f} to {max(kept):.1f} MiB do not "
-            f"reach the DRAM, whatever their size: the part of the output that the L2 cache still holds."
+            "reach the DRAM, whatever their size: the part of the output that the L2 cache still "
+            "holds."
         )
 
 
