@@ -107,6 +107,20 @@ def test_what_was_counted_is_not_counted_again(count: Count, tmp_path: Path) -> 
     assert n_runs() == first + 3
 
 
+def test_what_was_counted_before_an_error_is_kept(
+    count: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAYS", "==ERROR== Something new.")
+    monkeypatch.setenv("AT_BATCH", "2")
+    with pytest.raises(MeasurementError, match="Something new"):
+        count(batches=(1, 2))
+    monkeypatch.delenv("SAYS")
+    result = count(batches=(1, 2))
+    assert [one.row.batch for one in result.rows] == [1, 2]
+    # Batch 1 once, batch 2 twice.
+    assert sum("--metrics" in words for words in calls(tmp_path)) == 3
+
+
 def test_the_folder_can_still_be_read_as_runs(count: Count, tmp_path: Path) -> None:
     count()
     (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())

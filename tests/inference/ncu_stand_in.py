@@ -1,8 +1,8 @@
 """A program ``ncu`` for tests: it lists metrics, runs what it is given, and prints a raw page.
 
 The page has the layout of Nsight Compute's; the numbers in it are made up. ``SAYS`` in its
-environment is what it prints instead, as the real one does where it cannot count; ``BULK`` is how
-many bytes it prints after the page.
+environment is what it prints instead, as the real one does where it cannot count, for the batch
+``AT_BATCH`` alone if that is there; ``BULK`` is how many bytes it prints after the page.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ elif words[:2] == ["--query-metrics", "--chips"]:
     for name in {names!r}:
         print(name.ljust(60), "Counter")
 else:
-    if os.environ.get("SAYS"):
+    with open(words[-3]) as file:
+        job = json.load(file)["trial"]
+    is_meant = os.environ.get("AT_BATCH") in (None, str(job["batch"]))
+    if os.environ.get("SAYS") and is_meant:
         print(os.environ["SAYS"])
         sys.exit(1)
     at = next(i for i, word in enumerate(words) if word == {python!r})
     metrics = words[words.index("--metrics") + 1].split(",")
-    with open(words[-3]) as job:
-        n_calls = json.load(job)["trial"]["n_calls"]
     code = subprocess.run(words[at:]).returncode
     print("==PROF== Connected to process 1")
     if code:
@@ -67,7 +68,7 @@ else:
     first = ["ID", "Kernel Name", "Block Size", "Grid Size", "CC"]
     page.writerow([*first, *metrics])
     page.writerow([*([""] * len(first)), *map(unit, metrics)])
-    for number in range(2 * n_calls):
+    for number in range(2 * job["n_calls"]):
         name = ("conv", "gemm")[number % 2]
         page.writerow([number, name, "(32, 1, 1)", "(8, 1, 1)", "8.7", *("1,024" for _ in metrics)])
     print("x" * int(os.environ.get("BULK", "0")))

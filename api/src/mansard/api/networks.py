@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic
-    from mansard.core.records import Gpu
+    from mansard.core.records import EngineBuild, Gpu
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
@@ -68,9 +68,12 @@ class MeasureResult(msgspec.Struct, frozen=True):
     accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
     memory: tuple[MemoryTraffic, ...] = ()  # of boards that tell how much their memory is used
+    builds: tuple[EngineBuild, ...] = ()  # of the engine files that were needed to measure
 
     def check(self) -> None:
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
+        from mansard.inference.builds import NOT_BUILT
+
         if self.failure is not None:
             raise self.failure
         failed = [found for found in self.rows if found.row.failure is not None]
@@ -84,9 +87,12 @@ class MeasureResult(msgspec.Struct, frozen=True):
             )
         if failed:
             names = listed(list(dict.fromkeys(found.row.model for found in failed)))
+            again = "move the folder of its run away"
+            if any(NOT_BUILT in str(found.row.failure) for found in failed):
+                again += ", and of what could not be built also the .json in RUNS/engines"
             raise MeasurementError(
                 f"{len(failed)} of {len(self.rows)} measurements failed, of {names}",
-                fix="the remarks above say why; to try one again, move the folder of its run away",
+                fix=f"the remarks above say why; to try one again, {again}",
             )
 
 
@@ -114,7 +120,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
                 keep_scores(request.runs, preparation.scores)
     rows = tuple(measured_rows(request.runs, swept.run_ids))
     times, accuracies, memory = _known(request.runs, swept.run_ids, reporter)
-    return MeasureResult(rows, times, accuracies, swept.failure, memory)
+    builds = tuple(preparation.built.values())
+    return MeasureResult(rows, times, accuracies, swept.failure, memory, builds)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -216,7 +223,7 @@ def build_needed(
     if not by_name:
         return
     folder = preparation.new_folder()
-    build_missing(
+    found = build_missing(
         lambda mode: make_plan(mode, tuple(by_name.values())),
         target,
         modes,
@@ -225,6 +232,7 @@ def build_needed(
         files=folder,
         write_files=lambda missing: preparation.write_sources(missing, folder, reporter),
     )
+    preparation.built.update({row.engine_file: row for row in found})
 
 
 def write_loaded(

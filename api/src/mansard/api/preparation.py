@@ -31,7 +31,7 @@ from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Copies, Waiting
 
 if TYPE_CHECKING:
-    from mansard.core.records import ModelScore
+    from mansard.core.records import EngineBuild, ModelScore
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, NetworkTrial
@@ -73,6 +73,7 @@ class Preparation:
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         self.samples: dict[str, Samples] = {}  # for accuracy, by their file
         self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
         self._sources = BuildSources(settings.build, settings.dims)
         self._stack = ExitStack()
         self._lock = threading.Lock()
