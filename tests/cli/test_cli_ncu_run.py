@@ -33,6 +33,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         **os.environ,
         "PATH": f"{ncu.parent}:{os.environ['PATH']}",
         "TMPDIR": str(tmp_path / "tmp"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),  # other sweeps are not waited for
     }
 
 
