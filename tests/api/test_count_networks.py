@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mansard import api
+from mansard.analytics.counters.measured import measured_counters
 from mansard.core.errors import DeniedError, MeasurementError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import CounterRun
@@ -18,6 +19,12 @@ from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
 from tests.inference.small_networks import perceptron
 
 Count = Callable[..., api.CountResult]
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of state of the test's own: other sweeps of this computer are not waited for."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture
@@ -74,6 +81,18 @@ def test_kernels_are_summed_in_one_call(count: Count) -> None:
     assert conv.work_flop == 2 * 1024 + 1024 + 1024 + 1024
     assert (conv.read_bytes, conv.write_bytes) == (32 * 1024, 32 * 1024)
     assert conv.time_s == pytest.approx(1024e-9)
+
+
+def test_ranges_name_the_call_and_the_nodes(
+    count: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANGES", "1")
+    count(n_calls=2)
+    (one,) = measured_counters(tmp_path / "runs")
+    assert [row.iteration for row in one.kernels] == [0, 0, 1, 1]
+    assert [row.nodes for row in one.kernels] == [(0,), (1,), (0,), (1,)]
+    assert {row.source for row in one.kernels} == {"measured"}
+    assert {row.table_id for row in one.kernels} == {one.run.run_id}
 
 
 def test_the_program_is_called_as_it_documents(count: Count, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from mansard.core.errors import MeasurementError
@@ -40,6 +41,17 @@ class Cuda:
         error, *results = getattr(self.runtime, name)(*arguments)
         self._check(name, error)
         return results[0] if len(results) == 1 else tuple(results) or None
+
+    def prepared(self, name: str, *arguments: Any) -> Callable[[], None]:
+        """A call without a result, made ready: for those that belong to every call of a network."""
+        function = getattr(self.runtime, name)
+
+        def call() -> None:
+            (error,) = function(*arguments)
+            if int(error):
+                self._check(name, error)
+
+        return call
 
     def _check(self, name: str, error: Any) -> None:
         if int(error):
@@ -138,11 +150,9 @@ class Stream:
         if waiting == "block":
             flags |= runtime.cudaEventBlockingSync
         self._event = cuda.call("cudaEventCreateWithFlags", flags)
-
-    @property
-    def handle(self) -> int:
-        """What TensorRT takes for it."""
-        return int(self._stream)
+        self.handle = int(self._stream)  # what TensorRT takes for it
+        self._record = cuda.prepared("cudaEventRecord", self._event, self._stream)
+        self._synchronise = cuda.prepared("cudaEventSynchronize", self._event)
 
     def copy(self, target: int, source: int, n_bytes: int, *, to_device: bool) -> None:
         kinds = self._cuda.runtime.cudaMemcpyKind
@@ -160,8 +170,8 @@ class Stream:
 
     def wait(self) -> None:
         """Return when all is done, waiting as the stream was made to."""
-        self._cuda.call("cudaEventRecord", self._event, self._stream)
-        self._cuda.call("cudaEventSynchronize", self._event)
+        self._record()
+        self._synchronise()
 
     def begin_capture(self) -> None:
         """From now on work is recorded instead of done; other threads may call what they want."""
@@ -187,11 +197,5 @@ class Graph:
     """Recorded work, which is started by one call."""
 
     def __init__(self, cuda: Cuda, made: Any, stream: Any) -> None:
-        self._launch = functools.partial(cuda.call, "cudaGraphLaunch", made, stream)
-        self._close = functools.partial(cuda.call, "cudaGraphExecDestroy", made)
-
-    def launch(self) -> None:
-        self._launch()
-
-    def close(self) -> None:
-        self._close()
+        self.launch = cuda.prepared("cudaGraphLaunch", made, stream)
+        self.close = cuda.prepared("cudaGraphExecDestroy", made)
