@@ -28,7 +28,7 @@ from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE
 from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.plan import BuildSettings, BuildTrial, ShapeRange
 from mansard.inference.preparing import prepare, write
-from mansard.inference.preparing.prepare import PreparedNetwork
+from mansard.inference.preparing.prepare import Calibrating, PreparedNetwork
 
 WAYS = ("fp32", "fp16", "int8", "batches")
 LEAST, USUAL, MOST = 1, 4, 8  # batches
@@ -153,7 +153,7 @@ def prepared(name: str, way: str) -> PreparedNetwork:
     if way == "batches":
         return prepare(name, seed=SEED, batch=USUAL, is_batch_open=True)
     precision = None if way == "fp32" else way
-    return prepare(name, seed=SEED, precision=precision)
+    return prepare(name, seed=SEED, precision=precision, calibrating=Calibrating(form="tensorrt"))
 
 
 def build_trial(network: PreparedNetwork, way: str, capability: str) -> BuildTrial:

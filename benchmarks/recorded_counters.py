@@ -327,13 +327,16 @@ def _operators(folder: Path) -> Iterator[str]:
     yield ""
     yield "| operator | quantity | rows | first quartile | median | third quartile | within 5 % |"
     yield "|---|---|---|---|---|---|---|"
-    for what, ratios in (*_linears(folder), *_relus(folder)):
+    relus = _Relus.read(folder)
+    for what, ratios in (*_linears(folder), *relus.ratios()):
         low, _, high = quantiles(ratios, n=4)
         near = sum(abs(ratio - 1) <= 0.05 for ratio in ratios) / len(ratios)
         yield (
             f"| {what} | {len(ratios):,} | {low:.3f} | {median(ratios):.3f} | {high:.3f} "
             f"| {near:.0%} |"
         )
+    yield ""
+    yield relus.kept()
     yield ""
 
 
@@ -358,28 +361,49 @@ def _linears(folder: Path) -> Iterator[tuple[str, list[float]]]:
     yield "linear | DRAM bytes over bytes read", read
 
 
-def _relus(folder: Path) -> Iterator[tuple[str, list[float]]]:
-    shapes = json.loads((folder / "leleucas__A100_relu_shapes.json").read_text())["input_size"]
-    rows = _rows(folder, "leleucas__A100_relu_ncu.csv", "fp32", 80)
-    l1: list[float] = []
-    dram: list[float] = []
-    large: list[float] = []
-    estimated: dict[tuple[int, ...], tuple[float, float]] = {}
-    for shape, row in zip(shapes, rows, strict=True):
-        key = tuple(shape)
-        if key not in estimated:
-            net = Network()
-            relu = net.node("Relu", net.input("x", key))
-            (layer,) = net.score(relu, "fp32", 40 * MIB).layers
-            estimated[key] = (layer.read_bytes or 0, layer.traffic_bytes or 0)
-        read, both = estimated[key]
-        traffic = {each.level: each.traffic_bytes for each in row.traffic}
-        l1.append((traffic["L1"] or 0) / both)
-        fits = both <= 40 * MIB
-        (dram if fits else large).append((traffic["memory"] or 0) / (read if fits else both))
-    yield "ReLU | L1 bytes over bytes of both tensors", l1
-    yield "ReLU, both tensors in 40 MB | DRAM bytes over bytes read", dram
-    yield "ReLU, larger | DRAM bytes over bytes of both tensors", large
+@dataclass(frozen=True)
+class _Relus:
+    """L1 bytes, DRAM bytes, and what is estimated of each ReLU: bytes read, and of both tensors."""
+
+    rows: Sequence[tuple[float, float, float, float]]
+
+    @classmethod
+    def read(cls, folder: Path) -> _Relus:
+        """All of the table, with the shapes beside it."""
+        text = (folder / "leleucas__A100_relu_shapes.json").read_text()
+        counted = _rows(folder, "leleucas__A100_relu_ncu.csv", "fp32", 80)
+        estimated: dict[tuple[int, ...], tuple[float, float]] = {}
+        rows = []
+        for shape, row in zip(json.loads(text)["input_size"], counted, strict=True):
+            key = tuple(shape)
+            if key not in estimated:
+                net = Network()
+                relu = net.node("Relu", net.input("x", key))
+                (layer,) = net.score(relu, "fp32", 40 * MIB).layers
+                estimated[key] = (layer.read_bytes or 0, layer.traffic_bytes or 0)
+            traffic = {each.level: each.traffic_bytes or 0 for each in row.traffic}
+            rows.append((traffic["L1"], traffic["memory"], *estimated[key]))
+        return cls(rows)
+
+    def ratios(self) -> Iterator[tuple[str, list[float]]]:
+        """Counted over estimated, by what is compared."""
+        small = [row for row in self.rows if row[3] <= 40 * MIB]
+        yield "ReLU | L1 bytes over bytes of both tensors", [r[0] / r[3] for r in self.rows]
+        yield (
+            "ReLU, both tensors in 40 MB | DRAM bytes over bytes read",
+            [r[1] / r[2] for r in small],
+        )
+        large = [r[1] / r[3] for r in self.rows if r[3] > 40 * MIB]
+        yield "ReLU, larger | DRAM bytes over bytes of both tensors", large
+
+    def kept(self) -> str:
+        """What of the larger ones does not reach the DRAM."""
+        kept = [(r[3] - r[1]) / MIB for r in self.rows if r[3] > 40 * MIB]
+        return (
+            f"Of the {len(kept):,} larger ReLUs {min(kept):.1f} to {max(kept):.1f} MiB do not "
+            "reach the DRAM, whatever their size: the part of the output that the L2 cache still "
+            "holds."
+        )
 
 
 def _fno(folder: Path) -> Iterator[str]:

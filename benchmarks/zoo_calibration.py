@@ -32,7 +32,8 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.predict.models import Models, find_models
 from mansard.analytics.predict.prediction import Prediction, predict
 from mansard.api.benches import BenchRequest, bench
-from mansard.api.networks import MeasureRequest, NetworkSettings, measure_networks
+from mansard.api.networks import MeasureRequest, measure_networks
+from mansard.api.preparation import NetworkSettings
 from mansard.core.errors import InputError, MansardError
 from mansard.core.records import Measurement
 from mansard.estimator import zoo

@@ -15,6 +15,7 @@ from mansard.analytics.counters.check import check_network
 from mansard.analytics.counters.counting import count
 from mansard.analytics.counters.importing import CounterOrigin, counters_of
 from mansard.analytics.counters.launch import Export, Launch
+from mansard.analytics.counters.matching import match
 from mansard.analytics.counters.products import Product, Tile, padded_flop, splits_of, tile_of
 from mansard.core.errors import UsageError
 from mansard.core.records import KernelCounters, LayerTime, ModelScore
@@ -176,6 +177,27 @@ def test_without_ranges_kernels_are_joined_by_order_and_size(alexnet: ModelScore
     assert checked.left == ("memset",)
     ratios = [part.work_ratio for part in checked.parts if part.work_ratio is not None]
     assert ratios == pytest.approx([1.0] * len(ratios))
+
+
+def test_of_products_with_the_same_work_that_whose_tiles_are_the_grid_is_it() -> None:
+    # 512 × 64 by 64 × 64, then 64 × 64 by 64 × 512: both 4.19 MFLOP. Tiles of 128 columns × 32 rows
+    # are a grid of 1 × 16 blocks for the first and of 4 × 2 for the second.
+    shapes = (Product(1, 512, 64, 64), Product(1, 64, 512, 64))
+    parts = [
+        _part(
+            name=str(at),
+            nodes=(at,),
+            product=each,
+            work_flop=each.flop,
+            multiply_add_flop=each.flop,
+        )
+        for at, each in enumerate(shapes)
+    ]
+    for grid, expected in (((1, 16, 1), 0), ((4, 2, 1), 1)):
+        name = "ampere_sgemm_128x32_tn"
+        padded = padded_flop(shapes[expected], Tile(128, 32, 8))
+        rows = rows_of([kernel(name, padded, 1.0, 1.0, grid=grid)])
+        assert list(match(parts, rows).kernels) == [expected]
 
 
 def explained(name: str, flop: float, moved: float, **fields: Any) -> tuple[Any, Any]:

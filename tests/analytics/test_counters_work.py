@@ -104,6 +104,37 @@ def test_other_chips_take_the_half_instructions_of_threads_off() -> None:
     assert work.flop == 6144 * 4096
 
 
+def test_int8_of_the_default_sections_is_by_the_cycles_of_the_pipe() -> None:
+    # Half of 1000 cycles on 8 SMs, 4096 operations each: 16.384e6. Its instructions are a share.
+    share = "sm__inst_executed_pipe_tensor_op_{}.avg.pct_of_peak_sustained_active"
+    metrics = floats(0) | {
+        "sm__cycles_elapsed.avg": 1000.0,
+        "sm__cycles_active.avg": 1000.0,
+        "launch__sm_count": 8.0,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 50.0,
+        share.format("hmma"): 0.0,
+        share.format("imma"): 25.0,
+    }
+    found = count(launch(metrics, "trt_igemm"), precision="fp32")
+    assert [(work.precision, work.flop) for work in found.work] == [("int8", 16_384_000)]
+    both = count(launch(metrics | {f"{HMMA}.sum": 1000.0}, GEMM), precision="fp32")
+    assert both.work_flop is None
+    assert "not counted" in both.unknown["work_flop"]
+
+
+def test_chips_without_a_known_instruction_are_by_the_cycles_of_the_pipe() -> None:
+    # 90: 4096 FLOP a cycle and SM in fp16.
+    metrics = floats(0) | {
+        "sm__cycles_elapsed.avg": 1000.0,
+        "launch__sm_count": 132.0,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 80.0,
+        f"{HMMA}.sum": 500.0,
+        f"{HMMA}_type_hfma2.sum": 0.0,
+    }
+    (work,) = count(launch(metrics, "nvjet_hsh_128x256", 90), precision="fp16").work
+    assert work.flop == pytest.approx(0.8 * 1000 * 132 * 4096)
+
+
 def test_a_zero_of_dram_is_unknown_on_a_jetson_and_counted_elsewhere() -> None:
     metrics = {"dram__bytes_read.sum": 0.0, "dram__bytes_write.sum": 0.0, "dram__bytes.sum": 0.0}
     orin, a100 = (count(launch(metrics, sm=sm)).traffic[-1] for sm in (87, 80))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from mansard.analytics.hierarchical.logistic import DIME, find_published, fit_logistic, probability
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Samples
 from mansard.core.errors import UsageError
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/hierarchical.md"
 
 
 def two_classes(p1: np.ndarray, local: np.ndarray) -> Samples:
@@ -37,6 +41,17 @@ def test_coefficients_of_dime_offload_below(name: str, below: float) -> None:
     # By the decision itself: just below it offloads, just above it keeps.
     ends = two_classes(np.array([below - 0.001, below + 0.001]), np.array([RIGHT, RIGHT]))
     assert (probability(rule, ends) < 0.5).tolist() == [True, False]
+
+
+def test_the_document_has_these_coefficients_and_thresholds() -> None:
+    text = DOCUMENT.read_text("utf-8").replace("−", "-")
+    number = r" (-?[0-9.]+) \|"
+    rows = re.findall(rf"^\| `([a-z0-9-]+)`[^|]*\|{number * 4}$", text, re.MULTILINE)
+    assert {row[0] for row in rows} == set(DIME)
+    for name, *cells in rows:
+        rule = DIME[name]
+        values = (rule.intercept, rule.w1, rule.w2, rule.two_class_threshold())
+        assert [f"{each:.4f}" for each in values] == cells, name
 
 
 def test_a_probability_by_hand() -> None:

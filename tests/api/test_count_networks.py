@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mansard import api
+from mansard.analytics.counters.measured import measured_counters
 from mansard.core.errors import DeniedError, MeasurementError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import CounterRun
@@ -18,6 +19,12 @@ from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
 from tests.inference.small_networks import perceptron
 
 Count = Callable[..., api.CountResult]
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of state of the test's own: other sweeps of this computer are not waited for."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture
@@ -76,6 +83,18 @@ def test_kernels_are_summed_in_one_call(count: Count) -> None:
     assert conv.time_s == pytest.approx(1024e-9)
 
 
+def test_ranges_name_the_call_and_the_nodes(
+    count: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANGES", "1")
+    count(n_calls=2)
+    (one,) = measured_counters(tmp_path / "runs")
+    assert [row.iteration for row in one.kernels] == [0, 0, 1, 1]
+    assert [row.nodes for row in one.kernels] == [(0,), (1,), (0,), (1,)]
+    assert {row.source for row in one.kernels} == {"measured"}
+    assert {row.table_id for row in one.kernels} == {one.run.run_id}
+
+
 def test_the_program_is_called_as_it_documents(count: Count, tmp_path: Path) -> None:
     count(n_calls=3, cache_control="none")
     words = calls(tmp_path)[-1]
@@ -105,6 +124,20 @@ def test_what_was_counted_is_not_counted_again(count: Count, tmp_path: Path) -> 
     assert len(result.rows) == 2
     count(n_calls=2)
     assert n_runs() == first + 3
+
+
+def test_what_was_counted_before_an_error_is_kept(
+    count: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAYS", "==ERROR== Something new.")
+    monkeypatch.setenv("AT_BATCH", "2")
+    with pytest.raises(MeasurementError, match="Something new"):
+        count(batches=(1, 2))
+    monkeypatch.delenv("SAYS")
+    result = count(batches=(1, 2))
+    assert [one.row.batch for one in result.rows] == [1, 2]
+    # Batch 1 once, batch 2 twice.
+    assert sum("--metrics" in words for words in calls(tmp_path)) == 3
 
 
 def test_the_folder_can_still_be_read_as_runs(count: Count, tmp_path: Path) -> None:

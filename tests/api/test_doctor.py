@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from mansard import api
+from mansard.api.engine_checks import check_counters
+from mansard.device.identity import identify
 from mansard.simulator import create_board, running, set_fault
 from tests.inference import stand_in
+from tests.inference.ncu_stand_in import VERSION, write_ncu
 
 # What these find depends on the computer that runs the tests, not on the board.
 OF_THE_HOST = {
@@ -20,6 +23,7 @@ OF_THE_HOST = {
     "ort",
     "tensorrt",
     "trtexec",
+    "ncu",
     "pinned threads",
     "GPU processes",
     "containers",
@@ -105,3 +109,19 @@ def test_doctor_tells_what_keeps_tensorrt_from_running() -> None:
 
 def test_doctor_does_not_ask_for_tensorrt_where_there_is_no_gpu(board: Path) -> None:
     assert "tensorrt" not in {check.name for check in api.doctor(board)}
+
+
+@pytest.mark.parametrize(
+    ("restricted", "user", "status"), [(1, 0, "ok"), (1, 1000, "warning"), (0, 1000, "ok")]
+)
+def test_doctor_tells_whether_this_user_may_read_counters(
+    restricted: int, user: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = tmp_path / "root/proc/driver/nvidia/params"
+    parameters.parent.mkdir(parents=True)
+    parameters.write_text(f"EnableMSI: 1\nRmProfilingAdminOnly: {restricted}\n")
+    monkeypatch.setenv("PATH", str(write_ncu(tmp_path).parent), prepend=":")
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    (found,) = check_counters(tmp_path / "root", identify())
+    assert (found.name, found.status) == ("ncu", status)
+    assert found.detail.startswith(f"Nsight Compute {VERSION}")

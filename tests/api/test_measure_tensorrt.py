@@ -74,7 +74,8 @@ def built(runs: Path) -> list[EngineBuild]:
 
 def test_it_is_built_once_and_measured(request_of: Any) -> None:
     request, notes = request_of(), Notes()
-    (found,) = api.measure_networks(request, notes).rows
+    result = api.measure_networks(request, notes)
+    (found,) = result.rows
     row = found.row
     assert row.failure is None
     assert (row.engine, row.engine_version) == ("tensorrt", VERSION)
@@ -82,6 +83,7 @@ def test_it_is_built_once_and_measured(request_of: Any) -> None:
     assert row.options["types"] == "weakly typed"
     assert row.call_seconds_s
     (build,) = built(request.runs)
+    assert result.builds == (build,)
     assert build.engine_file.startswith("mlp_random_fp32-")
     assert (request.runs / "engines" / build.engine_file).stat().st_size == build.engine_bytes
     assert any(line.startswith(f"mlp × 1 fp32: built {build.engine_file}") for line in notes.lines)
@@ -157,8 +159,9 @@ def test_a_builder_that_the_kernel_kills_is_one_line(
     (row,) = built(request.runs)
     assert [path.name for path in (request.runs / "engines").glob("*.engine")] == []
     assert row.failure is not None
-    with pytest.raises(MeasurementError, match="1 of 1 measurements failed"):
+    with pytest.raises(MeasurementError, match="1 of 1 measurements failed") as caught:
         result.check()
+    assert "also the .json in RUNS/engines" in str(caught.value.fix)
 
 
 def test_on_a_dla_core_the_share_of_its_layers_is_told(request_of: Any) -> None:
@@ -248,3 +251,18 @@ def test_files_are_built_in_the_highest_mode() -> None:
     modes = [mode("15W", 4e8, 1e9), mode("50W", 6e8, 2e9), mode("MAXN", None, 1e9)]
     modes.append(mode("30W", 6e8, 1e9))
     assert [each.name for each in highest_first(modes)] == ["MAXN", "50W", "30W", "15W"]
+
+
+def test_each_layer_is_run_from_an_engine_file_of_its_own(request_of: Any) -> None:
+    request = request_of()
+    result = api.measure_layers(request, api.LayerSettings())
+    result.check()
+    # Gemm and Relu, which are one layer, and Gemm; and the whole.
+    assert [each.row.part.op_types for each in result.rows] == [("Gemm", "Relu"), ("Gemm",)]
+    assert {each.row.engine for each in result.rows} == {"tensorrt"}
+    files = {row.engine_file for row in built(request.runs)}
+    assert len(files) == 3
+    # On a GPU there are no chains of tiny nodes: what calls take is in the rest.
+    (found,) = result.sums
+    assert found.calls_s is None
+    assert found.n_parts == 2

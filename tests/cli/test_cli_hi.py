@@ -119,6 +119,34 @@ def test_the_larger_network_may_run_on_the_same_board(
     assert (costs["local_s"]["source"], costs["offload_s"]["source"]) == ("given", "published")
 
 
+def test_a_sample_is_one_item_and_has_one_precision(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.csv"
+    rows = [
+        "mode,network,precision,batch,time_ms,power_w",
+        "MAXN,small,fp16,1,2.0,10.0",
+        "MAXN,small,fp16,8,9.0,14.0",
+        "MAXN,small,int8,1,1.5,9.0",
+        "MAXN,big,fp16,8,40.0,20.0",
+    ]
+    table.write_text("\n".join(rows) + "\n", "utf-8")
+    runs = tmp_path / "runs"
+    named = ("--citation", "made up", "--device", "Jetson Madeup", "--runs", runs)
+    assert answer(capsys, "import", table, *named)[0] == 0
+    asked = ("hi", folder / "samples.npz", "--runs", runs, "--beta", "0.3")
+    found = document(capsys, *asked, "--local", "small", "--precision", "int8")
+    (costs,) = found["costs"]
+    assert costs["local_s"]["value"] == pytest.approx(1.5e-3)
+    assert costs["local_j"]["value"] == pytest.approx(1.5e-3 * 9)
+    code, _, err = answer(capsys, *asked, "--local", "small")
+    assert code == 2
+    assert "small has several precisions in MAXN; name one with --precision" in err
+    code, _, err = answer(capsys, *asked, "--local", "big")
+    assert code == 2
+    assert "big is not known at batch 1, and a sample is one item" in err
+
+
 def test_missing_answers_bound_the_accuracy_from_both_sides(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,9 @@
 """A program ``ncu`` for tests: it lists metrics, runs what it is given, and prints a raw page.
 
 The page has the layout of Nsight Compute's; the numbers in it are made up. ``SAYS`` in its
-environment is what it prints instead, as the real one does where it cannot count; ``BULK`` is how
-many bytes it prints after the page.
+environment is what it prints instead, as the real one does where it cannot count, for the batch
+``AT_BATCH`` alone if that is there; ``BULK`` is how many bytes it prints after the page;
+``RANGES`` adds the NVTX ranges of calls and of layers with labels.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ elif words[:2] == ["--query-metrics", "--chips"]:
     for name in {names!r}:
         print(name.ljust(60), "Counter")
 else:
-    if os.environ.get("SAYS"):
+    with open(words[-3]) as file:
+        job = json.load(file)["trial"]
+    is_meant = os.environ.get("AT_BATCH") in (None, str(job["batch"]))
+    if os.environ.get("SAYS") and is_meant:
         print(os.environ["SAYS"])
         sys.exit(1)
     at = next(i for i, word in enumerate(words) if word == {python!r})
     metrics = words[words.index("--metrics") + 1].split(",")
-    with open(words[-3]) as job:
-        n_calls = json.load(job)["trial"]["n_calls"]
     code = subprocess.run(words[at:]).returncode
     print("==PROF== Connected to process 1")
     if code:
@@ -64,12 +66,20 @@ else:
         sys.exit(1)
     print('==PROF== Profiling "conv" - 0: 0%....50%....100% - 3 passes')
     page = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\\n")
+    ranges = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
     first = ["ID", "Kernel Name", "Block Size", "Grid Size", "CC"]
+    first += [ranges] if os.environ.get("RANGES") else []
     page.writerow([*first, *metrics])
     page.writerow([*([""] * len(first)), *map(unit, metrics)])
-    for number in range(2 * n_calls):
+    for number in range(2 * job["n_calls"]):
         name = ("conv", "gemm")[number % 2]
-        page.writerow([number, name, "(32, 1, 1)", "(8, 1, 1)", "8.7", *("1,024" for _ in metrics)])
+        row = [number, name, "(32, 1, 1)", "(8, 1, 1)", "8.7"]
+        if os.environ.get("RANGES"):
+            names = ["mansard call %d" % (number // 2), "@%d@" % (number % 2)]
+            ends = ":none:none:none:none:none:none"
+            said = ['"<default domain>:' + each + ends + '"' for each in names]
+            row.append("1  " + "  ".join(said))
+        page.writerow([*row, *("1,024" for _ in metrics)])
     print("x" * int(os.environ.get("BULK", "0")))
     print("==PROF== Disconnected from process 1")
 """

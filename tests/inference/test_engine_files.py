@@ -17,6 +17,7 @@ from mansard.core.records import EngineBuild, Gpu
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS
 from mansard.inference.builds import (
+    BUILDS,
     CACHES,
     check_engine_file,
     device_name,
@@ -25,6 +26,7 @@ from mansard.inference.builds import (
 )
 from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
+from mansard.inference.engines.tensorrt import progress
 from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
 from mansard.inference.planning import make_build_plan
 from mansard.measuring.events import Done, Event, Row, started
@@ -292,3 +294,7 @@ def test_the_key_tells_apart_whatever_changes_a_file(changes: dict[str, object])
 def test_a_document_of_another_kind_is_no_row(kept: EngineFiles) -> None:
     write_document(kept.folder / row_name("a.engine"), find_engine("ort").probe())
     assert kept.find("a.engine") is None
+
+
+def test_a_build_of_four_hours_may_tell_its_progress() -> None:
+    assert BUILDS.most_events * progress.PAUSE_S > 4 * 3600

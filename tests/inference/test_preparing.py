@@ -146,7 +146,7 @@ def test_a_network_in_half_precision(name: str, tmp_path: Path) -> None:
     assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp17"])
+@pytest.mark.parametrize("precision", ["fp8", "fp17"])
 def test_a_precision_that_cannot_be_had_is_one_line(precision: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"'?{precision}'?"):
         prepared("lstm", tmp_path, precision=precision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,3 +159,23 @@ def test_networks_of_the_zoo_are_calibrated_with_random_numbers(name: str, tmp_p
     (expected, *_), (got, *_) = run(whole, tmp_path), run(found, tmp_path)
     cosine = float((expected * got).sum() / np.linalg.norm(expected) / np.linalg.norm(got))
     assert cosine > 0.98
+
+
+def test_an_activation_of_nearly_one_number_has_a_range(tmp_path: Path) -> None:
+    """A softmax over scores that differ by 1e-5 has no histogram of fp32 bins."""
+    stored = {"small": np.float32(1e-5), "w": np.eye(8, dtype=np.float32)}
+    nodes = [
+        helper.make_node("Mul", ["x", "small"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["p"]),
+        helper.make_node("MatMul", ["p", "w"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 8]) for name in "xy"]
+    held = [numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+    path = tmp_path / "m.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    symmetric = replace(RANDOM, form="tensorrt")
+    network = prepared(path, tmp_path, precision="int8", calibrating=symmetric)
+    (found, *_) = run(network, tmp_path)
+    assert np.abs(found - 0.125).max() < 0.001  # 1 of 8

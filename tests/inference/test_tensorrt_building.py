@@ -10,9 +10,17 @@ import pytest
 from onnx import TensorProto, helper
 
 from mansard.core.errors import MeasurementError
+from mansard.core.power_mode import core_count_mode
+from mansard.core.records import EngineBuild
+from mansard.device.identity import identify
+from mansard.inference.engines import find_engine
 from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings, ShapeRange
-from tests.inference.engine_builds import FP8_ZERO, Bench, dense, quantised, save
+from mansard.inference.planning import make_build_plan
+from mansard.measuring.events import Row
+from mansard.measuring.kind import Job
+from mansard.measuring.measurer import LocalMeasurer
+from tests.inference.engine_builds import FP8_ZERO, Bench, dense, make_trial, quantised, save
 
 pytest.importorskip("tensorrt_rtx_bindings", reason="the extra trt-test is not installed")
 FOR_86 = BuildSettings(compute_capability="8.6")
@@ -243,3 +251,30 @@ def test_a_device_before_ampere_has_no_bf16(bench: Bench) -> None:
     settings = BuildSettings(compute_capability="7.5")
     said = refusal(bench, dense(bench.folder / "dense.onnx"), settings, precision="bf16")
     assert "compute capability 7.5, has no bf16: it begins with 8.0" in said
+
+
+def test_a_run_of_builds_has_rows_of_the_real_builder(bench: Bench) -> None:
+    """Two trials as the measuring process does them: one is built, the other a row with why not."""
+    machine, mode = identify(), core_count_mode(1)
+    probe = find_engine("tensorrt").probe()
+    assert (probe.version or "").startswith("rtx-1.")
+    assert probe.providers is None  # nothing can run: there is no GPU, or no package to call it by
+    good = make_trial(dense(bench.folder / "dense.onnx"), FOR_86)
+    half = make_trial("dense.onnx", FOR_86, precision="fp16", engine_file="half.engine")
+    plan = make_build_plan(machine, mode, (good, half), probe, None)
+    job = Job(plan=plan, missing=tuple(each.trial_id for each in plan.trials), read_back=mode)
+    bench.into.mkdir()
+    measurer = LocalMeasurer(files=bench.folder, outputs=bench.into)
+    rows = [each.row for each in measurer(job) if isinstance(each, Row)]
+    built, refused = rows
+    assert isinstance(built, EngineBuild)
+    assert isinstance(refused, EngineBuild)
+    assert built.failure is None
+    assert built.device == "compute capability 8.6"
+    assert built.engine_version == probe.version
+    assert built.engine_bytes == (bench.into / built.engine_file).stat().st_size
+    assert built.timing_cache == "new"
+    assert refused.failure is not None
+    assert "no tensor of the file is fp16" in refused.failure
+    assert refused.engine_bytes is None
+    assert not (bench.into / refused.engine_file).exists()

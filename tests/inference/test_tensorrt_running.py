@@ -201,6 +201,56 @@ def test_a_thread_spins_or_is_blocked(tmp_path: Path, waiting: str, flag: int) -
         assert [flag] == stand_in_device.DEVICE_FLAGS
 
 
+def test_what_cuda_cannot_change_any_more_is_said(tmp_path: Path) -> None:
+    with stand_in.played(STAND_IN_FLAGS_ONCE="1"):
+        with loaded(tmp_path, waiting="spin") as network:
+            assert "schedule" not in network.options
+        with loaded(tmp_path, waiting="block") as network:
+            assert network.options["schedule"] == "that of the first network of the process"
+            network.call()
+
+
+@pytest.mark.parametrize("device", ["orin", "rtx"])
+def test_what_sets_a_shape_is_where_the_host_reads_it(tmp_path: Path, device: str) -> None:
+    node = helper.make_node("Expand", ["x", "n"], ["y"], name="@0@")
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1,))
+    sizes = helper.make_tensor_value_info("n", TensorProto.INT64, (2,))
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3))
+    graph = helper.make_graph([node], "g", [given, sizes], [made])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    arrays = {"x": np.array([7], np.float32), "n": np.array([2, 3], np.int64)}
+    with stand_in.played(device=device):
+        trial = built(tmp_path, BuildSettings())
+        (tmp_path / trial.engine_file).write_bytes(plan_of(model.SerializeToString()))
+        loads = find_engine("tensorrt").load(trial, tmp_path, arrays, 1)
+        network = cast("LoadedTensorrtNetwork", loads)
+        assert network.outputs(arrays)["y"].tolist() == [[7, 7, 7], [7, 7, 7]]
+        network.close()
+
+
+@pytest.mark.parametrize("version", stand_in.VERSIONS)
+def test_an_output_whose_shape_depends_on_data_grows(tmp_path: Path, version: str) -> None:
+    node = helper.make_node("NonZero", ["x"], ["y"], name="@0@")
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, (4,))
+    made = helper.make_tensor_value_info("y", TensorProto.INT64, (1, "n"))
+    graph = helper.make_graph([node], "g", [given], [made])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    few, many = np.array([0, 1, 0, 0], np.float32), np.array([1, 0, 1, 1], np.float32)
+    with stand_in.played(version):
+        trial = built(tmp_path, BuildSettings(), with_graph=True, copies="out")
+        (tmp_path / trial.engine_file).write_bytes(plan_of(model.SerializeToString()))
+        loads = find_engine("tensorrt").load(trial, tmp_path, {"x": few}, 1)
+        network = cast("LoadedTensorrtNetwork", loads)
+        assert network.launching == "enqueue"  # the size is known when the network has run
+        network.call()
+        assert network.outputs({"x": few})["y"].tolist() == [[1]]
+        assert network.outputs({"x": many})["y"].tolist() == [[0, 2, 3]]
+        network.close()
+        import stand_in_device
+
+        assert not stand_in_device.BLOCKS
+
+
 def test_managed_memory_is_lent_to_the_side_that_uses_it(tmp_path: Path) -> None:
     with stand_in.played(), loaded(tmp_path, copies="both") as network:
         import stand_in_device

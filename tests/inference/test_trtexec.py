@@ -19,9 +19,10 @@ from mansard.core.tensorrt_files import ExportedTensor, version_in
 from mansard.inference.builds import device_name
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine, Built, SelfTimingEngine
+from mansard.inference.engines.tensorrt.layers import trace
 from mansard.inference.engines.trtexec.engine import TRTEXEC
-from mansard.inference.engines.trtexec.exports import read_profile, read_times
-from mansard.inference.engines.trtexec.program import read_printed
+from mansard.inference.engines.trtexec.exports import read_layers, read_profile, read_times
+from mansard.inference.engines.trtexec.program import read_printed, shape_option
 from mansard.inference.engines.trtexec.running import TrtexecNetwork
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
 from mansard.measuring.measurer import LocalMeasurer
@@ -265,6 +266,11 @@ def test_messages_and_options_are_read_from_what_is_printed() -> None:
     assert printed.is_on("Spin-wait") is None
 
 
+def test_names_that_hold_a_separator_are_quoted() -> None:
+    assert shape_option("x", (1, 3)) == "x:1x3"
+    assert shape_option("Input:0", (4,)) == "'Input:0':4"
+
+
 def test_times_are_with_the_copies_that_were_asked_for(tmp_path: Path) -> None:
     # 1.5 ms on the GPU, 0.25 ms to it and 0.125 ms back.
     path = tmp_path / "times.json"
@@ -308,3 +314,31 @@ def test_recorded_exports_are_read(shared_data: Path) -> None:
         assert any(layer.seconds_s[0] > 0 for layer in layers)
         copies = [layer for layer in layers if layer.name.startswith("Reformatting CopyNode")]
         assert all(layer.nodes == () for layer in copies)
+
+
+@pytest.mark.shared_data
+def test_recorded_layers_are_read(shared_data: Path) -> None:
+    folder = shared_data / "trtexec"
+    paths = [*sorted(folder.glob("*.graph.json")), *folder.glob("*engine_info.json")]
+    assert len(paths) >= 8
+    for path in paths:
+        layers = read_layers(path)
+        assert layers
+        for layer, nodes in zip(layers, trace(layers), strict=True):
+            assert nodes in {(), None}  # these networks have no labels
+            if layer.name.startswith("Reformatting CopyNode"):
+                assert nodes == ()
+            elif layer.layer_type == "CaskConvolution":
+                assert nodes is None
+                assert layer.tactic_name
+
+
+@pytest.mark.shared_data
+def test_recorded_logs_say_what_was_done(shared_data: Path) -> None:
+    for path in (shared_data / "trtexec").glob("*trtexec_resnet18*.log"):
+        text = path.read_text()
+        printed = read_printed(text)
+        assert version_in(text) == "10.3.0"
+        assert not printed.messages.errors
+        said = [printed.is_on(name) for name in ("Data transfers", "Spin-wait", "CUDA Graph")]
+        assert said == [True, False, False]

@@ -133,7 +133,6 @@ if TYPE_CHECKING:
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult
-    from mansard.api.networks import NetworkSettings as NetworkSettings
     from mansard.api.networks import measure_networks as measure_networks
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
@@ -141,6 +140,7 @@ if TYPE_CHECKING:
     from mansard.api.predictions import NetworkRequest as NetworkRequest
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
+    from mansard.api.preparation import NetworkSettings as NetworkSettings
     from mansard.api.programs import MeasuredProgram as MeasuredProgram
     from mansard.api.programs import ProgramRequest as ProgramRequest
     from mansard.api.programs import ProgramResult as ProgramResult

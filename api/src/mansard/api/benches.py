@@ -11,7 +11,8 @@ import msgspec
 
 from mansard.api.data import Report, report
 from mansard.api.measurements import ModePlan, plan_modes
-from mansard.api.networks import NetworkSettings, Preparation, plan_networks
+from mansard.api.networks import plan_networks
+from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores, replace_scores, score_networks
 from mansard.api.sweeps import DryRun, SweepRequest, chosen_hosts, sweep

@@ -167,7 +167,7 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
     """
     from mansard.api import board_checks, checks
     from mansard.api.container_checks import check_containers
-    from mansard.api.engine_checks import check_engines
+    from mansard.api.engine_checks import check_counters, check_engines
 
     root = board_root(board)
     machine = identify(root)
@@ -183,5 +183,6 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
         *(board_checks.check_present(root, machine) if on_board else ()),
         *checks.check_state(root),
         *checks.check_accelerators(machine),
+        *check_counters(root, machine),
         *check_containers(root, machine),
     )

@@ -14,12 +14,11 @@ from mansard.api.boards import board_root
 from mansard.api.engine_builds import builds_files, choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan, measure_modes
 from mansard.api.networks import (
-    NetworkSettings,
-    Preparation,
     build_needed,
     choose_provider,
     write_loaded,
 )
+from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
 from mansard.api.sweeps import SweepRequest, choose_modes, failure_of

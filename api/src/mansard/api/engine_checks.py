@@ -1,11 +1,13 @@
-"""What ``doctor`` checks of engines: which can run networks in this process, and on what."""
+"""What ``doctor`` checks of engines: which can run networks here, and on what; and of counters."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mansard.api.checks import Check, missing, ok
+from mansard.api.checks import Check, missing, ok, warning
 from mansard.core.errors import MansardError
 from mansard.core.records import MachineIdentity
 
@@ -53,3 +55,30 @@ def _dla_cores() -> str:
     except MansardError as error:
         return f"; DLA cores unknown: {error.what}"
     return f", {n_cores or 'no'} DLA core{'' if n_cores == 1 else 's'}"
+
+
+# A module parameter of the driver for cards: https://developer.nvidia.com/ERR_NVGPUCTRPERM
+_RESTRICTED = "RmProfilingAdminOnly: 1"
+
+
+def check_counters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
+    """Nsight Compute, and whether this user may read counters; only where there is a GPU, or it."""
+    from mansard.inference.counters.ncu import find_ncu
+
+    has_gpu = bool(machine.accelerators) and not machine.is_simulated
+    try:
+        ncu = find_ncu()
+    except MansardError as error:
+        if has_gpu:
+            yield missing("ncu", error.what, error.fix or "install it")
+        return
+    told = f"Nsight Compute {ncu.version}"
+    try:
+        parameters = (root / "proc/driver/nvidia/params").read_text(errors="replace")
+    except OSError:  # a Jetson's driver has none: there it is root
+        parameters = _RESTRICTED if machine.kind == "jetson" else ""
+    if _RESTRICTED in parameters and os.geteuid() != 0:
+        fix = "run 'sudo -E mansard ncu run'; until then counters are imported, but not read"
+        yield warning("ncu", f"{told}; this user may not read counters", fix)
+    else:
+        yield ok("ncu", told)

@@ -264,6 +264,8 @@ def _of_runs(
     found: dict[tuple[str, str], dict[str, Amount]] = {}
     for row in rows.iter_rows(named=True):
         key = (shown[row["network"]], row["mode"])
+        if row["batch"] not in {1, None}:  # a program has none
+            continue
         if key in found:
             what = f"{key[0]} has several precisions in {key[1]}"
             raise UsageError(what, fix="name one with --precision")
@@ -278,6 +280,10 @@ def _of_runs(
             for unit, kind, name in (("s", "latency", "latency_s"), ("j", "energy", "energy_j"))
             if row[name] is not None
         }
+    for name in names:
+        if not any(known == name for known, _ in found):
+            what = f"{name} is not known at batch 1, and a sample is one item"
+            raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
     return found
 
 

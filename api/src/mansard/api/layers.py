@@ -15,12 +15,12 @@ from mansard.api.networks import (
     MeasuredNetwork,
     MeasureRequest,
     MeasureResult,
-    Preparation,
     measure_networks,
     measured_rows,
     plan_networks,
     with_image,
 )
+from mansard.api.preparation import Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.sweeps import sweep
 from mansard.api.targets import BenchTarget, find_processor

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mansard.api.accuracies import AccuracySettings
-from mansard.api.networks import NetworkSettings, Preparation, choose_provider
+from mansard.api.networks import choose_provider
+from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
 

@@ -21,8 +21,7 @@ from mansard.measuring.kind import Job, encode_job, find_kind
 _HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
 _LONGEST_S = 4 * 3600.0  # that may be announced: TensorRT builds a large network in one hour
 _SHOWN_CHARACTERS = 200
-# Far more events than a measurement has: some for each trial, some for each idle window.
-_LINES, _LINES_A_TRIAL = 1000, 100
+_LINES = 1000  # far more events than a measurement has beside those of its trials
 
 
 @dataclass(frozen=True)
@@ -47,12 +46,14 @@ class ContainerMeasurer:
             with_arguments(self.launch, "mansard.measuring", *_HEARTBEAT, *_places(self.launch)),
             run=job.plan.run_id,
         )
-        message, decoder = encode_job(job), event_decoder(find_kind(job.plan.kind).row_type)
+        kind = find_kind(job.plan.kind)
+        message, decoder = encode_job(job), event_decoder(kind.row_type)
+        most_lines = _LINES + kind.most_events * len(job.plan.trials)
         with launched(self.engine, launch, message) as container:
             patience_s = self.silence_s
             lines = container.lines(lambda: patience_s, self.check)
             for n_lines, line in enumerate(lines):
-                if n_lines > _LINES + _LINES_A_TRIAL * len(job.plan.trials):
+                if n_lines > most_lines:
                     raise ContainerError(
                         "the container reports more events than its job can have",
                         where=launch.image,

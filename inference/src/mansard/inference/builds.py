@@ -22,6 +22,7 @@ from mansard.measuring.kind import MeasurementKind, Opened
 _BUILDING_S = 4 * 3600.0  # at most, of one network; the measurement is taken for hung after that
 _KEY_CHARACTERS = 12
 CACHES = "caches"  # in the folder of outputs: what an engine keeps from one build to the next
+NOT_BUILT = "it could not be built"  # that the failure of its measurement begins with
 _OF_DEVICE = BuildSettings()
 _OF_A_FILE = ("engine_hash", "engine_bytes", "build_s", "timing_cache", "n_layers", "dla_share")
 
@@ -70,7 +71,7 @@ def check_engine_file(
     except (SchemaError, StorageError) as error:
         raise MeasurementError(error.what, where=row_name(engine_file)) from error
     if row.failure is not None:
-        raise MeasurementError(f"it could not be built: {row.failure}")
+        raise MeasurementError(f"{NOT_BUILT}: {row.failure}")
     device = device_name(gpu, machine)
     if (row.engine_version, row.device) != (version, device):
         raise MeasurementError(
@@ -130,7 +131,7 @@ def _row(
     if spec.batch is None:
         unknown["batch"] = spec.unknown["batch"]
     if built is None or into is None:
-        unknown |= dict.fromkeys(_OF_A_FILE, f"it could not be built: {failure}")
+        unknown |= dict.fromkeys(_OF_A_FILE, f"{NOT_BUILT}: {failure}")
         engine_hash, engine_bytes = None, None
     else:
         unknown["failure"] = "it was built"
@@ -203,5 +204,6 @@ BUILDS: MeasurementKind[BuildPlan, EngineBuild] = MeasurementKind(
     _open,
     rows_name="builds.jsonl",
     crashed=_crashed,
+    most_events=10_000,  # a builder tells its progress every 2 s, for hours
     is_metered=False,
 )

@@ -51,6 +51,8 @@ class MeasurementKind(Generic[PlanT, RowT]):
     # The row of a trial in which the measuring process crashed, by the plan, the trial, how it
     # ended, and the seconds until then. None: such a crash ends the run.
     crashed: Callable[[PlanT, Any, str, float], RowT] | None = None
+    # Of one trial, far more than it has: who reads them from a container takes no more.
+    most_events: int = 100
     is_metered: bool = True  # False: its trials have no energy, and nothing is measured idle
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ class cudaError_t(enum.IntEnum):
     cudaErrorInvalidDevice = 101
     cudaErrorInvalidResourceHandle = 400
     cudaErrorNotReady = 600
+    cudaErrorSetOnActiveProcess = 708
     cudaErrorStreamCaptureUnsupported = 900
     cudaErrorStreamCaptureInvalidated = 901
 
@@ -188,6 +190,8 @@ def cudaSetDevice(number: int) -> tuple[Any, ...]:
 
 @_call()
 def cudaSetDeviceFlags(flags: int) -> tuple[Any, ...]:
+    if os.environ.get("STAND_IN_FLAGS_ONCE") and device.DEVICE_FLAGS:
+        return (cudaError_t.cudaErrorSetOnActiveProcess,)
     device.DEVICE_FLAGS.append(flags)
     return (_OK,)
 

@@ -261,10 +261,19 @@ def _build(network: Any, config: Any, logger: Any) -> IHostMemory:
         "layers": layers,
         "inputs": [_spec(each) for each in network._inputs],
         "outputs": [_spec(each) for each in network._outputs],
+        "on_host": [each.name for each in network._inputs if _sets_shape(each.name, nodes)],
         "profiles": [profile._shapes for profile in config._profiles],
     }
     text = json.dumps(header).encode()
     return IHostMemory(MAGIC + len(text).to_bytes(8, "little") + text + content)
+
+
+def _sets_shape(name: str, nodes: Sequence[tuple[str, Any]]) -> bool:
+    """Whether the values of an input are a shape: TensorRT then reads them on the host."""
+    return any(
+        node.op_type in {"Reshape", "Expand", "Tile"} and name in node.input[1:]
+        for _, node in nodes
+    )
 
 
 def _spec(tensor: Any) -> tuple[str, tuple[int, ...], str]:

@@ -153,7 +153,8 @@ class ICudaEngine:
         return ENUMS["DataType"][self._tensors[name][1]]
 
     def get_tensor_location(self, name: str) -> Any:
-        return ENUMS["TensorLocation"].DEVICE
+        values = ENUMS["TensorLocation"]
+        return values.HOST if name in self._header["on_host"] else values.DEVICE
 
     def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
         return "Row major linear format (kLINEAR)"
@@ -162,7 +163,7 @@ class ICudaEngine:
         return [Dims(shape) for shape in self._header["profiles"][profile_index][name]]
 
     def is_shape_inference_io(self, name: str) -> bool:
-        return False
+        return name in self._header["on_host"]
 
     def serialize(self) -> IHostMemory:
         return IHostMemory(self._content)
@@ -350,7 +351,10 @@ class IExecutionContext:
             kind = np.dtype(_NUMPY[self._engine._inputs[given.name][1]])
             shape = self._shapes[given.name]
             size = int(np.prod(shape)) * kind.itemsize
-            data = _read(self._addresses.get(given.name, 0), size)
+            address = self._addresses.get(given.name, 0)
+            if given.name in self._engine._header["on_host"]:
+                _check_host(address)
+            data = _read(address, size)
             array = np.frombuffer(data, kind).reshape(shape)
             feeds[given.name] = array.astype(_ORT_TYPES[given.type])
         start_s = time.perf_counter()
@@ -376,6 +380,12 @@ class IExecutionContext:
 
 class _BadAddressError(Exception):
     pass
+
+
+def _check_host(address: int) -> None:
+    block = device.BLOCKS.get(address)
+    if block is None or block.kind == "device":
+        raise _BadAddressError(f"{address:#x} is not the host's")
 
 
 def _read(address: int, size: int) -> bytes:

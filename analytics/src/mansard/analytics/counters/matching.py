@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mansard.analytics.counters.by_kernel import memory_of
 from mansard.analytics.counters.estimates import Part
-from mansard.analytics.counters.products import nearest_padding, tile_of
+from mansard.analytics.counters.products import nearest_padding, splits_of, tile_of
 from mansard.core.records import KernelCounters
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -57,6 +57,7 @@ def is_helper(row: KernelCounters) -> bool:
 _WORDS = MappingProxyType(  # in names of kernels, where they are not the operator's
     {"Concat": "cat", "Transpose": "copy", "ReduceSum": "reduce", "ReduceMean": "reduce"}
 )
+_OTHER_GRID = 0.2  # a grid that is not one of the product's tiles; some are rounded up in blocks
 _NOT_NAMED = 0.1  # of two kernels that move as much, that with the operator's name is it
 
 
@@ -185,4 +186,6 @@ def _work_gap(part: Part, row: KernelCounters) -> float | None:
     else:
         padded = nearest_padding(part.product, tile, row.grid, counted, 1)
         gap = abs(log(counted / padded)) / _TILED
+        if row.grid is not None and splits_of(part.product, tile, row.grid) is None:
+            gap += _OTHER_GRID
     return gap if gap <= 1 else inf

@@ -6,11 +6,8 @@ The table of each network is what is kept; rows are made of it whenever they are
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from mansard.analytics.counters.importing import CounterOrigin, import_counters
 from mansard.analytics.data.ingest import COUNTER_RUNS
@@ -19,7 +16,6 @@ from mansard.core.documents import read_document
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import entries_in, find_status
 from mansard.core.jsonl import read_rows
-from mansard.core.ncu_metrics import call_of
 from mansard.core.records import CounterRun, KernelCounters, Manifest
 
 
@@ -72,25 +68,13 @@ def _read(folder: Path, run: CounterRun, manifest: Manifest) -> MeasuredCounters
         batch=run.batch,
         precision=run.precision,
         phase=run.phase,
-        iterations=None if run.has_ranges else run.n_calls,
         tool=run.tool,
     )
+    found = import_counters(path, origin)
     notes: tuple[str, ...] = ()
-    try:
-        found = import_counters(path, origin)
-    except UsageError:  # of iterations: the calls did not launch the same kernels
-        found = import_counters(path, dataclasses.replace(origin, iterations=None))
-        notes = ("the calls launched different kernels: sums are of all of them",)
-    kernels: Sequence[KernelCounters] = found.rows
-    if run.has_ranges:
-        kernels = [_with_call(row) for row in kernels]
-    return MeasuredCounters(run, origin.device, origin.mode, tuple(kernels), (*found.notes, *notes))
-
-
-def _with_call(row: KernelCounters) -> KernelCounters:
-    """The same kernel, with the call that its NVTX ranges name."""
-    call = call_of(row.nvtx or ())
-    if call is None:
-        return row
-    unknown = {name: why for name, why in row.unknown.items() if name != "iteration"}
-    return replace(row, iteration=call, unknown=unknown)
+    if any(row.iteration is None for row in found.rows):  # no range names the call
+        try:
+            found = import_counters(path, dataclasses.replace(origin, iterations=run.n_calls))
+        except UsageError:
+            notes = ("the calls launched different kernels: sums are of all of them",)
+    return MeasuredCounters(run, origin.device, origin.mode, found.rows, (*found.notes, *notes))

@@ -27,46 +27,61 @@ def tensor_work(
 ) -> tuple[list[WorkCount], str | None]:
     """FLOP of matrix instructions; and why they are not known. ``cycles``: of an SM, elapsed."""
     metrics = launch.metrics
-    counted = {name: metrics[name] for name in TENSOR_CORE_WORK if name in metrics}
+    counted = [_operations(name, metrics[name]) for name in TENSOR_CORE_WORK if name in metrics]
     if counted:
-        return [
-            WorkCount(
-                unit="tensor core",
-                precision=TENSOR_CORE_WORK[name].precision,
-                flop=value * TENSOR_CORE_WORK[name].flop,
-                formula=name,
-            )
-            for name, value in counted.items()
-            if value
-        ], None
+        return [work for work in counted if work.flop], None
     active = _active_cycles(metrics, n_sms, cycles)
     found: list[WorkCount] = []
-    is_known = False
+    known, ran = False, []
     for op in ("hmma", "imma", "dmma"):
         n = _instructions(metrics, op, sm, n_sms)
-        if n is None:
-            continue
-        is_known = True
-        if n:
-            own = {"imma": "int8", "dmma": "fp64"}.get(op) or operand_precision(
-                launch.kernel, precision
-            )
+        own = _OF_OP.get(op) or operand_precision(launch.kernel, precision)
+        known = known or n is not None
+        if n is None and metrics.get(_SHARE.format(op)):
+            ran.append(own)
+        elif n:
             work, why = _matrix_work(launch, op, n, own, sm, active)
             if why:
                 return found, why
             found += [work] if work else []
-    if is_known or active == 0:
-        return found, None
-    if active is None and TENSOR_PIPE not in metrics:
-        return found, "the tensor pipe was not counted"
-    own = operand_precision(launch.kernel, precision)
-    peak = sm_flop_per_cycle(sm, own, "tensor") if sm and own else None
-    if instruction_flop(launch.kernel) is None or peak is None or active is None:
-        return found, "the tensor pipe was active, by matrix or by plain half instructions"
-    formula = f"pipe cycles of {_PIPE} × SMs × {peak} FLOP"
-    return [
-        WorkCount(unit="tensor core", precision=own or "", flop=active * peak, formula=formula)
-    ], None
+    if ran:  # the pipe's cycles are theirs, where no others ran
+        work = None if found or len(ran) > 1 else _by_cycles(ran[0], sm, active)
+        return ([work], None) if work else (found, "matrix instructions ran and were not counted")
+    return (found, None) if known or active == 0 else _of_cycles(launch, precision, sm, active)
+
+
+def _operations(name: str, count: float) -> WorkCount:
+    precision, flop = TENSOR_CORE_WORK[name]
+    return WorkCount(unit="tensor core", precision=precision, flop=count * flop, formula=name)
+
+
+def _of_cycles(
+    launch: Launch, precision: str | None, sm: int | None, active: float | None
+) -> tuple[list[WorkCount], str | None]:
+    """What the pipe's cycles alone say: of matrices only where the kernel's name says so."""
+    if active is None and TENSOR_PIPE not in launch.metrics:
+        return [], "the tensor pipe was not counted"
+    work = _by_cycles(operand_precision(launch.kernel, precision), sm, active)
+    if instruction_flop(launch.kernel) is None or work is None:
+        return [], "the tensor pipe was active, by matrix or by plain half instructions"
+    return [work], None
+
+
+def _by_cycles(precision: str | None, sm: int | None, active: float | None) -> WorkCount | None:
+    """The pipe's cycles × the FLOP of one; None where either is not known."""
+    peak = sm_flop_per_cycle(sm, precision, "tensor") if sm and precision else None
+    if peak is None or precision is None or not active:
+        return None
+    return WorkCount(
+        unit="tensor core",
+        precision=precision,
+        flop=active * peak,
+        formula=f"pipe cycles of {_PIPE} × SMs × {peak} FLOP",
+    )
+
+
+_OF_OP = MappingProxyType({"imma": "int8", "dmma": "fp64"})  # hmma is of several
+_SHARE = "sm__inst_executed_pipe_tensor_op_{}.avg.pct_of_peak_sustained_active"
 
 
 _PIPE = TENSOR_PIPE.partition(".")[0]
@@ -96,7 +111,7 @@ def _instructions(
     name = f"sm__inst_executed_pipe_tensor_op_{op}"
     own = metrics.get(f"{name}.sum")
     if own is None:
-        share = metrics.get(f"{name}.avg.pct_of_peak_sustained_active")
+        share = metrics.get(_SHARE.format(op))
         active, rate = metrics.get("sm__cycles_active.avg"), _PEAK_RATE.get(sm or 0)
         if share == 0:
             own = 0.0
@@ -131,13 +146,8 @@ def _matrix_work(
         n, formula = (matrix if matrix > n / 2 else 0.0), f"({formula} − hfma / 32)"
     if not n:
         return None, None
-    if flop is None and peak is not None and active:
-        return WorkCount(
-            unit="tensor core",
-            precision=precision,
-            flop=active * peak,
-            formula=f"pipe cycles of {_PIPE} × SMs × {peak} FLOP",
-        ), None
+    if flop is None and (work := _by_cycles(precision, sm, active)) is not None:
+        return work, None
     if flop is None:
         return None, "the shape of its matrix instructions is not said; say the compute capability"
     return WorkCount(

@@ -19,7 +19,7 @@ def print_networks(
 ) -> None:
     """Print what was measured and is kept in ``runs``; raises the error of what was not."""
     if as_json:
-        names = ("times", "accuracies", "rows", "memory")
+        names = ("times", "accuracies", "rows", "memory", "builds")
         print_json({name: getattr(result, name) for name in names})
     else:
         print_times(result, with_layers=with_layers)

@@ -90,8 +90,9 @@ def install(packages: Path) -> int:
     return subprocess.run(
         [*command, "--target", str(packages), "--requirement", str(LIST)],
         check=False,
-        # An option only of newer pips: as a variable the older ones pass over it.
-        env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"},
+        # An option only of newer pips: as a variable the older ones pass over it. Bases of NVIDIA's
+        # have constraints for what they bring themselves.
+        env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_CONSTRAINT": ""},
     ).returncode
 
 

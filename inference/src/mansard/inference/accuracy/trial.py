@@ -195,4 +195,5 @@ ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(
     _open,
     rows_name="accuracies.jsonl",
     crashed=_crashed,
+    most_events=10_000,  # it tells its progress every 5 s, for as long as there are samples
 )

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 from mansard.core.errors import ModelError, UsageError
 from mansard.inference.preparing.sources import all_tensors
 
-CONVERTIBLE = ("fp16", "int8")  # to what fp32 can be converted
+CONVERTIBLE = ("fp16", "bf16", "int8")  # to what fp32 can be converted
 
 
 def check_convertible(own: str, wanted: str) -> None:
@@ -23,7 +23,7 @@ def check_convertible(own: str, wanted: str) -> None:
             fix=f"leave --precision out, or give a file of {wanted}",
         )
     if wanted not in CONVERTIBLE:
-        what = f"fp32 is converted to {' and '.join(CONVERTIBLE)}, not to {wanted}"
+        what = f"fp32 is converted to {', '.join(CONVERTIBLE)}, not to {wanted}"
         raise UsageError(what, fix="give such a file")
 
 

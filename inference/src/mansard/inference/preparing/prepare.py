@@ -207,9 +207,9 @@ def prepare(
     where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``; where the batch is
     open and nothing gives it, it is 1. ``seed``: of the weights where the file has none.
     ``inputs``: an .npz of arrays for some or all inputs; dimensions that are open follow from
-    these. ``precision``: None is the file's own; a network of fp32 is converted to fp16 or int8. It
-    keeps its model hash and the indexes of its layers, and its score is that of the file at this
-    precision. ``calibrating``: how it becomes int8.
+    these. ``precision``: None is the file's own; a network of fp32 is converted to fp16, bf16
+    or int8. It keeps its model hash and the indexes of its layers, and its score is that of the
+    file at this precision. ``calibrating``: how it becomes int8.
     ``is_batch_open``: the file keeps an open batch, for an engine file of a range of them; the
     inputs are those of ``batch``.
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from mansard.core.errors import MansardError, ModelError
@@ -35,6 +36,9 @@ from mansard.inference.preparing.folding import fold_batch_norms
 Form = Literal["operators", "tensorrt"]
 _OF_TENSORRT = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 PERCENTILE = 99.999  # of the numbers of an activation that its range holds
+# NumPy's words for an activation that has one number, but for rounding: a softmax over scores that
+# are all the same. Then all ranges are from the least to the greatest.
+_NO_HISTOGRAM = "Too many bins for data range"
 _LEAST_OPSET = 13  # scales for each channel: DequantizeLinear 13
 
 
@@ -89,20 +93,32 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
         source, target = scratch / "fp32.onnx", scratch / "int8.onnx"
         try:
             onnx.save(model, source)
-            quantize_static(
-                source,
-                target,
-                _Reader(how.calibration, specs, folder),
-                op_types_to_quantize=operators,
-                per_channel=True,
-                activation_type=QuantType.QInt8,
-                weight_type=QuantType.QInt8,
-                calibrate_method=CalibrationMethod.Percentile,
-                extra_options=options,
-            )
+            for method in (CalibrationMethod.Percentile, CalibrationMethod.MinMax):
+                try:
+                    quantize_static(
+                        source,
+                        target,
+                        _Reader(how.calibration, specs, folder),
+                        op_types_to_quantize=operators,
+                        per_channel=True,
+                        activation_type=QuantType.QInt8,
+                        weight_type=QuantType.QInt8,
+                        calibrate_method=method,
+                        extra_options=options,
+                    )
+                    break
+                except ValueError as error:
+                    if _NO_HISTOGRAM not in str(error):
+                        raise
             return onnx.load(target)
         except MansardError:
             raise
+        except EncodeError as error:
+            raise ModelError(
+                "with its weights in fp32 it takes more than 2 GB, which ONNX Runtime's tool does "
+                "not quantise",
+                fix="give a file that is quantised",
+            ) from error
         except Exception as error:  # its own have no base but this
             raise ModelError(f"ONNX Runtime's tool cannot quantise it ({error})") from error
 

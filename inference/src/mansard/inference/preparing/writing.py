@@ -25,6 +25,7 @@ from mansard.core.hashing import content_hash
 from mansard.core.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import Missing, drawn_tensors, fill, take_out_weights
 from mansard.inference.plan import InputSpec
+from mansard.inference.preparing.bfloat16 import to_bf16
 from mansard.inference.preparing.conversion import check_weights, to_fp16
 from mansard.inference.preparing.quantising import Int8, quantise
 from mansard.inference.preparing.sources import (
@@ -173,7 +174,7 @@ def _converted(found: Draft, wanted: Conversion, folder: Path) -> ModelProto:
     fill(found.model.graph, found.missing, found.seed)
     if wanted.int8 is not None:
         return quantise(found.model, wanted.int8, found.specs, folder)
-    return to_fp16(found.model)
+    return to_bf16(found.model) if wanted.precision == "bf16" else to_fp16(found.model)
 
 
 def _missing(model: ModelProto) -> dict[str, Missing]:

@@ -37,7 +37,7 @@ def numpy_type(type_name: str, tensor: str) -> Any:
 
 
 class Buffer:
-    """The bytes of one tensor. ``device`` is their address there, ``host`` an array on them."""
+    """The bytes of one tensor, by their addresses; ``host`` is an array on those of the host."""
 
     def __init__(self, cuda: Cuda, shape: tuple[int, ...], dtype: Any, *, is_managed: bool) -> None:
         import numpy as np
@@ -56,7 +56,7 @@ class Buffer:
                 host = cuda.allocate_pinned(n_bytes)
                 self._frees.append(lambda: cuda.free_pinned(host))
             made.pop_all()
-        self._host_address, self._n_bytes = host, n_bytes
+        self.host_address, self._n_bytes = host, n_bytes
         block = (ctypes.c_char * max(1, n_bytes)).from_address(host)
         self.host = np.frombuffer(block, dtype, n_bytes // dtype.itemsize).reshape(shape)
 
@@ -65,14 +65,14 @@ class Buffer:
         if self._is_managed:
             stream.attach(self.device, to_host=False)
         else:
-            stream.copy(self.device, self._host_address, self._n_bytes, to_device=True)
+            stream.copy(self.device, self.host_address, self._n_bytes, to_device=True)
 
     def to_host(self, stream: Stream) -> None:
         """Let ``host`` be used once the stream is done: it holds what the device wrote."""
         if self._is_managed:
             stream.attach(self.device, to_host=True)
         else:
-            stream.copy(self._host_address, self.device, self._n_bytes, to_device=False)
+            stream.copy(self.host_address, self.device, self._n_bytes, to_device=False)
 
     def lend(self, stream: Stream, *, to_host: bool) -> None:
         """Say who uses it next, where both use the same bytes; nothing is copied elsewhere."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from mansard.core.errors import MeasurementError
@@ -16,6 +17,7 @@ from mansard.core.text import printable
 _MODULES = ("cuda.bindings.runtime", "cuda.cudart")
 _REMEDY = "install cuda-bindings of the machine's CUDA (it comes with numba-cuda)"
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+_IN_USE = 708  # cudaErrorSetOnActiveProcess
 
 
 class Cuda:
@@ -37,13 +39,27 @@ class Cuda:
     def call(self, name: str, *arguments: Any) -> Any:
         """The result of one call: nothing, a value, or a tuple; raises MeasurementError."""
         error, *results = getattr(self.runtime, name)(*arguments)
+        self._check(name, error)
+        return results[0] if len(results) == 1 else tuple(results) or None
+
+    def prepared(self, name: str, *arguments: Any) -> Callable[[], None]:
+        """A call without a result, made ready: for those that belong to every call of a network."""
+        function = getattr(self.runtime, name)
+
+        def call() -> None:
+            (error,) = function(*arguments)
+            if int(error):
+                self._check(name, error)
+
+        return call
+
+    def _check(self, name: str, error: Any) -> None:
         if int(error):
             text = self.runtime.cudaGetErrorString(error)[1].decode(errors="replace")
             if int(error) == _OUT_OF_MEMORY:
                 fix = "close other programs, or use a smaller batch"
                 raise MeasurementError("the GPU has too little memory", fix=fix)
             raise MeasurementError(f"{name}: {printable(text)}")
-        return results[0] if len(results) == 1 else tuple(results) or None
 
     def n_devices(self) -> int:
         """How many GPUs CUDA can use here; raises MeasurementError without a driver."""
@@ -69,12 +85,19 @@ class Cuda:
         found = {name: int(self.call(call)) for name, call in calls.items()}
         return {name: f"{each // 1000}.{each % 1000 // 10}" for name, each in found.items()}
 
-    def wait_by(self, waiting: str) -> None:
-        """Let threads that wait for the GPU from now on ``spin``, or be blocked."""
+    def wait_by(self, waiting: str) -> bool:
+        """Let threads that wait for the GPU from now on ``spin``, or be blocked.
+
+        False: it stays as it was, for the device is in use; CUDA before 12 cannot change it then.
+        """
         runtime = self.runtime
         spins = waiting == "spin"
         flag = runtime.cudaDeviceScheduleSpin if spins else runtime.cudaDeviceScheduleBlockingSync
-        self.call("cudaSetDeviceFlags", flag)
+        (error,) = runtime.cudaSetDeviceFlags(flag)
+        if int(error) == _IN_USE:
+            return False
+        self._check("cudaSetDeviceFlags", error)
+        return True
 
     def allocate(self, n_bytes: int) -> int:
         """The address of so many bytes on the device."""
@@ -127,11 +150,9 @@ class Stream:
         if waiting == "block":
             flags |= runtime.cudaEventBlockingSync
         self._event = cuda.call("cudaEventCreateWithFlags", flags)
-
-    @property
-    def handle(self) -> int:
-        """What TensorRT takes for it."""
-        return int(self._stream)
+        self.handle = int(self._stream)  # what TensorRT takes for it
+        self._record = cuda.prepared("cudaEventRecord", self._event, self._stream)
+        self._synchronise = cuda.prepared("cudaEventSynchronize", self._event)
 
     def copy(self, target: int, source: int, n_bytes: int, *, to_device: bool) -> None:
         kinds = self._cuda.runtime.cudaMemcpyKind
@@ -149,8 +170,8 @@ class Stream:
 
     def wait(self) -> None:
         """Return when all is done, waiting as the stream was made to."""
-        self._cuda.call("cudaEventRecord", self._event, self._stream)
-        self._cuda.call("cudaEventSynchronize", self._event)
+        self._record()
+        self._synchronise()
 
     def begin_capture(self) -> None:
         """From now on work is recorded instead of done; other threads may call what they want."""
@@ -176,11 +197,5 @@ class Graph:
     """Recorded work, which is started by one call."""
 
     def __init__(self, cuda: Cuda, made: Any, stream: Any) -> None:
-        self._launch = functools.partial(cuda.call, "cudaGraphLaunch", made, stream)
-        self._close = functools.partial(cuda.call, "cudaGraphExecDestroy", made)
-
-    def launch(self) -> None:
-        self._launch()
-
-    def close(self) -> None:
-        self._close()
+        self.launch = cuda.prepared("cudaGraphLaunch", made, stream)
+        self.close = cuda.prepared("cudaGraphExecDestroy", made)

@@ -146,7 +146,7 @@ class Execution:
             placed[name] = buffer = self._buffer(array.shape, array.dtype)
             buffer.host[...] = array
             buffer.to_device(self._stream)
-            self._context.set_tensor_address(name, buffer.device)
+            self._context.set_tensor_address(name, self._address(name, buffer))
         self._stream.wait()
         return placed
 
@@ -156,7 +156,7 @@ class Execution:
             dtype, shape = self._type_of(name), tuple(self._context.get_tensor_shape(name))
             if all(size >= 0 for size in shape):
                 placed[name] = buffer = self._buffer(shape, dtype)
-                self._context.set_tensor_address(name, buffer.device)
+                self._context.set_tensor_address(name, self._address(name, buffer))
                 continue
             placed[name] = growing = GrowingBuffer(self._cuda, dtype)
             self._held.callback(growing.close)
@@ -164,6 +164,12 @@ class Execution:
             self._allocators.append(asked)
             self._context.set_output_allocator(name, asked)
         return placed
+
+    def _address(self, name: str, buffer: Buffer) -> int:
+        """Where TensorRT has the tensor: what sets a shape is read by the host."""
+        location = self._engine.get_tensor_location(name)
+        is_hosts = location == self._bindings.TensorLocation.HOST
+        return buffer.host_address if is_hosts else buffer.device
 
     def _buffer(self, shape: tuple[int, ...], dtype: Any) -> Buffer:
         made = Buffer(self._cuda, shape, dtype, is_managed=self._cuda.is_integrated())

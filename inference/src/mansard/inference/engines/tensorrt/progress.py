@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Between two announcements, so that the channel is not filled.
-_PAUSE_S = 2.0
+PAUSE_S = 2.0
 _AT_MOST_S = 4 * 3600.0  # without a word of the builder
 
 
@@ -75,7 +75,7 @@ class Progress:
 
     def _tell(self, name: str) -> None:
         fraction, now_s = self.fraction, self._clock()
-        if now_s - self._told_s >= _PAUSE_S:
+        if now_s - self._told_s >= PAUSE_S:
             self._told_s = now_s
             self._announce(f"{self._title}: {name}, {fraction:.0%}", _AT_MOST_S)
 

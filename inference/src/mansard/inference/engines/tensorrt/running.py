@@ -36,12 +36,14 @@ class LoadedTensorrtNetwork:
         self._bindings, self._cuda = load_bindings(), Cuda()
         self._held = contextlib.ExitStack()
         self._times: LayerTimes | None = None
-        self._cuda.wait_by(trial.waiting)
+        is_waiting_set = self._cuda.wait_by(trial.waiting)
         core = build.options.get(_DLA_CORE) if build is not None else None
         self._runtime, self._engine = _load(self._bindings, path, core)
         self._layers = self._described()
         is_shared = self._cuda.is_integrated()
         self.options: dict[str, str] = {"memory": "managed" if is_shared else "pinned"}
+        if not is_waiting_set:
+            self.options["schedule"] = "that of the first network of the process"
         if core is not None:
             self.options |= {_DLA_CORE: core, "dla_layers": self._placement(path.name)}
         self.launching: Launching = "enqueue"

@@ -16,7 +16,7 @@ from mansard.inference.engines.tensorrt.layers import trace
 from mansard.inference.engines.tensorrt.precision import Typing, check_precision, find_typing
 from mansard.inference.engines.tensorrt.refusals import remarks
 from mansard.inference.engines.trtexec.exports import read_layers
-from mansard.inference.engines.trtexec.program import Program
+from mansard.inference.engines.trtexec.program import Program, shape_option
 from mansard.inference.plan import BuildSettings, BuildTrial
 
 BUILDING_S = 4 * 3600.0  # at most
@@ -102,10 +102,8 @@ def _setting_flags(program: Program, settings: BuildSettings) -> list[str]:
         flags += ["--allowGPUFallback"] if settings.with_fallback else []
     for flag, which in (("minShapes", "least"), ("optShapes", "usual"), ("maxShapes", "most")):
         if settings.ranges:
-            shapes = ",".join(
-                f"{name}:{'x'.join(map(str, getattr(each, which)))}"
-                for name, each in settings.ranges.items()
-            )
+            named = settings.ranges.items()
+            shapes = ",".join(shape_option(name, getattr(each, which)) for name, each in named)
             flags.append(f"--{flag}={shapes}")
     return flags
 

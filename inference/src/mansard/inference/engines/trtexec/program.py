@@ -108,3 +108,13 @@ def read_printed(text: str) -> Printed:
         elif (option := _OPTION.match(said)) is not None:
             options.setdefault(option["key"], option["value"])
     return Printed(messages, options)
+
+
+def quoted(name: str) -> str:
+    """A tensor's name as an option has it: in quotes where it holds what separates names."""
+    return f"'{name}'" if set(name) & set(":,") else name
+
+
+def shape_option(name: str, shape: Sequence[int]) -> str:
+    """The shape of a tensor in ``--shapes`` and the like."""
+    return f"{quoted(name)}:{'x'.join(map(str, shape))}"

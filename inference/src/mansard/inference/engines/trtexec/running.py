@@ -11,7 +11,12 @@ from mansard.core.errors import MeasurementError
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import EngineBuild, Launching, LayerTime
 from mansard.inference.engines.trtexec.exports import read_layers, read_profile, read_times
-from mansard.inference.engines.trtexec.program import Printed, Program
+from mansard.inference.engines.trtexec.program import (
+    Printed,
+    Program,
+    quoted,
+    shape_option,
+)
 from mansard.inference.plan import NetworkTrial
 
 _START_S = 600.0  # at most: it reads the engine, and warms up
@@ -98,9 +103,9 @@ class TrtexecNetwork:
             is_wide = array.dtype == np.int64 and self._program.version.number < _NO_INT64
             file = self._room / f"input-{number}.bin"
             np.ascontiguousarray(array, np.int32 if is_wide else None).tofile(file)
-            files.append(f"{name}:{file}")
+            files.append(f"{quoted(name)}:{file}")
             if name in is_open:
-                shapes.append(f"{name}:{'x'.join(map(str, array.shape))}")
+                shapes.append(shape_option(name, array.shape))
         flags = [f"--loadInputs={','.join(files)}"] if files else []
         return flags + ([f"--shapes={','.join(shapes)}"] if shapes else [])
 

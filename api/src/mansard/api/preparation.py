@@ -1,0 +1,286 @@
+"""Networks as they are prepared for an engine: looked at once, written where they are missing."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.accuracies import (
+    AccuracySettings,
+    DataSets,
+    calibration_words,
+    note_calibration,
+)
+from mansard.api.build_sources import BuildSources
+from mansard.api.engine_builds import (
+    BuildOptions,
+    builds_files,
+)
+from mansard.api.predictions import onnx_files
+from mansard.api.reporter import Reporter
+from mansard.core.errors import MansardError
+from mansard.core.files import make_folder, storage_errors
+from mansard.core.leftovers import temporary_folder
+from mansard.core.records import Copies, Waiting
+
+if TYPE_CHECKING:
+    from mansard.core.records import EngineBuild, ModelScore
+    from mansard.inference.accuracy.plan import AccuracyTrial
+    from mansard.inference.engines.engine import EngineProbe
+    from mansard.inference.plan import BuildTrial, NetworkTrial
+    from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.quantising import Form
+    from mansard.inference.preparing.samples import Samples
+    from mansard.measuring.protocol import Protocol
+
+
+class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How networks are run; the defaults are those of the command."""
+
+    engine: str | None = None  # ort, tensorrt or trtexec; None: TensorRT on a Jetson, else ort
+    provider: str | None = None  # cpu, cuda or tensorrt; None: the fastest that there is
+    batches: tuple[int, ...] = ()  # none: that of each file, 1 where it leaves it open
+    precisions: tuple[str, ...] = ()  # none: that of each file
+    dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
+    inputs: Path | None = None  # .npz of what the networks are fed; None: random numbers
+    accuracy: AccuracySettings = AccuracySettings()
+    threads: int | None = None  # None: as many as the mode has CPUs
+    copies: Copies = "none"
+    waiting: Waiting = "spin"
+    with_graph: bool = False  # as a CUDA graph
+    with_layers: bool = True
+    build: BuildOptions = BuildOptions()  # of engine files, where the engine needs them
+
+
+class Preparation:
+    """Files that an engine loads, in temporary folders; they are removed when this ends.
+
+    Several boards share it, each in a thread of its own. A file is written once, and only where a
+    trial of it is missing; each board has a folder of links to its own.
+    """
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        self.settings = settings
+        self.protocol: Protocol | None = None  # None: that of the profile
+        self.networks: list[PreparedNetwork] = []  # what is run, in its order
+        self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
+        self.samples: dict[str, Samples] = {}  # for accuracy, by their file
+        self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
+        self._sources = BuildSources(settings.build, settings.dims)
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._is_done = False
+
+    @property
+    def store(self) -> Path:
+        """The folder of all files that were written."""
+        return make_folder(self._folder / "files", self._folder)
+
+    def __enter__(self) -> Preparation:
+        self._folder = self._stack.enter_context(temporary_folder())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def prepare(
+        self,
+        models: Sequence[str],
+        reporter: Reporter,
+        *,
+        is_lenient: bool = False,
+        form: Form = "tensorrt",
+    ) -> None:
+        """Look at every network once, at every batch and precision; nothing is written.
+
+        Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
+        ``form``: of int8; where the engine is not known yet, what every engine can run.
+        """
+        from mansard.estimator import zoo
+        from mansard.inference.planning import SEED
+        from mansard.inference.preparing.chains import write_chains
+        from mansard.inference.preparing.prepare import Calibrating, prepare
+
+        with self._lock:
+            if self._is_done:
+                return
+            wanted = [
+                (source, batch, precision)
+                for model in models
+                for source in onnx_files(model) or zoo.family(model) or (model,)
+                for batch in self.settings.batches or (None,)
+                for precision in self.settings.precisions or (None,)
+            ]
+            datasets = DataSets(self.settings.accuracy)
+            with reporter.progress("Preparing networks") as progress:
+                for number, (source, batch, precision) in enumerate(wanted):
+                    progress.update(number, len(wanted), None, str(source))
+                    try:
+                        prepared = prepare(
+                            source,
+                            batch=batch,
+                            dims=self.settings.dims,
+                            inputs=self.settings.inputs,
+                            seed=SEED,
+                            precision=precision,
+                            calibrating=Calibrating(form, datasets.calibrate),
+                        )
+                        samples = self._samples(datasets, prepared, batch)
+                    except MansardError as error:
+                        if not is_lenient:
+                            raise
+                        reporter.note(f"note: {source} is not run: {error}")
+                        continue
+                    if isinstance(source, Path):  # that the zoo's have no weights is known
+                        for line in prepared.notes:
+                            reporter.note(f"note: {prepared.model}: {line}")
+                    self.networks.append(prepared)
+                    if samples is not None:
+                        self.asked.append((prepared, samples))
+                progress.update(len(wanted), len(wanted), None, "done")
+            if self.networks:
+                folder = make_folder(self._folder / "chains", self._folder)
+                with storage_errors(folder):
+                    chains = write_chains(folder)
+                self.chains += [prepare(path, seed=SEED) for path in chains]
+            note_calibration(self.networks, self.settings.accuracy, reporter)
+            self._is_done = True
+
+    def _samples(
+        self, datasets: DataSets, network: PreparedNetwork, batch: int | None
+    ) -> Samples | None:
+        """What the accuracy of ``network`` is measured with: of one batch size, the first."""
+        if self.settings.batches and batch != self.settings.batches[0]:
+            return None
+        found = datasets.samples(network)
+        if found is not None:
+            self.samples[found.file.file] = found
+        return found
+
+    def new_folder(self) -> Path:
+        """A new folder for the files of one board."""
+        return make_folder(self._folder / f"board-{next(self._numbers)}", self._folder)
+
+    def write(
+        self, trials: Sequence[NetworkTrial | BuildTrial], folder: Path, reporter: Reporter
+    ) -> None:
+        """Write the files of ``trials`` that ``folder`` lacks; raises StorageError."""
+        from mansard.inference.preparing import write
+        from mansard.inference.preparing.writing import check_space
+
+        files = {trial.file for trial in trials}
+        found = [
+            each
+            for each in (*self.networks, *self.chains, *self._sources.others.values())
+            if each.file in files and not (folder / each.file).exists()
+        ]
+        if not found:
+            return
+        store = self.store
+        with self._lock, reporter.progress("Writing networks") as progress:
+            check_space([network.files for network in found], store)
+            for number, network in enumerate(found):
+                progress.update(number, len(found), None, network.model)
+                for name in write(network, store):
+                    with storage_errors(folder / name), suppress(FileExistsError):
+                        os.link(store / name, folder / name)
+            progress.update(len(found), len(found), None, "done")
+
+    def write_sources(self, trials: Sequence[BuildTrial], folder: Path, reporter: Reporter) -> None:
+        """Write what engine files are built from, with the samples that they are calibrated with.
+
+        Raises StorageError, and InputError for samples that have changed meanwhile.
+        """
+        from mansard.inference.preparing.samples import write_samples
+
+        self.write(trials, folder, reporter)
+        for name in {trial.settings.calibration_file for trial in trials} - {""}:
+            write_samples(self._sources.samples[name], self.store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(self.store / name, folder / name)
+
+    def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
+        """The engine file of each network, by the name of its ONNX file; none where none is needed.
+
+        ``device``: that the files are for, in words.
+        """
+        self.settings.build.check(probe.engine)
+        if not builds_files(probe.engine):
+            return {}
+        with self._lock:
+            return self._sources.trials(self.networks, probe, device)
+
+    def trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[NetworkTrial, ...]:
+        """One for each network, in their order; on the CPU also the chains of tiny nodes.
+
+        What a GPU needs to start a kernel is measured with its kernels. ``builds``: their engine
+        files, as ``builds`` has them.
+        """
+        settings = self.settings
+        chains = self.chains if provider == "cpu" else []
+        return tuple(
+            network.trial(
+                engine=engine,
+                provider=provider,
+                n_threads=settings.threads,
+                copies=settings.copies,
+                waiting=settings.waiting,
+                with_graph=settings.with_graph,
+                with_layers=settings.with_layers and network not in chains,
+                engine_file=builds[network.file].engine_file if network.file in builds else "",
+            )
+            for network in (*self.networks, *chains)
+        )
+
+    def accuracy_trials(
+        self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
+    ) -> tuple[AccuracyTrial, ...]:
+        """One for each network that has samples; how it is timed makes no difference."""
+        from mansard.inference.accuracy.plan import AccuracyTrial
+
+        return tuple(
+            AccuracyTrial(
+                network=network.trial(
+                    engine=engine,
+                    provider=provider,
+                    waiting="block",
+                    with_layers=False,
+                    engine_file=builds[network.file].engine_file if network.file in builds else "",
+                ),
+                weights_hash=network.files.source_hash,
+                samples=samples.file,
+                calibration=calibration_words(network, builds.get(network.file)),
+                output=network.class_output()[0],
+            )
+            for network, samples in self.asked
+        )
+
+    def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
+        """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
+        from mansard.inference.preparing.samples import write_samples
+
+        if (folder / name).exists():
+            return
+        samples = self.samples[name]
+        with self._lock, reporter.progress("Writing samples") as progress:
+            progress.update(0, 1, None, f"{samples.file.n_samples} of {samples.file.name}")
+            write_samples(samples, self.store)
+            with storage_errors(folder / name), suppress(FileExistsError):
+                os.link(self.store / name, folder / name)
+            progress.update(1, 1, None, "done")
+
+    @property
+    def scores(self) -> tuple[ModelScore, ...]:
+        """Of the networks as they are run."""
+        return tuple(network.score for network in self.networks)

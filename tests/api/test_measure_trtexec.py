@@ -1,0 +1,51 @@
+"""Networks by the program trtexec through the API, on a simulated board; the program stands in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mansard import api
+from mansard.core.documents import read_document
+from mansard.core.records import EngineBuild
+from mansard.simulator import create_board
+from tests.inference import stand_in
+from tests.inference.small_networks import perceptron
+
+
+@pytest.fixture
+def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[api.MeasureRequest]:
+    (tmp_path / "bin").mkdir()
+    stand_in.put_program(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    perceptron(tmp_path / "mlp.onnx", batch="N")
+    with stand_in.played("10.3.0", device="orin"):
+        yield api.MeasureRequest(
+            models=(str(tmp_path / "mlp.onnx"),),
+            settings=api.NetworkSettings(engine="trtexec", batches=(1, 2)),
+            profile="brief",
+            is_local=True,
+            board=create_board("agx-orin", tmp_path / "boards"),
+            runs=tmp_path / "runs",
+        )
+
+
+def test_the_program_builds_and_times_each_batch(request_: api.MeasureRequest) -> None:
+    rows = [found.row for found in api.measure_networks(request_).rows]
+    assert sorted(row.batch or 0 for row in rows) == [1, 2]
+    for row in rows:
+        assert row.failure is None
+        assert (row.engine, row.engine_version) == ("trtexec", "10.3.0+stand-in")
+        assert row.source == "simulated"
+        assert row.options["data_transfers"] == "off"
+        assert row.seconds_s
+        assert row.layers is not None
+        # Gemm, Relu, Gemm: the first two are one layer.
+        assert [layer.nodes for layer in row.layers] == [(0, 1), (2,)]
+    documents = (request_.runs / "engines").glob("*.engine.json")
+    builds = [read_document(path, EngineBuild) for path in documents]
+    assert {build.engine for build in builds} == {"trtexec"}
+    assert all(build.failure is None for build in builds)
