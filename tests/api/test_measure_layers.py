@@ -61,16 +61,19 @@ def test_layers_of_the_engine_keep_the_indexes_of_the_whole_network(measured: Me
 
 def test_the_terms_add_up_to_the_difference(measured: Measured) -> None:
     (found,) = measured.result.sums
-    assert (found.kind, found.n_parts, found.n_measured) == ("layer", 5, 5)
+    assert (found.kind, found.n_parts) == ("layer", 5)
+    if found.difference_s is None:  # other programs had the CPU: told, and never guessed
+        why = found.unknown["difference_s"]
+        assert "while profiled" in why or "measured" in why
+        return
     assert found.parts_s is not None
     assert found.whole_s is not None
     assert found.difference_s == pytest.approx(found.parts_s - found.whole_s)
     terms = (found.calls_s, found.conversions_s, found.fusion_s, found.caches_s, found.rest_s)
-    assert None not in terms
+    assert None not in terms[1:]
     assert sum(filter(None, terms)) == pytest.approx(found.difference_s)
-    # Four calls more than the whole has: a call of the engine takes microseconds.
-    assert found.calls_s is not None
-    assert found.calls_s > 0
+    # Four calls more than the whole has; none is known where the chains were disturbed.
+    assert found.calls_s is None or found.calls_s >= 0
 
 
 def test_the_same_command_measures_no_layer_again(measured: Measured) -> None:

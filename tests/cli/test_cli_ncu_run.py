@@ -13,11 +13,15 @@ import pytest
 
 from mansard.core.leftovers import is_hidden_name
 from tests.inference.ncu_stand_in import write_ncu
+from tests.inference.small_networks import perceptron
 from tests.waiting import awaited
 
 
 def command(tmp_path: Path, *more: str) -> list[str]:
-    words = ["ncu", "run", "squeezenet1_1", "--provider", "cpu", "--chip", "ga10b"]
+    network = tmp_path / "small.onnx"
+    if not network.exists():
+        perceptron(network, batch="N")
+    words = ["ncu", "run", str(network), "--provider", "cpu", "--chip", "ga10b"]
     return [sys.executable, "-m", "mansard.cli", *words, "--runs", str(tmp_path / "runs"), *more]
 
 
@@ -70,7 +74,7 @@ def test_killed_while_it_counts_it_leaves_nothing_and_goes_on(
     tmp_path: Path, environment: dict[str, str], number: signal.Signals
 ) -> None:
     process = subprocess.Popen(
-        command(tmp_path, "--calls", "100"),
+        command(tmp_path, "--calls", "1000"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -84,7 +88,7 @@ def test_killed_while_it_counts_it_leaves_nothing_and_goes_on(
         assert "Traceback" not in said
     assert awaited(lambda: not profiled(tmp_path))  # it does not outlive the command
     assert all(is_hidden_name(path.name) for path in exports(tmp_path))
-    ran = run(environment, command(tmp_path, "--calls", "100"))
+    ran = run(environment, command(tmp_path, "--calls", "1000"))
     assert ran.returncode == 0, ran.stderr
     (export,) = exports(tmp_path)
     assert export.suffix == ".csv"
@@ -94,7 +98,7 @@ def test_killed_while_it_counts_it_leaves_nothing_and_goes_on(
 def test_a_limit_on_files_is_one_line_and_nothing_is_kept(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    limit = 16 << 20  # the network takes 5 MB
+    limit = 1 << 20  # the network takes 33 kB
     ran = run(
         {**environment, "BULK": str(2 * limit)}, ["prlimit", f"--fsize={limit}", *command(tmp_path)]
     )
