@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mansard.core.node_labels import label_of
 from mansard.core.records import LayerScore
-from mansard.inference.labels import label_of
 from mansard.inference.preparing.labelling import Labelled
 
 from .asking import Given, score_as_asked

@@ -53,6 +53,7 @@ def alexnet() -> ModelScore:
 
 def test_tiles_in_names() -> None:
     assert tile_of("ampere_sgemm_128x64_tn") == Tile(128, 64, 8)
+    assert tile_of("ampere_sgemm_0x128_tn") is None  # a name that no tile has
     assert tile_of("ampere_fp16_s16816gemm_fp16_128x64_ldg8_relu_f2f_stages_32x6_tn") == Tile(
         128, 64, 32
     )

@@ -15,6 +15,8 @@ from mansard.core.ncu_metrics import (
     TENSOR_INSTRUCTIONS,
     TENSOR_PIPE,
     base_name,
+    call_of,
+    call_range,
     chip_of,
     choose_metrics,
 )
@@ -32,6 +34,11 @@ COMMON = {
 PIPE = {base_name(TENSOR_PIPE), *map(base_name, TENSOR_INSTRUCTIONS)}
 DRAM = set(map(base_name, DRAM_TRAFFIC))
 SYSMEM = set(map(base_name, TEGRA_TRAFFIC))
+
+
+def test_the_range_of_a_call_has_its_number() -> None:
+    assert call_of(["load", call_range(12), "@3@"]) == 12
+    assert call_of(["mansard call 1a", f"mansard call {'1' * 5000}"]) is None
 
 
 def test_operations_are_preferred_where_they_are_listed() -> None:

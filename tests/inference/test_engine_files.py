@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mansard.core.documents import read_document, write_document
-from mansard.core.errors import MeasurementError, StorageError
+from mansard.core.errors import MeasurementError, SchemaError, StorageError
 from mansard.core.hashing import file_hash
 from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
@@ -63,8 +63,11 @@ def plan_of(*trials: BuildTrial) -> BuildPlan:
 class Builder:
     """Writes what a builder writes, and counts it; of ``failing`` networks a row says why not."""
 
-    def __init__(self, folder: Path, failing: str = "", ending: str = "", torn: str = "") -> None:
+    def __init__(
+        self, folder: Path, failing: str = "", ending: str = "", torn: str = "", misnamed: str = ""
+    ) -> None:
         self.folder, self.failing, self.ending, self.torn = folder, failing, ending, torn
+        self.misnamed = misnamed  # the file that its rows name
         self.built: list[str] = []
 
     def __call__(self, job: Job) -> Iterator[Event]:
@@ -108,7 +111,7 @@ class Builder:
             batch=spec.batch,
             dimensions={},
             options={},
-            engine_file=spec.engine_file,
+            engine_file=self.misnamed or spec.engine_file,
             engine_hash=None if is_failing else file_hash(content),
             engine_bytes=None if is_failing else len(content),
             build_s=None if is_failing else 2.0,
@@ -200,6 +203,24 @@ def test_a_file_that_arrives_in_part_has_no_row(kept: EngineFiles, outputs: Path
     with pytest.raises(StorageError, match="not what was built"):
         run(kept, Builder(outputs, torn="a"), build("a"))
     assert kept.find("a.engine") is None
+
+
+def test_what_arrives_in_part_takes_no_place_beside_an_older_row(
+    kept: EngineFiles, outputs: Path
+) -> None:
+    run(kept, Builder(outputs), build("a"))
+    (kept.folder / "a.engine").unlink()
+    with pytest.raises(StorageError, match="not what was built"):
+        run(kept, Builder(outputs, torn="a"), build("a"))
+    assert not (kept.folder / "a.engine").exists()
+
+
+def test_a_row_that_names_another_file_replaces_none(kept: EngineFiles, outputs: Path) -> None:
+    run(kept, Builder(outputs), build("a"))
+    before = (kept.folder / "a.engine").read_bytes()
+    with pytest.raises(SchemaError, match="not asked for"):
+        run(kept, Builder(outputs, misnamed="a.engine"), build("b"))
+    assert (kept.folder / "a.engine").read_bytes() == before
 
 
 def test_a_row_of_another_version_of_mansard_is_built_anew(

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.core.node_labels import label_of, labels_of
 from mansard.estimator import load, score, zoo
-from mansard.inference.labels import label_of, labels_of
 from mansard.inference.preparing import prepare
 from mansard.inference.preparing.labelling import check_numbers, label_nodes, numbered_nodes
 from tests.inference.preparing_models import SEED, parsed, prepared, run, stored_at

@@ -12,10 +12,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.core.node_labels import labels_of
 from mansard.estimator import zoo
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
-from mansard.inference.labels import labels_of
 from mansard.inference.preparing import Calibrating
 from mansard.inference.preparing.datasets import find_dataset
 from mansard.inference.preparing.folding import fold_batch_norms

@@ -212,8 +212,7 @@ def test_an_engine_of_another_version_is_refused_by_the_program(
         opened(bench).time_calls(1)
 
 
-def test_a_network_is_measured_by_the_program(bench: Path) -> None:
-    made = built(bench)
+def measured(bench: Path, made: Built) -> Measurement:
     probe = TRTEXEC.probe()
     planned = small_networks.plan(trial())
     planned = msgspec.structs.replace(planned, versions={**planned.versions, **probe.versions})
@@ -224,9 +223,28 @@ def test_a_network_is_measured_by_the_program(bench: Path) -> None:
     measurer = LocalMeasurer(files=bench)
     outcome = run_plan(planned, bench / "runs", measurer=measurer)
     (row,) = read_rows(outcome.folder / "measurements.jsonl", Measurement).rows
+    return row
+
+
+def test_an_export_that_is_cut_is_a_row_with_a_failure(bench: Path) -> None:
+    made = built(bench)
+    program = bench / "bin" / "trtexec"
+    whole = program.rename(bench / "bin" / "whole")
+    program.write_text(
+        f'#!/bin/sh\n"{whole}" "$@" || exit\n'
+        'for word; do case $word in --exportTimes=*) printf "[{" > "${word#*=}"; esac; done\n'
+    )
+    program.chmod(0o755)
+    row = measured(bench, made)
+    assert "not whole" in str(row.failure)
+    assert row.seconds_s == ()
+
+
+def test_a_network_is_measured_by_the_program(bench: Path) -> None:
+    row = measured(bench, built(bench))
     assert row.failure is None
     assert (row.engine, row.provider, row.launching) == ("trtexec", "tensorrt", "enqueue")
-    assert row.engine_version == version
+    assert row.engine_version == TRTEXEC.probe().version
     assert row.seconds_s
     assert len(row.call_seconds_s) > 1
     assert row.options["times"] == "of the GPU, between events of trtexec"

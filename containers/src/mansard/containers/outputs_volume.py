@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from mansard.containers.answers import SENDING, TAKING, answer
 from mansard.containers.engine import Engine
@@ -24,6 +24,7 @@ from mansard.containers.settings import BUILT, FILES
 from mansard.core.errors import MansardError, StorageError
 from mansard.core.files import entries_in, open_file, replacing, storage_errors
 from mansard.inference.builds import CACHES
+from mansard.inference.engine_files import SupportsWrite
 
 _PIECE = 1 << 20
 _OPEN = 0o777  # folders and files that any user of a container may replace
@@ -63,7 +64,7 @@ class OutputsVolume:
             ):
                 pass
 
-    def take(self, name: str, stream: IO[bytes]) -> None:
+    def take(self, name: str, stream: SupportsWrite) -> None:
         """Write the content of the engine file ``name`` to ``stream``; raises StorageError."""
         with self._archive(name) as archive:
             for entry in archive:

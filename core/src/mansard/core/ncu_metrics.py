@@ -8,6 +8,7 @@ names: ``ncu --query-metrics --chips CHIP`` prints it (with the rollups ``.sum``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -27,8 +28,8 @@ def call_range(number: int) -> str:
 
 def call_of(ranges: Iterable[str]) -> int | None:
     """Which call some NVTX ranges around a kernel name; None: none."""
-    numbers = (name.removeprefix(_CALL_RANGE) for name in ranges if name.startswith(_CALL_RANGE))
-    return next((int(number) for number in numbers if number.isdecimal()), None)
+    found = (re.fullmatch(rf"{_CALL_RANGE}([0-9]{{1,9}})", name) for name in ranges)
+    return next((int(each[1]) for each in found if each), None)
 
 
 # Compute capability -> the chip, as ``ncu --list-chips`` calls it. Chips of one capability have

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mansard.core.documents import read_document
-from mansard.core.errors import MeasurementError, SchemaError, StorageError
+from mansard.core.errors import InputError, MeasurementError, SchemaError, StorageError
 from mansard.core.files import make_folder, move_over, open_file, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
@@ -109,7 +109,7 @@ def build_engine_file(
     try:
         built = engine.build(spec, folder, caches, instruments.announce)
         move_over(caches / spec.engine_file, into / spec.engine_file)
-    except MeasurementError as error:
+    except (MeasurementError, InputError) as error:
         failure = str(error)
     except MemoryError:
         failure = "too little memory"

@@ -6,11 +6,12 @@ folder of its run. So what was killed in between is answered by the next run wit
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -24,12 +25,17 @@ from mansard.core.files import (
     replacing,
     storage_errors,
 )
-from mansard.core.hashing import stream_hash
 from mansard.core.records import ENGINES_FOLDER, EngineBuild
 from mansard.inference.builds import CACHES, row_name
 from mansard.inference.plan import BuildPlan
 from mansard.measuring.events import Event, Measurer, Row, Started
 from mansard.measuring.kind import Job
+
+
+class SupportsWrite(Protocol):
+    """What takes bytes."""
+
+    def write(self, data: bytes, /) -> object: ...
 
 
 class Outputs(Protocol):
@@ -38,7 +44,7 @@ class Outputs(Protocol):
     def put_caches(self, caches: Path) -> None:
         """Have the files of this folder among its caches; raises StorageError."""
 
-    def take(self, name: str, stream: IO[bytes]) -> None:
+    def take(self, name: str, stream: SupportsWrite) -> None:
         """Write the content of its file ``name`` to ``stream``; raises StorageError."""
 
     def take_caches(self, caches: Path) -> None:
@@ -55,7 +61,7 @@ class FolderOutputs:
         """Copy them."""
         _copy_all(caches, make_folder(self.folder / CACHES))
 
-    def take(self, name: str, stream: IO[bytes]) -> None:
+    def take(self, name: str, stream: SupportsWrite) -> None:
         """Copy it."""
         with storage_errors(self.folder / name), open_file(self.folder / name) as source:
             shutil.copyfileobj(source, stream)
@@ -122,7 +128,7 @@ class EngineFiles:
             outputs.put_caches(make_folder(self.folder / CACHES, self._runs))
             for event in measurer(Job(plan=job.plan, missing=rest, read_back=job.read_back)):
                 if isinstance(event, Row) and isinstance(event.row, EngineBuild):
-                    self._keep(event.row, outputs)
+                    self._keep(event.row, job, outputs)
                 yield event
                 if isinstance(event, Started):
                     yield from map(Row, kept)
@@ -140,18 +146,39 @@ class EngineFiles:
                 changes = {"run_id": job.plan.run_id, "trial_id": spec.trial_id}
                 yield msgspec.structs.replace(row, **changes)
 
-    def _keep(self, row: EngineBuild, outputs: Outputs) -> None:
+    def _keep(self, row: EngineBuild, job: Job, outputs: Outputs) -> None:
+        """The file goes to its place only if it is what was built, as its row says."""
+        if (row.trial_id, row.engine_file) not in _asked_for(job):
+            raise SchemaError(
+                "the builder tells of a file that was not asked for", fix="report this"
+            )
         path = self.folder / row.engine_file
         if row.failure is None:
             with replacing(path, self._runs) as stream:
-                outputs.take(row.engine_file, stream)
-            with storage_errors(path), open_file(path, self._runs) as stream:
-                found = stream_hash(stream)
-            if found != row.engine_hash:
-                raise StorageError(
-                    "is not what was built: it was cut off, or changed on its way",
-                    where=str(path),
-                    fix="run the same command again",
-                )
+                hashed = _Hashed(stream)
+                outputs.take(row.engine_file, hashed)
+                if hashed.found.hexdigest() != row.engine_hash:
+                    raise StorageError(
+                        "is not what was built: it was cut off, or changed on its way",
+                        where=str(path),
+                        fix="run the same command again",
+                    )
         outputs.take_caches(self.folder / CACHES)
         write_document(self.folder / row_name(row.engine_file), row, self._runs)
+
+
+class _Hashed:
+    """Hashes what it writes on."""
+
+    def __init__(self, stream: SupportsWrite) -> None:
+        self._stream, self.found = stream, hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self.found.update(data)
+        self._stream.write(data)
+
+
+def _asked_for(job: Job) -> set[tuple[str, str]]:
+    """Trial and engine file of each build of a job."""
+    trials = job.plan.trials if isinstance(job.plan, BuildPlan) else ()
+    return {(spec.trial_id, spec.engine_file) for spec in trials}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
 from mansard.inference.builds import check_engine_file
 from mansard.inference.calls import (
@@ -113,7 +113,7 @@ def measure_network(
     with Observation(instruments, plan) as seen, _kept_to(plan.cpus):
         try:
             timed = _time(spec, plan, instruments, engine, folder)
-        except MeasurementError as error:
+        except (MeasurementError, InputError) as error:
             failure = str(error)
         except MemoryError:
             failure = "too little memory"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,10 @@ from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
 from mansard.core.ncu_metrics import call_of
+from mansard.core.node_labels import labels_of
 from mansard.core.records import KernelCounters, Phase, Source
 
 NOT_SAID = "the export does not say it"
-_LABEL = re.compile(r"@(\d+)@")  # of a node, as inference/labels.py writes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +149,6 @@ def _row(
 def nodes_of(ranges: Sequence[str] | None) -> tuple[int, ...] | None:
     """The nodes that the innermost labelled range names; None where none does."""
     for name in reversed(ranges or ()):
-        if found := tuple(dict.fromkeys(int(digits) for digits in _LABEL.findall(name))):
+        if found := labels_of(name):
             return found
     return None

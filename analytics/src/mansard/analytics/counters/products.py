@@ -100,7 +100,8 @@ def tile_of(kernel: str) -> Tile | None:
     for pattern in _TILES:
         if found := pattern.search(kernel):
             step = found.groupdict().get("k")
-            return Tile(int(found["a"]), int(found["b"]), int(step or _USUAL_STEP))
+            sides = int(found["a"]), int(found["b"]), int(step or _USUAL_STEP)
+            return Tile(*sides) if all(sides) else None
     return None
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from mansard.core.errors import SchemaError
+from mansard.core.node_labels import labels_of
 from mansard.core.records import LayerTime
 from mansard.inference.engines.ort_fusions import TracedNode
-from mansard.inference.labels import labels_of
 
 _SUFFIX = "_kernel_time"
 _CALL = "model_run"

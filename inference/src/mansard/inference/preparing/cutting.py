@@ -18,6 +18,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 
 from mansard.core.errors import ModelError
 from mansard.core.files import open_file, storage_errors
+from mansard.core.node_labels import labels_of
 from mansard.core.records import LayerScore
 from mansard.estimator import Given, is_functional, load
 from mansard.estimator.model import Model
@@ -25,7 +26,6 @@ from mansard.estimator.numbers import Numbers
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Origin, Tensor
-from mansard.inference.labels import labels_of
 from mansard.inference.preparing.labelling import bodies
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import SchemaError
+from mansard.core.node_labels import labels_of
 from mansard.core.records import LayerTime
 from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer
 from mansard.core.tensorrt_names import FusedName, take_apart
-from mansard.inference.labels import labels_of
 
 _UNTRACED = "TensorRT does not say which they are"
 _NO_KIND = "unknown"

@@ -19,7 +19,7 @@ _PLACE = re.compile(r"^(?:\d+: )?\[[^\]\s]+::[^\]]+\] |^[A-Z]\w+::\w+: |^\w+\.[c
 _CODE = re.compile(r"^Error Code \d+: (?P<kind>[^(]*?) ?\((?P<what>.*)\)$", re.DOTALL)
 _IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
 # Every call of the CUDA runtime fails where there is no driver; the builder goes on.
-_NO_DRIVER = re.compile(r"cudaError 35|CUDA initialization failure")
+_NO_DRIVER = re.compile(r"cudaError 35\b|CUDA initialization failure with error: 35\b")
 _NO_ANSWER = "TensorRT gives no reason"
 _MEMORY_FIX = "close other programs, use a smaller batch, or give the builder less workspace"
 _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = (

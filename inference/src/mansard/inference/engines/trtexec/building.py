@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from mansard.core.errors import MeasurementError, SchemaError
-from mansard.core.files import open_file, replacing, storage_errors
+from mansard.core.files import move_over, storage_errors
 from mansard.core.leftovers import temporary_folder
 from mansard.core.tensorrt_files import ExportedLayer
 from mansard.inference.engines.engine import Built
@@ -39,7 +38,7 @@ def build(
     announce(f"{trial.title}: trtexec is building", BUILDING_S)
     cache = into / f"timing-trtexec-{program.version.text}.cache"
     known = cache.exists()
-    with temporary_folder() as room:
+    with temporary_folder(into) as room:
         made, listed = room / "made.engine", room / "layers.json"
         arguments = [
             f"--onnx={path}",
@@ -53,8 +52,9 @@ def build(
         ]
         printed = program.run(arguments, BUILDING_S, trial.model)
         layers = _layers(listed)
-        with open_file(made) as source, replacing(into / trial.engine_file) as target:
-            shutil.copyfileobj(source, target)
+        if not made.is_file():
+            raise MeasurementError("trtexec ended well, but wrote no engine", where=trial.model)
+        move_over(made, into / trial.engine_file)
     is_refused = any(_REFUSED_CACHE in text for text in printed.messages.warnings)
     share = _dla_share(layers) if trial.settings.dla_core is not None else None
     return Built(

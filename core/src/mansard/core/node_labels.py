@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_LABEL = re.compile(r"@(\d+)@")
+_LABEL = re.compile(r"@(\d{1,9})@")
 
 
 def label(index: int) -> str:
