@@ -209,6 +209,8 @@ def test_roofs_and_costs_are_the_same_with_networks_beside_them(
         ({}, "tensorrt"),
         ({"dla_core": "0"}, "tensorrt DLA 0"),
         ({"batch": "it is open, for 1 and 8"}, "tensorrt open batch"),
+        ({"optimization_level": "0"}, "tensorrt level 0"),
+        ({"workspace_bytes": "1000000"}, "tensorrt workspace 1000000"),
     ],
 )
 def test_rows_of_engine_files_are_told_apart_by_how_they_were_built(

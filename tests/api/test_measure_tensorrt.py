@@ -14,6 +14,7 @@ import pytest
 
 from mansard import api
 from mansard.api.engine_builds import choose_engine, highest_first
+from mansard.api.networks import with_image
 from mansard.api.reporter import SilentReporter
 from mansard.api.targets import LocalTarget
 from mansard.core.documents import read_document
@@ -225,6 +226,20 @@ def test_a_jetson_runs_networks_on_tensorrt_where_it_is_there(
     (line,) = notes.lines
     assert "tensorrt is not there (a_module_that_is_not_there is not installed" in line
     assert "trtexec is not there" in line
+
+
+@pytest.mark.parametrize(
+    ("processor", "provider", "engine"),
+    [(None, None, None), ("gpu", None, None), ("cpu", None, "ort"), (None, "cpu", "ort")],
+)
+def test_on_the_cpu_it_is_onnxruntime_everywhere(
+    processor: Any, provider: str | None, engine: str | None
+) -> None:
+    settings = api.NetworkSettings(provider=provider)
+    request = api.MeasureRequest(models=("alexnet",), settings=settings, processor=processor)
+    found = with_image(request)
+    assert found.settings.engine == engine
+    assert found.wanted_image.engines == (() if engine else ("tensorrt", "trtexec"))
 
 
 def test_without_tensorrt_the_error_says_where_it_is(

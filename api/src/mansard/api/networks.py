@@ -125,11 +125,18 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
-    """``request`` for an image that has the engine which it asks for."""
-    engine = request.settings.engine
+    """``request`` for an image that has the engine which it asks for.
+
+    Where it names none, but the CPU or CUDA, that is ONNX Runtime.
+    """
+    settings = request.settings
+    is_for_ort = request.processor == "cpu" or settings.provider in {"cpu", "cuda"}
+    if settings.engine is None and is_for_ort:
+        settings = msgspec.structs.replace(settings, engine="ort")
+    engine = settings.engine
     engines = _TENSORRT if engine is None else tuple({engine} & set(_TENSORRT))
     wanted = msgspec.structs.replace(request.wanted_image, engines=engines)
-    return msgspec.structs.replace(request, wanted_image=wanted)
+    return msgspec.structs.replace(request, settings=settings, wanted_image=wanted)
 
 
 def _plan(

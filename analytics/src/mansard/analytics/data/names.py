@@ -52,6 +52,7 @@ def engine_name(row: Measurement) -> str:
         core = row.options.get("dla_core")
         words += [] if core is None else [f"DLA {core}"]
         words += ["open batch"] if "batch" in row.options else []
+        words += [f"{word} {row.options[key]}" for key, word in _ASKED if key in row.options]
     if row.processor == "cpu" and row.threads not in {None, len(row.cpus)}:
         words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")
     words += ["graph"] if row.launching == "graph" else []
@@ -61,6 +62,8 @@ def engine_name(row: Measurement) -> str:
 
 
 _BUILDING = frozenset({"tensorrt", "trtexec"})  # whose rows have the options of their builds
+# Of a build, where they are not the builder's own.
+_ASKED = (("optimization_level", "level"), ("workspace_bytes", "workspace"))
 _ENGINES = {"ort": "onnxruntime"}
 _COPIES = {"in": "with copies in", "out": "with copies out", "both": "with copies"}
 

@@ -282,11 +282,11 @@ def _check_range(
 
 
 def _options(made: _Build, config: Any) -> dict[str, str]:
-    """What else of the builder's settings can change a time, as they are."""
+    """What else of the builder's settings can change a time: what was asked for, and TF32."""
     flags, found = made.bindings.BuilderFlag, {}
     found["tf32"] = "allowed" if config.get_flag(flags.TF32) else "off"
-    if made.version.has("optimization_level"):
-        found["optimization_level"] = str(config.builder_optimization_level)
+    if (level := made.trial.settings.optimization_level) is not None:
+        found["optimization_level"] = str(level)
     if (n_bytes := made.trial.settings.workspace_bytes) is not None:
         found["workspace_bytes"] = str(n_bytes)
     core = made.trial.settings.dla_core
