@@ -171,7 +171,7 @@ def test_rows_are_kept_in_a_dataset_and_compared_sample_by_sample(tmp_path: Path
     [
         ({"predicted": (0, 1, 2)}, "answers and samples differ in number"),
         ({"ranks": (0, 1, 2)}, "answers and samples differ in number"),
-        ({"predicted": (0, 1, 2, 7)}, "an answer is none of the classes"),
+        ({"predicted": (0, 1, 2, 7)}, "a predicted class is above the number of classes"),
         ({"n_samples": -1}, "n_samples is negative"),
         ({"duration_s": -1.0}, "it took less than 0 s"),
     ],

@@ -221,7 +221,6 @@ def _part(**fields: Any) -> Any:
         "op_types": ("Gemm",),
         "work_flop": product.flop,
         "multiply_add_flop": product.flop,
-        "function_flop": 0.0,
         "read_bytes": read,
         "write_bytes": write,
         "bytes_alone": 2 * (read + write),
@@ -258,7 +257,7 @@ def test_classes(name: str, flop: float, moved: float, work: Any, traffic: Any) 
 
 def test_elementwise_work_is_several_instructions() -> None:
     fields = {"product": None, "multiply_add_flop": 0.0, "work_flop": 5000.0}
-    work, _ = explained("gelu", 19_000.0, MOVED, function_flop=1000.0, **fields)
+    work, _ = explained("gelu", 19_000.0, MOVED, **fields)
     assert work == (classes.SEVERAL,)
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.hierarchical.resampling import draw, kind_counts, reached, share_ends, wilson
+from mansard.analytics.data.accuracies import wilson_ends
+from mansard.analytics.hierarchical.resampling import draw, kind_counts, reached, share_ends
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Samples
 from mansard.analytics.hierarchical.thresholds import sweep, thinned
 
@@ -115,7 +116,7 @@ def test_drawing_counts_is_drawing_samples() -> None:
 
 def test_a_share_that_was_never_seen_is_bounded() -> None:
     # Of 10 samples none: 1.96² / 10 = 0.38415; 0.38415 / 1.38415 = 0.27754 at most.
-    low, high = wilson(np.array([0.0, 1.0, 0.5]), 10, 1.959964)
+    low, high = wilson_ends(np.array([0.0, 1.0, 0.5]), 10, 1.959964)
     assert low.tolist() == pytest.approx([0, 0.72246, 0.23659], abs=1e-5)
     assert high.tolist() == pytest.approx([0.27754, 1, 0.76341], abs=1e-5)
     alike = np.ones((50, 1))

@@ -190,7 +190,7 @@ def test_every_threshold_can_be_written(
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (("--minimise", "cost"), "there is no cost of an offload"),
+        (("--minimise", "cost"), "the cost of an offload is not given"),
         (("--replay", "100"), "a replay needs the cost of an offload"),
         (("--min-accuracy", "90"), "--min-accuracy 90 is above 1"),
         (("--held-out", "1"), "a share of 1 cannot be held out"),

@@ -127,18 +127,23 @@ class FilesVolume:
         return _Local(name=name, path=path, n_bytes=n_bytes, changed_ns=changed_ns, content=seen[2])
 
     def _send(self, ident: str, one: _Local, count: Callable[[int], None]) -> None:
-        with (
-            explained(self._engine.address),
-            answer(
-                self._engine.client,
-                "PUT",
-                f"/containers/{ident}/archive",
-                limits=SENDING,
-                parameters={"path": str(FILES)},
-                content=_tar_of(one, count),
-            ),
-        ):
-            pass
+        put_archive(self._engine, ident, _tar_of(one, count))
+
+
+def put_archive(engine: Engine, ident: str, content: Any) -> None:
+    """Unpack the bytes of a tar in the volume of the container ``ident``, which ``filler`` gave."""
+    with (
+        explained(engine.address),
+        answer(
+            engine.client,
+            "PUT",
+            f"/containers/{ident}/archive",
+            limits=SENDING,
+            parameters={"path": str(FILES)},
+            content=content,
+        ),
+    ):
+        pass
 
 
 def volume_name() -> str:

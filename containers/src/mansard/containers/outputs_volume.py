@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mansard.containers.answers import SENDING, TAKING, answer
+from mansard.containers.answers import TAKING, answer
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
-from mansard.containers.files_volume import create_volume, filler, volume_name
+from mansard.containers.files_volume import create_volume, filler, put_archive, volume_name
 from mansard.containers.launch import remove_volume
 from mansard.containers.settings import BUILT, FILES
 from mansard.core.errors import MansardError, StorageError
@@ -50,19 +50,8 @@ class OutputsVolume:
                     if kind == "file" and not name.startswith("."):
                         _add(archive, f"{BUILT}/{CACHES}/{name}", caches / name)
             data.seek(0)
-            with (
-                filler(self._engine, self._image, self.name) as ident,
-                explained(self._engine.address),
-                answer(
-                    self._engine.client,
-                    "PUT",
-                    f"/containers/{ident}/archive",
-                    limits=SENDING,
-                    parameters={"path": str(FILES)},
-                    content=data,
-                ),
-            ):
-                pass
+            with filler(self._engine, self._image, self.name) as ident:
+                put_archive(self._engine, ident, data)
 
     def take(self, name: str, stream: SupportsWrite) -> None:
         """Write the content of the engine file ``name`` to ``stream``; raises StorageError."""

@@ -108,38 +108,17 @@ TENSOR_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-class TrafficMetric(NamedTuple):
-    """What one count of a metric is: so many bytes, read or written."""
-
-    direction: Literal["read", "write", "both"]
-    count_bytes: int
-
-
-L1_TRAFFIC: Mapping[str, TrafficMetric] = MappingProxyType(
-    {"l1tex__t_bytes.sum": TrafficMetric("both", 1)}
-)
-L2_TRAFFIC: Mapping[str, TrafficMetric] = MappingProxyType(
-    {"lts__t_bytes.sum": TrafficMetric("both", 1)}
-)
-DRAM_TRAFFIC: Mapping[str, TrafficMetric] = MappingProxyType(
-    {
-        "dram__bytes_read.sum": TrafficMetric("read", 1),
-        "dram__bytes_write.sum": TrafficMetric("write", 1),
-    }
-)
-DRAM_TRAFFIC_SINCE_BLACKWELL: Mapping[str, TrafficMetric] = MappingProxyType(
-    {
-        "dram__bytes_op_read.sum": TrafficMetric("read", 1),
-        "dram__bytes_op_write.sum": TrafficMetric("write", 1),
-    }
-)
+# Bytes, both directions together.
+L1_TRAFFIC = ("l1tex__t_bytes.sum",)
+L2_TRAFFIC = ("lts__t_bytes.sum",)
+# Read and written: bytes, and on Tegra sectors.
+DRAM_TRAFFIC = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+DRAM_TRAFFIC_SINCE_BLACKWELL = ("dram__bytes_op_read.sum", "dram__bytes_op_write.sum")
 # What fills the L2 cache from the system's memory, and what is written to lines of it. A line
 # that is written twice before it leaves the cache counts twice.
-TEGRA_TRAFFIC: Mapping[str, TrafficMetric] = MappingProxyType(
-    {
-        "lts__d_sectors_fill_sysmem.sum": TrafficMetric("read", SECTOR_BYTES),
-        "lts__t_sectors_aperture_sysmem_op_write.sum": TrafficMetric("write", SECTOR_BYTES),
-    }
+TEGRA_TRAFFIC = (
+    "lts__d_sectors_fill_sysmem.sum",
+    "lts__t_sectors_aperture_sysmem_op_write.sum",
 )
 
 
@@ -150,9 +129,9 @@ class _Alternative(NamedTuple):
     any_of: tuple[str, ...] = ()
 
 
-_DRAM = _Alternative(all_of=tuple(DRAM_TRAFFIC))
-_DRAM_SINCE_BLACKWELL = _Alternative(all_of=tuple(DRAM_TRAFFIC_SINCE_BLACKWELL))
-_SYSMEM = _Alternative(all_of=tuple(TEGRA_TRAFFIC))
+_DRAM = _Alternative(all_of=DRAM_TRAFFIC)
+_DRAM_SINCE_BLACKWELL = _Alternative(all_of=DRAM_TRAFFIC_SINCE_BLACKWELL)
+_SYSMEM = _Alternative(all_of=TEGRA_TRAFFIC)
 _ROLES: Mapping[Role, tuple[_Alternative, ...]] = MappingProxyType(
     {
         "time": (_Alternative(("gpu__time_duration.sum",)),),
@@ -164,8 +143,8 @@ _ROLES: Mapping[Role, tuple[_Alternative, ...]] = MappingProxyType(
             _Alternative(any_of=tuple(TENSOR_CORE_WORK)),
             _Alternative((TENSOR_PIPE,), any_of=tuple(TENSOR_INSTRUCTIONS)),
         ),
-        "l1": (_Alternative(tuple(L1_TRAFFIC)),),
-        "l2": (_Alternative(tuple(L2_TRAFFIC)),),
+        "l1": (_Alternative(L1_TRAFFIC),),
+        "l2": (_Alternative(L2_TRAFFIC),),
         "memory": (_DRAM, _DRAM_SINCE_BLACKWELL),
     }
 )

@@ -91,7 +91,7 @@ _FORMATS = (
     (re.compile(r"\bFP32|\bFloat", re.I), "fp32"),
 )
 
-# Four digits up to 8.x, six from 10 on; a suffix names a build that is none of NVIDIA's.
+# Four digits up to 8.x, six from 10 on; a suffix names a build by others than NVIDIA.
 _VERSION = re.compile(
     r"\[TensorRT v(?P<digits>\d{4,6})(?P<local>\+[\w.-]+)?\]"
     r"|TensorRT version: (?P<dotted>\d+(?:\.\d+)+)"

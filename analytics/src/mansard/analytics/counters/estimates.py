@@ -24,7 +24,6 @@ class Part:
     op_types: tuple[str, ...]
     work_flop: float | None
     multiply_add_flop: float | None
-    function_flop: float | None
     read_bytes: float | None
     write_bytes: float | None
     bytes_alone: float | None
@@ -72,7 +71,6 @@ def _part(layers: Sequence[LayerScore], *, fused: bool) -> Part:
         op_types=tuple(dict.fromkeys(layer.op_type for layer in layers)),
         work_flop=_sum(layer.work_flop for layer in layers),
         multiply_add_flop=_sum(layer.multiply_add_flop for layer in layers),
-        function_flop=_sum(layer.function_flop for layer in layers),
         read_bytes=_sum(getattr(layer, read) for layer in layers),
         write_bytes=_sum(getattr(layer, write) for layer in layers),
         bytes_alone=_sum(layer.traffic_bytes for layer in layers),

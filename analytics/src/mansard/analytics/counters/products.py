@@ -117,7 +117,7 @@ def padded_flop(product: Product, tile: Tile, splits: int = 1) -> float:
 
 
 def splits_of(product: Product, tile: Tile, grid: tuple[int, int, int]) -> int | None:
-    """In how many parts a grid of blocks splits the sums; None where it is no grid of the product.
+    """In how many parts a grid of blocks splits the sums; None where the grid does not fit.
 
     Blocks may be in any order: one for each tile and part.
     """

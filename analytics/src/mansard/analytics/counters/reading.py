@@ -43,7 +43,7 @@ def read_export(source: ToolFile) -> Export:
         if is_sections(lines):
             return read_sections(lines, source.where)
         raise InputError(
-            "is no export of Nsight Compute: no line has 'Kernel Name' or names of metrics",
+            "is not an export of Nsight Compute: no line has 'Kernel Name' or names of metrics",
             where=source.where,
             fix="export it with ncu --import REPORT --csv --page raw",
         )

@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,13 +96,22 @@ class NetworkAccuracy(Record, frozen=True, kw_only=True):
 
 def wilson(n_right: int, n_samples: int) -> Share:
     """The share ``n_right`` of ``n_samples``, at least one, and its interval."""
-    share, square = n_right / n_samples, _Z95**2
-    middle = share + square / (2 * n_samples)
-    half = _Z95 * math.sqrt(share * (1 - share) / n_samples + square / (4 * n_samples**2))
-    scale = 1 + square / n_samples
-    low, high = (middle - half) / scale, (middle + half) / scale
+    share = n_right / n_samples
+    low, high = (float(end) for end in wilson_ends(np.float64(share), n_samples, _Z95))
     # At 0 and 1 the end is the value itself but for rounding.
-    return Share(value=share, low=max(0.0, min(low, share)), high=min(1.0, max(high, share)))
+    return Share(value=share, low=min(low, share), high=max(high, share))
+
+
+def wilson_ends(share: Any, n_samples: int, z: float) -> tuple[Any, Any]:
+    """The ends of Wilson's interval of a share, or an array of them, ``z`` standard errors apart.
+
+    Source: E. B. Wilson, Journal of the American Statistical Association 22, 1927.
+    """
+    square = z * z / n_samples
+    middle = share + square / 2
+    half = z * np.sqrt(share * (1 - share) / n_samples + square / (4 * n_samples))
+    low, high = ((middle + sign * half) / (1 + square) for sign in (-1, 1))
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
 def paired_drop(is_right: _Flags, is_right_in_fp32: _Flags) -> Drop:

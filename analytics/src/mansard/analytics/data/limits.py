@@ -141,7 +141,7 @@ def check_accuracy(row: Accuracy, path: Path | str) -> None:
     if len(row.predicted) != n_answers or (ranks is not None and len(ranks) != n_answers):
         problem = "answers and samples differ in number"
     elif n_answers and (not n_classes or max((*row.predicted, *(ranks or ()))) > n_classes):
-        problem = "an answer is none of the classes"
+        problem = "a predicted class is above the number of classes"
     elif not _is_duration_or_zero(row.duration_s):
         problem = f"it took less than 0 s or more than {LONGEST_S:g} s"
     else:

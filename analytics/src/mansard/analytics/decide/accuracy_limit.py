@@ -33,7 +33,7 @@ class Allowed:
 def without_drops(predictions: pl.DataFrame, wanted: Wanted, known: Accuracies) -> Allowed:
     """``predictions`` of one network and device without precisions that may lose too much.
 
-    Raises UsageError for a limit that is no share of samples.
+    Raises UsageError unless the limit is between 0 and 1.
     """
     most = wanted.max_drop
     if most is None:

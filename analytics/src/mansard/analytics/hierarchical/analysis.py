@@ -192,7 +192,9 @@ def _judge(
 
 def _check(goal: Goal, settings: Settings) -> None:
     if goal.minimise == "cost" and goal.offload_cost is None:
-        raise UsageError("there is no cost of an offload", fix="give --beta, such as --beta 0.3")
+        raise UsageError(
+            "the cost of an offload is not given", fix="give --beta, such as --beta 0.3"
+        )
     if settings.n_replayed and goal.offload_cost is None:
         raise UsageError("a replay needs the cost of an offload", fix="give --beta 0.3")
     if not 0 <= settings.held_out < 1:

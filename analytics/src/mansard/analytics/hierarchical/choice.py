@@ -8,9 +8,9 @@ from statistics import NormalDist
 
 import numpy as np
 
+from mansard.analytics.data.accuracies import wilson_ends
 from mansard.analytics.hierarchical.costs import Z95, mean_costs
 from mansard.analytics.hierarchical.records import Goal, ModeCosts, Rule
-from mansard.analytics.hierarchical.resampling import wilson
 from mansard.analytics.hierarchical.samples import RIGHT, Array, Samples
 from mansard.analytics.hierarchical.thresholds import Sweep
 
@@ -87,11 +87,11 @@ def _choose(
     reach: _Reach, mode: ModeCosts, goal: Goal, at: int, rule: Rule = "threshold"
 ) -> Choice | None:
     share = reach.share
-    low, high = wilson(share, reach.n, Z95)
+    low, high = wilson_ends(share, reach.n, Z95)
     latency, energy = (
         mean_costs(mode, name, rule, share, low, high) for name in ("latency", "energy")
     )
-    likely, _ = wilson(reach.accuracy, reach.n, NormalDist().inv_cdf(goal.probability))
+    likely, _ = wilson_ends(reach.accuracy, reach.n, NormalDist().inv_cdf(goal.probability))
     excess = np.zeros(len(share))
     for limit, value, sign in (
         (goal.max_latency_s, latency.likely_below(goal.probability), 1),

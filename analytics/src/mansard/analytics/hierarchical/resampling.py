@@ -19,6 +19,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from mansard.analytics.data.accuracies import wilson_ends
 from mansard.analytics.hierarchical.records import Rule
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Array, Samples
 
@@ -101,14 +102,5 @@ def share_ends(draws: Array, n: int, probability: float = 0.975) -> tuple[Array,
     """``ends`` of a share of ``n`` samples; Wilson's where every draw is alike."""
     low, high = ends(draws, probability)
     is_alike = draws.min(axis=0) == draws.max(axis=0)
-    by_wilson = wilson(np.where(is_alike, draws[0], 0.0), n, NormalDist().inv_cdf(probability))
+    by_wilson = wilson_ends(np.where(is_alike, draws[0], 0.0), n, NormalDist().inv_cdf(probability))
     return np.where(is_alike, by_wilson[0], low), np.where(is_alike, by_wilson[1], high)
-
-
-def wilson(share: Array, n: int, z: float) -> tuple[Array, Array]:
-    """The ends of Wilson's score interval, ``z`` standard errors to either side."""
-    square = z * z / n
-    middle = share + square / 2
-    half = z * np.sqrt(share * (1 - share) / n + square / (4 * n))
-    low, high = ((middle + sign * half) / (1 + square) for sign in (-1, 1))
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -21,6 +21,18 @@ class EngineProbe(Record, frozen=True, kw_only=True):
     versions: dict[str, str]  # of everything that can change a timing
     providers: tuple[str, ...] | None  # "cpu", "cuda", "tensorrt": those that can run here
     absent: dict[str, str]  # why each of the others cannot
+
+
+def absent_engine(engine: str, providers: Iterable[str], reason: str) -> EngineProbe:
+    """The probe of an engine that is not there; ``providers``: those that it has elsewhere."""
+    return EngineProbe(
+        engine=engine,
+        version=None,
+        versions={},
+        providers=None,
+        absent=dict.fromkeys(providers, reason),
+        unknown=dict.fromkeys(("version", "providers"), reason),
+    )
 
 
 class LoadedNetwork(Protocol):

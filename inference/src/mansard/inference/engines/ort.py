@@ -17,7 +17,7 @@ from mansard.core.errors import MansardError, MeasurementError
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Launching, LayerTime
 from mansard.core.text import printable
-from mansard.inference.engines.engine import EngineProbe
+from mansard.inference.engines.engine import EngineProbe, absent_engine
 from mansard.inference.engines.node_graph import read_nodes
 from mansard.inference.engines.ort_fusions import TracedNode, trace
 from mansard.inference.engines.ort_profile import read_profile
@@ -63,14 +63,7 @@ class OnnxRuntime:
             import onnxruntime
         except ImportError as error:
             reason = f"onnxruntime cannot be imported: {printable(str(error))}"
-            return EngineProbe(
-                engine=self.name,
-                version=None,
-                versions={},
-                providers=None,
-                absent=dict.fromkeys(PROVIDERS, reason),
-                unknown=dict.fromkeys(("version", "providers"), reason),
-            )
+            return absent_engine(self.name, PROVIDERS, reason)
         built = onnxruntime.get_available_providers()
         absent = {
             name: _why_absent(path, built) for name, path in PROVIDERS.items() if name != "cpu"

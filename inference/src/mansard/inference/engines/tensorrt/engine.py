@@ -9,7 +9,7 @@ from typing import Any
 from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError
 from mansard.core.records import EngineBuild
-from mansard.inference.engines.engine import Built, EngineProbe
+from mansard.inference.engines.engine import Built, EngineProbe, absent_engine
 from mansard.inference.engines.tensorrt.bindings import load_bindings
 from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
@@ -31,15 +31,7 @@ class TensorRt:
         try:
             version = read_version(load_bindings()).text
         except MeasurementError as error:
-            reason = str(error)
-            return EngineProbe(
-                engine=self.name,
-                version=None,
-                versions={},
-                providers=None,
-                absent={_PROVIDER: reason},
-                unknown=dict.fromkeys(("version", "providers"), reason),
-            )
+            return absent_engine(self.name, (_PROVIDER,), str(error))
         cuda = Cuda()
         versions, reason = {self.package: version}, ""
         try:

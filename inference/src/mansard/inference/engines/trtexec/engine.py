@@ -9,7 +9,7 @@ from typing import Any
 from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError
 from mansard.core.records import EngineBuild
-from mansard.inference.engines.engine import Built, EngineProbe, LoadedNetwork
+from mansard.inference.engines.engine import Built, EngineProbe, LoadedNetwork, absent_engine
 from mansard.inference.engines.trtexec.building import build
 from mansard.inference.engines.trtexec.program import find_program
 from mansard.inference.engines.trtexec.running import TrtexecNetwork
@@ -29,15 +29,7 @@ class Trtexec:
         try:
             version = find_program().version.text
         except MeasurementError as error:
-            reason = str(error)
-            return EngineProbe(
-                engine=self.name,
-                version=None,
-                versions={},
-                providers=None,
-                absent={_PROVIDER: reason},
-                unknown=dict.fromkeys(("version", "providers"), reason),
-            )
+            return absent_engine(self.name, (_PROVIDER,), str(error))
         return EngineProbe(
             engine=self.name,
             version=version,
