@@ -1,6 +1,6 @@
 """Every threshold of a million samples: the time, and the same by counting sample by sample.
 
-    python benchmarks/hierarchical.py [SAMPLES]
+    PYTHONPATH=. python benchmarks/hierarchical.py [SAMPLES]
 
 Prints the seconds of reading (made-up arrays), of the sweep with accuracy, share, latency and
 energy at every threshold, and of the whole answer. Exactness: against counting at 200 thresholds
