@@ -157,8 +157,8 @@ def test_a_details_page_that_ends_within_a_launch_loses_that_launch() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no export"),
-        ("a,b\n1,2\n", "is no export"),
+        ("", "is not an export"),
+        ("a,b\n1,2\n", "is not an export"),
         (b"NVR\x00\x01", "is a report"),
         (b"\x00\x01\x02", "is no text"),
         (raw_page({TIME: "fortnight"}, [["1"]]), "a unit that is not known"),

@@ -50,7 +50,7 @@ def test_every_launch_is_read(shared_data: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(NO_COUNTERS))
 def test_other_files_are_refused_in_a_line(shared_data: Path, name: str) -> None:
-    with pytest.raises(InputError, match="is no export"):
+    with pytest.raises(InputError, match="is not an export"):
         rows_of(shared_data, name)
 
 
