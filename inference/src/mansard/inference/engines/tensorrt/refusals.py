@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import MeasurementError, TransientError
 from mansard.inference.engines.tensorrt.messages import Messages
 from mansard.inference.engines.tensorrt.versions import Version
 
@@ -22,6 +22,13 @@ _IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
 _NO_DRIVER = re.compile(r"cudaError 35\b|CUDA initialization failure with error: 35\b")
 _NO_ANSWER = "TensorRT gives no reason"
 _MEMORY_FIX = "close other programs, use a smaller batch, or give the builder less workspace"
+# What else it says may be otherwise the next time: of these reasons that is known.
+_IS_LASTING = re.compile(
+    r"requires workspace memory|insufficient workspace|no scaling factors|HW-specific datatypes|"
+    r"GPU_?fallback|falling back to GPU|Unsupported SM|target GPU SM|compute capability|"
+    r"While parsing node|Failed to parse",
+    re.I,
+)
 _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"OutOfMemory|out of memory|cudaErrorMemoryAllocation|std::bad_alloc", re.I),
@@ -65,19 +72,23 @@ _NO_PLUGIN = re.compile(r"Plugin not found|could not find plugin:? ?(?P<op>\w*)"
 
 
 def explained(messages: Messages, where: str) -> MeasurementError:
-    """Why nothing was built, as an error in one line about ``where``."""
+    """Why nothing was built, as an error in one line about ``where``.
+
+    It is a TransientError where the same network may be built another time on the same device.
+    """
     errors = [text for text in messages.errors if not _NO_DRIVER.search(text)]
     if not errors and messages.errors:
-        return MeasurementError(
+        return TransientError(
             "there is no NVIDIA driver that TensorRT can use",
             where=where,
             fix="build where the network is to run, or name the compute capability to build for",
         )
     said = "\n".join(errors)
+    kind = MeasurementError if _IS_LASTING.search(said) else TransientError
     for pattern, what, fix in _RULES:
         if (found := pattern.search(said)) is not None:
-            return MeasurementError(what.format(**found.groupdict()), where=where, fix=fix)
-    return MeasurementError(without_places(errors[0]) if errors else _NO_ANSWER, where=where)
+            return kind(what.format(**found.groupdict()), where=where, fix=fix)
+    return kind(without_places(errors[0]) if errors else _NO_ANSWER, where=where)
 
 
 def not_parsed(parser: Any, messages: Messages, version: Version, where: str) -> MeasurementError:

@@ -16,9 +16,8 @@ from mansard.inference.engines.tensorrt.precision import Typing, check_precision
 from mansard.inference.engines.tensorrt.refusals import remarks
 from mansard.inference.engines.trtexec.exports import read_layers
 from mansard.inference.engines.trtexec.program import Program, shape_option
-from mansard.inference.plan import BuildSettings, BuildTrial
+from mansard.inference.plan import BUILDING_S, BuildSettings, BuildTrial
 
-BUILDING_S = 4 * 3600.0  # at most
 _MIB = 1 << 20
 _REFUSED_CACHE = "timing cache will not be used"
 
