@@ -44,8 +44,8 @@ def test_half_instructions_of_an_fp16_network_do_two_lanes() -> None:
     for precision in ("fp16", "bf16"):
         (work,) = count(launch(metrics), precision=precision).work
         assert (work.flop, work.precision) == (48, precision)
-    for precision in ("fp32", "int8", None):  # there they move constants
-        assert count(launch(metrics), precision=precision).work_flop == 0
+    for other in ("fp32", "int8", None):  # there they move constants
+        assert count(launch(metrics), precision=other).work_flop == 0
 
 
 def test_packed_instructions_of_blackwell_do_two_floats() -> None:
