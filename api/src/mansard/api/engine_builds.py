@@ -187,7 +187,7 @@ def build_missing(
             else:
                 break
     built = {trial.engine_file for trial in missing}
-    rows = tuple(row for trial in trials if (row := kept.find(trial.engine_file)) is not None)
+    rows = tuple(row for trial in trials if (row := kept.row(trial.engine_file)) is not None)
     for row in rows:
         if row.engine_file in built:
             reporter.note(_told(row))

@@ -12,7 +12,7 @@ from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
-from mansard.inference.builds import check_engine_file
+from mansard.inference.builds import NOT_BUILT_NOW, check_engine_file
 from mansard.inference.calls import (
     CallSource,
     n_single_calls,
@@ -35,6 +35,7 @@ from mansard.inference.engines.probing import check_provider
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial
+from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered
@@ -90,13 +91,9 @@ class _Unseen:
 
 
 def measure_network(
-    spec: NetworkTrial,
-    plan: NetworkPlan,
-    run_id: str,
-    instruments: Instruments,
-    engine: Engine,
+    spec: NetworkTrial, plan: NetworkPlan, instruments: Instruments, engine: Engine
 ) -> Measurement:
-    """Measure one trial of run ``run_id``; what the engine cannot run is a row with ``failure``.
+    """Measure one trial; what the engine cannot run is a row with ``failure``.
 
     Raises MeasurementError where no folder of files was given, or where it lacks the file.
     """
@@ -117,7 +114,7 @@ def measure_network(
             failure = str(error)
         except MemoryError:
             failure = "too little memory"
-    return _row(spec, plan, run_id, engine, seen=seen, timed=timed, failure=failure)
+    return _row(spec, plan, seen, timed, failure)
 
 
 def _time(
@@ -254,31 +251,19 @@ def _kept_to(cpus: tuple[int, ...]) -> Iterator[None]:
 def _row(
     spec: NetworkTrial,
     plan: NetworkPlan,
-    run_id: str,
-    engine: Engine,
-    *,
     seen: Observation | _Unseen,
     timed: _Timed | None,
     failure: str,
 ) -> Measurement:
     samples = timed.samples if timed else None
     return Measurement(
-        run_id=run_id,
-        trial_id=spec.trial_id,
-        source="simulated" if plan.machine.is_simulated else "measured",
-        model=spec.model,
-        model_hash=spec.model_hash,
+        **head(spec, plan),
         phase=spec.phase,
-        engine=spec.engine,
-        engine_version=plan.versions[engine.package],
         processor=plan.processor,
         provider=spec.provider,
         options=timed.options if timed else {},
         threads=spec.n_threads or len(plan.cpus),
         cpus=plan.cpus,
-        precision=spec.precision,
-        batch=spec.batch,
-        dimensions=spec.dimensions,
         inputs=spec.inputs,
         copies=spec.copies,
         launching=timed.launching if timed else ("call" if spec.provider == "cpu" else "enqueue"),
@@ -308,9 +293,7 @@ def _row(
 
 
 def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str, str]:
-    unknown: dict[str, str] = {}
-    if spec.batch is None:
-        unknown["batch"] = spec.unknown["batch"]
+    unknown = why_no_batch(spec)
     if timed is None:
         return unknown | dict.fromkeys(_OF_A_RUN, f"it could not be run: {failure}")
     unknown["failure"] = "it ran"
@@ -333,10 +316,9 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
     probes = {name: find_engine(name).probe() for name in {spec.engine for spec in plan.trials}}
     for spec in plan.trials:
         check_provider(spec, probes[spec.engine])
-    run_id = plan.run_id
 
     def measure(spec: NetworkTrial, instruments: Instruments) -> Measurement:
-        return measure_network(spec, plan, run_id, instruments, find_engine(spec.engine))
+        return measure_network(spec, plan, instruments, find_engine(spec.engine))
 
     yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
 
@@ -345,13 +327,13 @@ def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float)
     """The row of a network that the measuring process did not survive."""
     names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
     conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, how))
-    seen, engine = _Unseen(conditions, duration_s), find_engine(spec.engine)
-    return _row(spec, plan, plan.run_id, engine, seen=seen, timed=None, failure=how)
+    return _row(spec, plan, _Unseen(conditions, duration_s), None, how)
 
 
 def _is_result(row: Measurement) -> bool:
     """Whether there is a time, or none because the network cannot be run."""
-    return bool(row.seconds_s) or row.failure is not None
+    failure = row.failure
+    return bool(row.seconds_s) or (failure is not None and not failure.startswith(NOT_BUILT_NOW))
 
 
 NETWORKS: MeasurementKind[NetworkPlan, Measurement] = MeasurementKind(

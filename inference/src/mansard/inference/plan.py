@@ -9,6 +9,9 @@ import msgspec
 from mansard.core.records import WHOLE, Copies, NetworkPart, Phase, Record, Schema, Waiting
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
+# At most, of one engine file, or without a word of its builder: what builds is taken for hung then.
+BUILDING_S = 4 * 3600.0
+
 
 class InputSpec(Record, frozen=True, kw_only=True):
     """What one input of a network is fed.

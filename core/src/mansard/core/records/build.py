@@ -42,3 +42,4 @@ class EngineBuild(Record, frozen=True, kw_only=True):
     failure: str | None  # why it could not be built
     started_utc: str
     duration_s: float
+    is_transient: bool = False  # a failure that may not be one later: the next command builds again

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import MeasurementError, TransientError
 from mansard.inference.engines.tensorrt.versions import Version
 
 _ERROR, _WARNING = 1, 2  # ILogger.Severity; 0 is an internal error
@@ -79,6 +79,13 @@ _IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
 _NO_DRIVER = re.compile(r"cudaError 35\b|CUDA initialization failure with error: 35\b")
 _NO_ANSWER = "TensorRT gives no reason"
 _MEMORY_FIX = "close other programs, use a smaller batch, or build it with less workspace"
+# What else it says may be otherwise the next time: of these reasons that is known.
+_IS_LASTING = re.compile(
+    r"requires workspace memory|insufficient workspace|no scaling factors|HW-specific datatypes|"
+    r"GPU_?fallback|falling back to GPU|Unsupported SM|target GPU SM|compute capability|"
+    r"While parsing node|Failed to parse",
+    re.I,
+)
 _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"OutOfMemory|out of memory|cudaErrorMemoryAllocation|std::bad_alloc", re.I),
@@ -122,19 +129,23 @@ _NO_PLUGIN = re.compile(r"Plugin not found|could not find plugin:? ?(?P<op>\w*)"
 
 
 def explained(messages: Messages, where: str) -> MeasurementError:
-    """Why TensorRT built or loaded nothing, as an error in one line about ``where``."""
+    """Why TensorRT built or loaded nothing, as an error in one line about ``where``.
+
+    It is a TransientError where the same network may be built another time on the same device.
+    """
     errors = [text for text in messages.errors if not _NO_DRIVER.search(text)]
     if not errors and messages.errors:
-        return MeasurementError(
+        return TransientError(
             "there is no NVIDIA driver that TensorRT can use",
             where=where,
             fix="build it where it is to run",
         )
     said = "\n".join(errors)
+    kind = MeasurementError if _IS_LASTING.search(said) else TransientError
     for pattern, what, fix in _RULES:
         if (found := pattern.search(said)) is not None:
-            return MeasurementError(what.format(**found.groupdict()), where=where, fix=fix)
-    return MeasurementError(without_places(errors[0]) if errors else _NO_ANSWER, where=where)
+            return kind(what.format(**found.groupdict()), where=where, fix=fix)
+    return kind(without_places(errors[0]) if errors else _NO_ANSWER, where=where)
 
 
 def not_parsed(parser: Any, messages: Messages, version: Version, where: str) -> MeasurementError:

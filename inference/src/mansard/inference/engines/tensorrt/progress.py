@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mansard.inference.plan import BUILDING_S
+
 # Between two announcements, so that the channel is not filled.
 PAUSE_S = 2.0
-_AT_MOST_S = 4 * 3600.0  # without a word of the builder
 
 
 @dataclass
@@ -77,7 +78,7 @@ class Progress:
         fraction, now_s = self.fraction, self._clock()
         if now_s - self._told_s >= PAUSE_S:
             self._told_s = now_s
-            self._announce(f"{self._title}: {name}, {fraction:.0%}", _AT_MOST_S)
+            self._announce(f"{self._title}: {name}, {fraction:.0%}", BUILDING_S)
 
 
 def monitor(bindings: Any, progress: Progress) -> Any:

@@ -14,9 +14,8 @@ from mansard.inference.engines.tensorrt.messages import Messages, remarks
 from mansard.inference.engines.tensorrt.precision import Typing, check_precision, find_typing
 from mansard.inference.engines.tensorrt.timing_cache import is_refused
 from mansard.inference.engines.trtexec.program import Program, shape_option
-from mansard.inference.plan import BuildSettings, BuildTrial
+from mansard.inference.plan import BUILDING_S, BuildSettings, BuildTrial
 
-BUILDING_S = 4 * 3600.0  # at most
 _MIB = 1 << 20
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import MeasurementError, TransientError
 from mansard.core.programs import run_program
 from mansard.core.tensorrt_files import version_in
 from mansard.inference.engines.tensorrt.messages import Messages, explained
@@ -52,11 +52,11 @@ class Program:
             timeout_s=timeout_s,
             max_bytes=_MOST_PRINTED,
             is_merged=True,
-            error=MeasurementError,
+            error=TransientError,
         )
         printed = read_printed(done.text)
         if done.exit_code < 0:
-            raise MeasurementError(
+            raise TransientError(
                 f"trtexec was ended by signal {-done.exit_code}",
                 where=where,
                 fix="it may have needed more memory than there is",
