@@ -1,8 +1,8 @@
 """``mansard bench`` on a simulated AGX Orin: set, measured, killed, restored, resumed.
 
 Everything is real but the board: the command in a process of its own, its kernels on this
-machine's CPU, the board's tools as processes, its files as files. Two modes here; all four
-are measured in a container, in tests/containers.
+machine's CPU, the board's tools as processes, its files as files. The modes that are not measured
+here are in a container, in tests/containers.
 """
 
 from __future__ import annotations
