@@ -11,8 +11,8 @@ from mansard.core.errors import MeasurementError
 # Names another module with TensorRT's interface, such as ``tensorrt_rtx_bindings``.
 MODULE_VARIABLE = "MANSARD_TENSORRT"
 _REMEDY = (
-    "on a Jetson use the Python of a JetPack image, which has it in dist-packages; "
-    "on a PC install tensorrt from NVIDIA's package index"
+    "on a Jetson use the Python of a JetPack image, which has it in dist-packages, or --engine "
+    "trtexec; on a PC install tensorrt from NVIDIA's package index"
 )
 
 

@@ -134,6 +134,7 @@ def parse_version(text: str, *, is_rtx: bool = False) -> Version:
     return Version(number, f"{'.'.join(map(str, number))}{local}")
 
 
-def calibrates(text: str) -> bool:
-    """Whether the version of this text finds the ranges of int8 itself, from samples."""
-    return not text.startswith("rtx") and parse_version(text).has("calibrators")
+def has(text: str, ability: Ability) -> bool:
+    """Whether the version of this text, as a probe gives it, has it in the table."""
+    is_rtx = text.startswith("rtx")
+    return (Version(_RTX_LIKE, text, is_rtx=True) if is_rtx else parse_version(text)).has(ability)
