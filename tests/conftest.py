@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from hypothesis import settings
 # Two sessions share two cores with boards whose meters are read while kernels run: frames that
 # take both cores for a second would leave gaps in those readings.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+# Hundreds of tests start a process that imports this project, and each would compile it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How long an example takes is the machine's matter: under load a write to disk can wait.
 # A change is judged by the same examples on every machine; `make test-random` looks for new ones.

@@ -13,6 +13,13 @@ from mansard.analytics.published.readers.reader import ToolFile
 FIXED = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream")
 PLACED = (*FIXED, "Block Size", "Grid Size", "Device", "CC")
 
+SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+
+
+def floats(fma: float, add: float = 0, mul: float = 0) -> dict[str, float]:
+    """Thread instructions in fp32."""
+    return {SASS.format("ffma"): fma, SASS.format("fadd"): add, SASS.format("fmul"): mul}
+
 
 def raw_page(
     columns: Mapping[str, str], rows: Sequence[Sequence[str]], kernels: Sequence[str] = ()

@@ -20,10 +20,9 @@ from mansard.analytics.counters.products import Product, Tile, padded_flop, spli
 from mansard.core.errors import UsageError
 from mansard.core.records import KernelCounters, LayerTime, ModelScore
 from mansard.estimator import score, zoo
-from tests.analytics.ncu_exports import launch
+from tests.analytics.ncu_exports import SASS, launch
 
 ORIGIN = CounterOrigin(device="board", network="net", batch=1, precision="fp32")
-SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
 
 
 def kernel(

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from mansard.analytics.counters.counting import count
-from mansard.analytics.counters.tensor_kernels import (
+from mansard.analytics.counters.tensor_work import (
     instruction_flop,
     kernel_precision,
     operand_precision,
 )
-from tests.analytics.ncu_exports import launch
+from tests.analytics.ncu_exports import SASS, floats, launch
 
-SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
 HMMA = "sm__inst_executed_pipe_tensor_op_hmma"
 GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_relu_f2f_stages_32x5_tn"
 
 
-def floats(fma: float, add: float = 0, mul: float = 0) -> dict[str, float]:
-    return {SASS.format("ffma"): fma, SASS.format("fadd"): add, SASS.format("fmul"): mul}
+NO_IMMA = {"sm__inst_executed_pipe_tensor_op_imma.sum": 0.0}
+TOTAL = "sm__inst_executed_pipe_tensor.sum"
+PIPE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 
 
 def test_fp32_of_sums() -> None:
@@ -40,9 +40,21 @@ def test_fp32_of_rates_in_the_default_sections() -> None:
 def test_half_instructions_of_an_fp16_network_do_two_lanes() -> None:
     # 4·10 + 2·3 + 2·1 = 48.
     halves = {SASS.format("hfma"): 10, SASS.format("hadd"): 3, SASS.format("hmul"): 1}
-    metrics = floats(0) | halves | {f"{HMMA}.sum": 0}
-    assert count(launch(metrics), precision="fp16").work_flop == 48
-    assert count(launch(metrics), precision="fp32").work_flop == 0  # there they move constants
+    metrics = floats(0) | halves | {TOTAL: 0}
+    for precision in ("fp16", "bf16"):
+        (work,) = count(launch(metrics), precision=precision).work
+        assert (work.flop, work.precision) == (48, precision)
+    for other in ("fp32", "int8", None):  # there they move constants
+        assert count(launch(metrics), precision=other).work_flop == 0
+
+
+def test_packed_instructions_of_blackwell_do_two_floats() -> None:
+    # 2·10 and 4·100 + 2·3 + 2·1 = 428.
+    packed = {SASS.format("ffma2"): 100.0, SASS.format("fadd2"): 3.0, SASS.format("fmul2"): 1.0}
+    metrics = floats(10) | {TOTAL: 0}
+    assert count(launch(metrics | packed, sm=120), precision="fp32").work_flop == 428
+    assert count(launch(metrics, sm=120), precision="fp32").work_flop is None  # not counted
+    assert count(launch(metrics, sm=90), precision="fp32").work_flop == 20  # there are none
 
 
 def test_work_is_unknown_where_a_unit_was_not_counted() -> None:
@@ -61,6 +73,7 @@ def test_the_recorded_gemm_by_instructions_and_cycles() -> None:
         "launch__sm_count": 8.0,
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 51.95,
         f"{HMMA}.avg.pct_of_peak_sustained_active": 12.97,
+        "sm__inst_executed_pipe_tensor_op_imma.avg.pct_of_peak_sustained_active": 0.0,
         "sm__inst_executed_pipe_fma_type_fp16.avg.pct_of_peak_sustained_active": 0.0,
     }
     found = count(launch(metrics, GEMM), precision="fp16")
@@ -71,18 +84,23 @@ def test_the_recorded_gemm_by_instructions_and_cycles() -> None:
 def test_half_instructions_on_the_tensor_pipe_are_no_matrix_work() -> None:
     # The Gelu kernel of that export: 131,072 half instructions at half a cycle each on 8 SMs, so
     # 8,192 of 431,744 cycles: 1.90 %. Counted as HMMA.16816 they would be 0.54 GFLOP.
-    metrics = floats(0) | {
-        "sm__cycles_elapsed.avg": 431_744.0,
-        "launch__sm_count": 8.0,
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 1.90,
-        f"{HMMA}.sum": 131_072.0,
-    }
-    assert count(launch(metrics, "gelu"), precision="fp32").work == ()
+    metrics = (
+        floats(0)
+        | NO_IMMA
+        | {
+            "sm__cycles_elapsed.avg": 431_744.0,
+            "launch__sm_count": 8.0,
+            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 1.90,
+            f"{HMMA}.sum": 131_072.0,
+        }
+    )
+    found = count(launch(metrics, "gelu"), precision="fp32")
+    assert (found.work, found.work_flop) == ((), 0)
 
 
 def test_half_instructions_are_taken_off_where_they_were_counted() -> None:
     # (1000 − 200) · 4096 FLOP.
-    metrics = floats(0) | {f"{HMMA}.sum": 1000, f"{HMMA}_type_hfma2.sum": 200}
+    metrics = floats(0) | NO_IMMA | {f"{HMMA}.sum": 1000, f"{HMMA}_type_hfma2.sum": 200}
     (work,) = count(launch(metrics, GEMM), precision="fp32").work
     assert work.flop == 800 * 4096
 
@@ -93,15 +111,73 @@ def test_operations_of_the_tensor_path_are_flop() -> None:
     assert (work.flop, work.precision) == (4096, "bf16")
 
 
-def test_other_chips_take_the_half_instructions_of_threads_off() -> None:
+@pytest.mark.parametrize("threads", [0, 12_800, 19_200])
+@pytest.mark.parametrize(("sm", "flop"), [(75, 2048), (86, 4096)])
+def test_half_instructions_with_a_pipe_of_their_own_are_not_taken_off(
+    threads: int, sm: int, flop: int
+) -> None:
+    # 1000 matrix instructions, whatever else: gv11b, tu102 and ga102 list no type_hfma2.
+    metrics = floats(0) | NO_IMMA | {f"{HMMA}.sum": 1000.0, SASS.format("hfma"): threads}
+    metrics |= {SASS.format("hadd"): 0.0, SASS.format("hmul"): 0.0}
+    found = count(launch(metrics, "kernel", sm), precision="fp16")
+    tensor = [work.flop for work in found.work if work.unit == "tensor core"]
+    assert tensor == [1000 * flop]
+    assert found.work_flop == 1000 * flop + 4 * threads
+
+
+def test_half_instructions_of_threads_are_taken_off_where_they_share_the_pipe() -> None:
     # A100's pipe_tensor counts HFMA2: 640 of them are 20,480 thread instructions, none is left.
-    metrics = floats(0) | {"sm__inst_executed_pipe_tensor.sum": 640, SASS.format("hfma"): 20_480}
-    assert count(launch(metrics, "copy", 80), precision="fp32").work == ()
+    metrics = floats(0) | {TOTAL: 640, SASS.format("hfma"): 20_480}
+    found = count(launch(metrics, "copy", 80), precision="fp32")
+    assert (found.work, found.work_flop) == ((), 0)
     # 6144 without any: 6144 · 4096.
-    metrics |= {"sm__inst_executed_pipe_tensor.sum": 6144, SASS.format("hfma"): 0}
+    metrics |= {TOTAL: 6144, SASS.format("hfma"): 0}
     name = "cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_64x1_tn_align8"
     (work,) = count(launch(metrics, name, 80), precision="fp32").work
     assert work.flop == 6144 * 4096
+    # Lanes that are off: 64 instructions of 3 threads may be plain, and may be matrices.
+    found = count(launch(metrics | {TOTAL: 64, SASS.format("hfma"): 192}, "arange", 80))
+    assert (found.work, found.work_flop) == ((), None)
+    assert "cannot be told" in found.unknown["work_flop"]
+
+
+def test_one_unit_that_was_counted_does_not_make_the_others_known() -> None:
+    # An int8 network: HMMA 0, IMMA not counted. Without the pipe's cycles nothing tells.
+    metrics = floats(10) | {f"{HMMA}.sum": 0.0}
+    found = count(launch(metrics), precision="int8")
+    assert (found.work_flop, found.work[0].flop) == (None, 20)
+    assert "imma" in found.unknown["work_flop"]
+    # Active for 80 % of 1000 cycles on 8 SMs, 4096 operations each: 26.2144e6, all IMMA's.
+    cycles = {"sm__cycles_elapsed.avg": 1000.0, "launch__sm_count": 8.0, PIPE: 80.0}
+    found = count(launch(metrics | cycles), precision="int8")
+    assert found.work_flop == 20 + 26_214_400
+    assert count(launch(metrics | {PIPE: 0.0}), precision="int8").work_flop == 20
+
+
+def test_instructions_of_the_whole_pipe_are_counted_once() -> None:
+    # All 1000 are IMMA's: 1000 · 8192, and none of HMMA.
+    metrics = floats(0) | NO_IMMA | {TOTAL: 1000.0}
+    metrics["sm__inst_executed_pipe_tensor_op_imma.sum"] = 1000.0
+    found = count(launch(metrics, "trt_igemm", 80), precision="fp32")
+    assert [(work.precision, work.flop) for work in found.work] == [("int8", 8_192_000)]
+
+
+def test_operations_of_a_precision_that_was_not_counted_are_unknown() -> None:
+    # A list without fp8: 0 operations of fp16, and the pipe was active.
+    ops = {"sm__ops_path_tensor_src_fp16_dst_fp32.sum": 0.0}
+    metrics = floats(0) | {f"{SASS.format(f'f{op}2')}": 0.0 for op in ("fma", "add", "mul")} | ops
+    found = count(launch(metrics | {PIPE: 60.0}, "gemm_e4m3", 110), precision="fp8")
+    assert found.work_flop is None
+    assert "fp8 were not counted" in found.unknown["work_flop"]
+    for counted, precision in ((metrics | {PIPE: 0.0}, "fp8"), (metrics | {PIPE: 60.0}, "fp16")):
+        halves = {SASS.format(f"h{op}"): 0.0 for op in ("fma", "add", "mul")}
+        assert count(launch(counted | halves, sm=110), precision=precision).work_flop == 0
+
+
+def test_a_whole_and_its_parts_are_one_count() -> None:
+    ops = {f"sm__ops_path_tensor_src_fp8{end}.sum": 100.0 for end in ("", "_dst_fp32")}
+    (work,) = count(launch(floats(0) | ops, sm=89), precision="fp8").work
+    assert (work.flop, work.precision) == (100, "fp8")
 
 
 def test_int8_of_the_default_sections_is_by_the_cycles_of_the_pipe() -> None:
@@ -124,13 +200,17 @@ def test_int8_of_the_default_sections_is_by_the_cycles_of_the_pipe() -> None:
 
 def test_chips_without_a_known_instruction_are_by_the_cycles_of_the_pipe() -> None:
     # 90: 4096 FLOP a cycle and SM in fp16.
-    metrics = floats(0) | {
-        "sm__cycles_elapsed.avg": 1000.0,
-        "launch__sm_count": 132.0,
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 80.0,
-        f"{HMMA}.sum": 500.0,
-        f"{HMMA}_type_hfma2.sum": 0.0,
-    }
+    metrics = (
+        floats(0)
+        | {
+            "sm__cycles_elapsed.avg": 1000.0,
+            "launch__sm_count": 132.0,
+            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 80.0,
+            f"{HMMA}.sum": 500.0,
+            f"{HMMA}_type_hfma2.sum": 0.0,
+        }
+        | NO_IMMA
+    )
     (work,) = count(launch(metrics, "nvjet_hsh_128x256", 90), precision="fp16").work
     assert work.flop == pytest.approx(0.8 * 1000 * 132 * 4096)
 
@@ -176,6 +256,10 @@ def test_names_of_kernels() -> None:
     assert instruction_flop(GEMM) == 4096
     assert instruction_flop(turing) == 2048
     assert instruction_flop("ampere_sgemm_128x64_tn") is None
+    # Volta: 16 × 16 × 16 are 8192 FLOP, 16 instructions with fp32 sums and 8 with fp16 ones.
+    assert instruction_flop("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn") == 512
+    assert instruction_flop("volta_h884cudnn_256x64_ldg8_relu_exp_small_nhwc_tn_v1") == 1024
+    assert instruction_flop("sm70_xmma_fprop_f16f16_f16_tensor8x8x4_kernel") is None
     assert instruction_flop("ampere_i16832gemm_int8_128x128_ldg16_stages_64x3_tn") == 8192
     assert kernel_precision(GEMM) == "fp16"
     assert kernel_precision(turing) == "tf32"

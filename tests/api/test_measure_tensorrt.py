@@ -83,6 +83,7 @@ def test_it_is_built_once_and_measured(request_of: Any) -> None:
     assert (row.provider, row.processor, row.source) == ("tensorrt", "cpu", "simulated")
     assert row.options["types"] == "weakly typed"
     assert row.call_seconds_s
+    assert row.unknown["memory_bytes"] == "what it takes on the GPU is not memory of the process"
     (build,) = built(request.runs)
     assert result.builds == (build,)
     assert build.engine_file.startswith("mlp_random_fp32-")
@@ -117,7 +118,7 @@ def test_one_file_serves_several_batches(request_of: Any) -> None:
     assert {found.row.failure for found in result.rows} == {None}
     (row,) = built(request.runs)
     assert (row.batch, row.unknown["batch"]) == (None, "it is open, for 1 and 8")
-    assert {found.row.options["batch"] for found in result.rows} == {row.unknown["batch"]}
+    assert {found.row.options["open"] for found in result.rows} == {"x"}
 
 
 def test_int8_is_calibrated_by_a_version_that_can(request_of: Any) -> None:
@@ -128,41 +129,51 @@ def test_int8_is_calibrated_by_a_version_that_can(request_of: Any) -> None:
     (row,) = built(request.runs)
     assert row.options["calibration"].startswith("entropy")
     assert row.options["types"] == "weakly typed int8 fp16"  # it is built from the network of fp32
-    names = [path.name for path in (request.runs / "engines/caches").iterdir()]
+    names = [path.name for path in (request.runs / "engines/caches").glob("*/*")]
     assert sum(name.startswith("calibration-") for name in names) == 1
 
 
-def test_what_cannot_be_built_is_a_row_and_is_not_tried_again(
-    request_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request = request_of()
-    with monkeypatch.context() as patch:
-        patch.setenv("STAND_IN_MEMORY_BYTES", "1000")
-        (found,) = api.measure_networks(request).rows
-    assert "could not be built" in str(found.row.failure)
-    assert "too little memory" in str(found.row.failure)
-    notes = Notes()
-    again = msgspec.structs.replace(
-        request, settings=api.NetworkSettings(engine="tensorrt", copies="both")
-    )
-    (found,) = api.measure_networks(again, notes).rows
-    assert "too little memory" in str(found.row.failure)  # by its row alone
-    assert not any(": built " in line or "not built" in line for line in notes.lines)
-
-
-def test_a_builder_that_the_kernel_kills_is_one_line(
-    request_of: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STAND_IN_BUILD_DIES", "1")
-    result = api.measure_networks(request := request_of())
+def test_what_cannot_be_built_is_a_row_and_is_not_tried_again(request_of: Any) -> None:
+    dla = api.BuildOptions(dla_core=0, with_fallback=False)
+    request = request_of(precisions=("fp16",), build=dla)
+    result = api.measure_networks(request)
     (found,) = result.rows
-    assert str(found.row.failure).endswith("was killed, as it is where the memory runs out")
-    (row,) = built(request.runs)
-    assert [path.name for path in (request.runs / "engines").glob("*.engine")] == []
-    assert row.failure is not None
+    assert "could not be built: " in str(found.row.failure)
     with pytest.raises(MeasurementError, match="1 of 1 measurements failed") as caught:
         result.check()
     assert "also the .json in RUNS/engines" in str(caught.value.fix)
+    notes = Notes()
+    again = request_of(precisions=("fp16",), build=dla, copies="both")
+    (found,) = api.measure_networks(again, notes).rows
+    assert "could not be built: " in str(found.row.failure)  # by its row alone
+    assert not any(": built " in line or "not built" in line for line in notes.lines)
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("STAND_IN_MEMORY_BYTES", "too little memory"),
+        ("STAND_IN_BUILD_DIES", "was killed, as it is where the memory runs out"),
+    ],
+)
+def test_what_fails_for_now_is_built_by_the_same_command(
+    request_of: Any, monkeypatch: pytest.MonkeyPatch, variable: str, said: str
+) -> None:
+    request = request_of()
+    with monkeypatch.context() as patch:
+        patch.setenv(variable, "1")
+        result = api.measure_networks(request)
+    (found,) = result.rows
+    assert str(found.row.failure).startswith("it could not be built now: ")
+    assert said in str(found.row.failure)
+    (row,) = built(request.runs)
+    assert (row.failure is None, row.is_transient) == (False, True)
+    assert [path.name for path in (request.runs / "engines").glob("*.engine")] == []
+    with pytest.raises(MeasurementError, match="1 of 1 measurements failed") as caught:
+        result.check()
+    assert str(caught.value.fix).endswith("the same command tries again")
+    (found,) = api.measure_networks(request).rows
+    assert found.row.failure is None
 
 
 def test_on_a_dla_core_the_share_of_its_layers_is_told(request_of: Any) -> None:
@@ -173,7 +184,7 @@ def test_on_a_dla_core_the_share_of_its_layers_is_told(request_of: Any) -> None:
     assert row.dla_share is not None
     assert 0 < row.dla_share <= 1
     assert any(
-        line.endswith(f"{row.dla_share:.0%} of its layers on the DLA") for line in notes.lines
+        line.endswith(f"the DLA can run {row.dla_share:.0%} of its layers") for line in notes.lines
     )
     assert found.row.options["dla_core"] == "0"
 

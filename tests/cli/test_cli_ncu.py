@@ -10,16 +10,15 @@ import pytest
 
 from mansard.estimator import score, zoo
 from tests.analytics.factory import write_two_modes
-from tests.analytics.ncu_exports import raw_page
+from tests.analytics.ncu_exports import SASS, raw_page
 from tests.cli.decide_runs import answer
 
-SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
 UNITS = {
     "gpu__time_duration.sum": "ns",
     SASS.format("ffma"): "inst",
     SASS.format("fadd"): "inst",
     SASS.format("fmul"): "inst",
-    "sm__inst_executed_pipe_tensor_op_hmma.sum": "inst",
+    "sm__inst_executed_pipe_tensor.sum": "inst",
     "lts__d_sectors_fill_sysmem.sum": "sector",
     "lts__t_sectors_aperture_sysmem_op_write.sum": "sector",
 }
@@ -55,7 +54,7 @@ def test_an_export_is_kept_once_and_checked(export: Path, tmp_path: Path, capsys
     again = keep(capsys, export, runs, "alexnet", "--batch", "1")
     (row,) = json.loads(first)
     assert (row["form"], row["was_there"]) == ("raw page", False)
-    assert abs(sum(kernel["share"] for kernel in row["kernels"]) - 1) < 1e-9
+    assert row["kernels"][0]["share"] > row["kernels"][-1]["share"] > 0
     assert "implicit_gemm" in again
     assert "was there before" in again
     (kept,) = (runs / "published").iterdir()

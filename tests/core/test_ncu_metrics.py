@@ -17,6 +17,7 @@ from mansard.core.ncu_metrics import (
     base_name,
     call_of,
     call_range,
+    capability_of,
     chip_of,
     choose_metrics,
 )
@@ -45,9 +46,33 @@ def test_operations_are_preferred_where_they_are_listed() -> None:
     newer = "sm__ops_path_tensor_src_fp16_dst_fp32"
     found = choose_metrics("ga102", COMMON | PIPE | DRAM | {newer})
     assert f"{newer}.sum" in found.metrics
-    assert TENSOR_PIPE not in found.metrics
+    assert TENSOR_PIPE in found.metrics  # it tells that another precision ran
+    assert not set(TENSOR_INSTRUCTIONS) & set(found.metrics)
     assert [name for name in found.metrics if name in TENSOR_CORE_WORK] == [f"{newer}.sum"]
     assert found.lacking == ()
+
+
+def test_a_whole_and_its_parts_are_not_added() -> None:
+    listed = {
+        f"sm__ops_path_tensor_src_{name}" for name in ("fp8", "fp8_dst_fp32", "fp16_dst_fp16")
+    }
+    found = choose_metrics("ad102", COMMON | PIPE | DRAM | listed).metrics
+    assert [name for name in found if name in TENSOR_CORE_WORK] == [
+        "sm__ops_path_tensor_src_fp16_dst_fp16.sum",
+        "sm__ops_path_tensor_src_fp8.sum",
+    ]
+
+
+def test_small_floats_and_packed_instructions_of_blackwell_are_asked_for() -> None:
+    # As published lists of gb10b and gb100 name them.
+    small = {
+        f"sm__ops_path_tensor_src_{name}"
+        for name in ("fp4_fp6_fp8_dst_fp16", "fp4_fp6_fp8_dst_fp32", "fp4_dst_fp32")
+    }
+    packed = {f"sm__sass_thread_inst_executed_op_f{op}2_pred_on" for op in ("fma", "add", "mul")}
+    found = choose_metrics("gb10b", COMMON | PIPE | SYSMEM | small | packed)
+    assert {f"{name}.sum" for name in small | packed} <= set(found.metrics)
+    assert [TENSOR_CORE_WORK[f"{name}.sum"] for name in sorted(small)] == ["fp4", "fp8", "fp8"]
 
 
 def test_without_them_the_pipe_is_asked_and_what_ran_on_it() -> None:
@@ -81,6 +106,7 @@ def test_a_role_without_metrics_is_named() -> None:
 def test_a_card_s_chip_is_known_by_its_compute_capability() -> None:
     assert (chip_of(87), chip_of(72), chip_of(90)) == ("ga10b", "gv11b", "gh100")
     assert chip_of(53) is None  # Nsight Compute begins with Volta
+    assert (capability_of("ga10b"), capability_of("zz1")) == (87, None)
 
 
 @pytest.mark.shared_data

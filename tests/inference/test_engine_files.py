@@ -19,6 +19,7 @@ from mansard.device.meters.meter import NO_METERS
 from mansard.inference.builds import (
     BUILDS,
     CACHES,
+    caches_name,
     check_engine_file,
     device_name,
     engine_key,
@@ -64,10 +65,18 @@ class Builder:
     """Writes what a builder writes, and counts it; of ``failing`` networks a row says why not."""
 
     def __init__(
-        self, folder: Path, failing: str = "", ending: str = "", torn: str = "", misnamed: str = ""
+        self,
+        folder: Path,
+        failing: str = "",
+        ending: str = "",
+        torn: str = "",
+        misnamed: str = "",
+        *,
+        is_transient: bool = False,
     ) -> None:
         self.folder, self.failing, self.ending, self.torn = folder, failing, ending, torn
         self.misnamed = misnamed  # the file that its rows name
+        self.is_transient = is_transient  # whether a failure is for now
         self.built: list[str] = []
 
     def __call__(self, job: Job) -> Iterator[Event]:
@@ -88,7 +97,8 @@ class Builder:
             (self.folder / spec.engine_file).write_bytes(
                 content[:-1] if spec.model == self.torn else content
             )
-        caches = self.folder / CACHES
+        assert isinstance(job.plan, BuildPlan)
+        caches = self.folder / CACHES / caches_name(job.plan)
         seen = (caches / "timing.cache").read_bytes()
         (caches / "timing.cache").write_bytes(seen + b"+")
         unknown = {"dla_share": "it is built for the GPU"}
@@ -120,6 +130,7 @@ class Builder:
             dla_share=None,
             remarks=(),
             failure="out of memory" if is_failing else None,
+            is_transient=is_failing and self.is_transient,
             started_utc="2026-01-01T00:00:00+00:00",
             duration_s=2.0,
             unknown=unknown,
@@ -129,9 +140,14 @@ class Builder:
 @pytest.fixture
 def kept(tmp_path: Path) -> EngineFiles:
     found = EngineFiles(tmp_path / "runs")
-    (found.folder / CACHES).mkdir(parents=True)
-    (found.folder / CACHES / "timing.cache").write_bytes(b"known")
+    caches = caches_of(found)
+    caches.mkdir(parents=True)
+    (caches / "timing.cache").write_bytes(b"known")
     return found
+
+
+def caches_of(kept: EngineFiles) -> Path:
+    return kept.folder / CACHES / caches_name(plan_of(build("a")))
 
 
 @pytest.fixture
@@ -157,7 +173,23 @@ def test_a_file_its_row_and_its_caches_are_kept(kept: EngineFiles, outputs: Path
     assert (kept.folder / "a.engine").read_bytes() == b"the engine of a"
     assert kept.find("a.engine") == row
     assert read_document(kept.folder / "a.engine.json", EngineBuild) == row
-    assert (kept.folder / CACHES / "timing.cache").read_bytes() == b"known+"
+    assert (caches_of(kept) / "timing.cache").read_bytes() == b"known+"
+
+
+def test_caches_of_other_devices_and_versions_are_not_touched(
+    kept: EngineFiles, outputs: Path
+) -> None:
+    plan = plan_of(build("a"))
+    newer = msgspec.structs.replace(plan, versions={**plan.versions, "onnxruntime": "99.0"})
+    names = {caches_name(plan), caches_name(newer)}
+    names.add(caches_name(msgspec.structs.replace(plan, gpu=ORIN, unknown={})))
+    assert len(names) == 3
+    other = kept.folder / CACHES / caches_name(newer)
+    other.mkdir()
+    (other / "timing.cache").write_bytes(b"other")
+    run(kept, Builder(outputs), build("a"))
+    assert [path.name for path in (outputs / CACHES).iterdir()] == [caches_name(plan)]
+    assert (other / "timing.cache").read_bytes() == b"other"
 
 
 def test_what_an_earlier_run_built_is_told_and_not_built(kept: EngineFiles, outputs: Path) -> None:
@@ -199,6 +231,25 @@ def test_a_failure_is_kept_and_not_tried_again(kept: EngineFiles, outputs: Path)
     assert builder.built == ["c"]
 
 
+def test_a_failure_of_the_moment_is_tried_again(
+    kept: EngineFiles, outputs: Path, tmp_path: Path
+) -> None:
+    run(kept, Builder(outputs, failing="a", is_transient=True), build("a"))
+    row = kept.row("a.engine")
+    assert row is not None
+    assert (row.failure, row.is_transient) == ("out of memory", True)
+    assert kept.find("a.engine") is None
+    folder = tmp_path / "board"
+    folder.mkdir()
+    kept.link(["a.engine"], folder)
+    with pytest.raises(MeasurementError, match="could not be built now: out of memory"):
+        check_engine_file(folder, "a.engine", "10.3.0", None, MACHINE)
+    builder = Builder(outputs)
+    (row,) = run(kept, builder, build("a"))
+    assert builder.built == ["a"]
+    assert kept.find("a.engine") == row
+
+
 def test_a_file_that_arrives_in_part_has_no_row(kept: EngineFiles, outputs: Path) -> None:
     with pytest.raises(StorageError, match="not what was built"):
         run(kept, Builder(outputs, torn="a"), build("a"))
@@ -230,6 +281,22 @@ def test_a_row_of_another_version_of_mansard_is_built_anew(
     path = kept.folder / "a.engine.json"
     path.write_text(path.read_text().replace('"version": 1', '"version": 99'))
     assert kept.find("a.engine") is None
+
+
+def test_a_pair_that_was_renamed_by_hand_is_built_anew_and_not_loaded(
+    kept: EngineFiles, outputs: Path
+) -> None:
+    run(kept, Builder(outputs), build("a"))
+    for ending in ("", ".json"):
+        (kept.folder / f"a.engine{ending}").rename(kept.folder / f"b.engine{ending}")
+    assert kept.find("b.engine") is None
+    with pytest.raises(MeasurementError, match=r"was built as a\.engine"):
+        check_engine_file(kept.folder, "b.engine", "10.3.0", None, MACHINE)
+
+
+@pytest.mark.parametrize("name", ["../../x", "../a.engine", "/etc/passwd", "a/b", ""])
+def test_a_name_that_leads_elsewhere_is_none_of_ours(kept: EngineFiles, name: str) -> None:
+    assert kept.find(name) is None
 
 
 def test_links_lead_to_files_and_rows(kept: EngineFiles, outputs: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE
+from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings, ShapeRange
 from mansard.inference.planning import make_build_plan
 from mansard.measuring.events import Row

@@ -60,9 +60,8 @@ def import_counters(
 ) -> tuple[ImportedExport, ...]:
     """Keep exports of Nsight Compute in ``runs``, labelled published.
 
-    The raw page, the details page, a summary by kernel (each as CSV or text), tables of metrics,
-    and the sum by kernel of nsys. All are read before one is written. Raises UsageError,
-    InputError, StorageError.
+    The raw page, the details page, a summary by kernel (each as CSV or text), and tables of
+    metrics. All are read before one is written. Raises UsageError, InputError, StorageError.
     """
     from mansard.analytics.counters.by_kernel import by_kernel, call_sum
     from mansard.analytics.counters.importing import CounterOrigin

@@ -187,7 +187,7 @@ def build_missing(
             else:
                 break
     built = {trial.engine_file for trial in missing}
-    rows = tuple(row for trial in trials if (row := kept.find(trial.engine_file)) is not None)
+    rows = tuple(row for trial in trials if (row := kept.row(trial.engine_file)) is not None)
     for row in rows:
         if row.engine_file in built:
             reporter.note(_told(row))
@@ -204,5 +204,5 @@ def _told(row: EngineBuild) -> str:
     if row.timing_cache == "used":
         parts.append("with the timing cache of an earlier build")
     if row.dla_share is not None:
-        parts.append(f"{row.dla_share:.0%} of its layers on the DLA")
+        parts.append(f"the DLA can run {row.dla_share:.0%} of its layers")
     return f"{name}: built {row.engine_file}: {', '.join(parts)}"

@@ -72,7 +72,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
-        from mansard.inference.builds import NOT_BUILT
+        from mansard.inference.builds import NOT_BUILT, NOT_BUILT_NOW
 
         if self.failure is not None:
             raise self.failure
@@ -86,13 +86,17 @@ class MeasureResult(msgspec.Struct, frozen=True):
                 fix="to try again, move the folder of its run away",
             )
         if failed:
+            reasons = [str(found.row.failure) for found in failed]
             names = listed(list(dict.fromkeys(found.row.model for found in failed)))
-            again = "move the folder of its run away"
-            if any(NOT_BUILT in str(found.row.failure) for found in failed):
+            lasting = [why for why in reasons if not why.startswith(NOT_BUILT_NOW)]
+            again = "to try one again, move the folder of its run away"
+            if any(why.startswith(NOT_BUILT) for why in lasting):
                 again += ", and of what could not be built also the .json in RUNS/engines"
+            if not lasting:
+                again = "the same command tries again"
             raise MeasurementError(
                 f"{len(failed)} of {len(self.rows)} measurements failed, of {names}",
-                fix=f"the remarks above say why; to try one again, {again}",
+                fix=f"the remarks above say why; {again}",
             )
 
 

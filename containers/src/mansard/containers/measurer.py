@@ -14,12 +14,12 @@ from mansard.containers.settings import BOARD, BUILT, FILES, OUTPUTS, ContainerL
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
 from mansard.core.text import printable
+from mansard.inference.plan import BUILDING_S
 from mansard.measuring.events import Aborted, Done, Event, Lengthy, event_decoder
 from mansard.measuring.kind import Job, encode_job, find_kind
 
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.
 _HEARTBEAT = ("--heartbeat", str(6 * HEARTBEAT_S))
-_LONGEST_S = 4 * 3600.0  # that may be announced: TensorRT builds a large network in one hour
 _SHOWN_CHARACTERS = 200
 _LINES = 1000  # far more events than a measurement has beside those of its trials
 
@@ -61,7 +61,7 @@ class ContainerMeasurer:
                     )
                 event = decode_event(line, decoder)
                 announced_s = event.at_most_s if isinstance(event, Lengthy) else 0.0
-                patience_s = max(self.silence_s, min(announced_s, _LONGEST_S))
+                patience_s = max(self.silence_s, min(announced_s, BUILDING_S))
                 yield event
                 if isinstance(event, Done | Aborted):
                     return

@@ -11,7 +11,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ from mansard.inference.engine_files import SupportsWrite
 
 _PIECE = 1 << 20
 _OPEN = 0o777  # folders and files that any user of a container may replace
-_MOST_CACHES = 100
+_SENT = 0  # time of a cache that was sent; one that a build wrote has the time of the build
+_MOST_CACHES = 1000  # that one job may write
 
 
 class OutputsVolume:
@@ -42,13 +43,13 @@ class OutputsVolume:
         """Send the files of this folder, and make the folders that builds write into."""
         with tempfile.TemporaryFile() as data:
             with tarfile.open(fileobj=data, mode="w") as archive:
-                for folder in (BUILT, f"{BUILT}/{CACHES}"):
+                for folder in (BUILT, f"{BUILT}/{CACHES}", f"{BUILT}/{CACHES}/{caches.name}"):
                     entry = tarfile.TarInfo(folder)
                     entry.type, entry.mode = tarfile.DIRTYPE, _OPEN
                     archive.addfile(entry)
                 for name, kind in entries_in(caches, caches.parent).items():
                     if kind == "file" and not name.startswith("."):
-                        _add(archive, f"{BUILT}/{CACHES}/{name}", caches / name)
+                        _add(archive, f"{BUILT}/{CACHES}/{caches.name}/{name}", caches / name)
             data.seek(0)
             with filler(self._engine, self._image, self.name) as ident:
                 put_archive(self._engine, ident, data)
@@ -64,32 +65,36 @@ class OutputsVolume:
         raise StorageError("the builder wrote no such file", where=name, fix="report this")
 
     def take_caches(self, caches: Path) -> None:
-        """Replace the files of this folder by the caches of the same names."""
-        with self._archive(CACHES) as archive:
-            for number, entry in enumerate(archive):
+        """Replace the files of this folder by those that builds wrote, not by what was sent."""
+        n_taken = 0
+        with self._archive(f"{CACHES}/{caches.name}") as archive:
+            for entry in archive:
                 folder, _, name = entry.name.partition("/")
                 content = archive.extractfile(entry) if entry.isreg() else None
-                if content is None or not _is_cache(folder, name) or number > _MOST_CACHES:
+                is_own = folder == caches.name and _is_cache(name) and entry.mtime != _SENT
+                if content is None or not is_own or n_taken == _MOST_CACHES:
                     continue
+                n_taken += 1
                 with replacing(caches / name, caches.parent) as stream:
                     shutil.copyfileobj(content, stream, _PIECE)
 
     @contextmanager
     def _archive(self, name: str) -> Iterator[tarfile.TarFile]:
         """What lies below ``name`` in it, entry by entry."""
-        with (
-            filler(self._engine, self._image, self.name) as ident,
-            explained(self._engine.address),
-            answer(
-                self._engine.client,
-                "GET",
-                f"/containers/{ident}/archive",
-                limits=TAKING,
-                parameters={"path": f"{FILES}/{BUILT}/{name}"},
-            ) as response,
-        ):
+        with filler(self._engine, self._image, self.name) as ident, ExitStack() as stack:
+            with explained(self._engine.address):
+                response = stack.enter_context(
+                    answer(
+                        self._engine.client,
+                        "GET",
+                        f"/containers/{ident}/archive",
+                        limits=TAKING,
+                        parameters={"path": f"{FILES}/{BUILT}/{name}"},
+                    )
+                )
+            pieces = _Pieces(response, self._engine.address)
             try:
-                with tarfile.open(fileobj=_Pieces(response), mode="r|") as archive:  # type: ignore[call-overload]
+                with tarfile.open(fileobj=pieces, mode="r|") as archive:  # type: ignore[call-overload]
                     yield archive
             except (tarfile.TarError, EOFError) as error:
                 raise StorageError(
@@ -111,15 +116,16 @@ def outputs_volume(engine: Engine, image: str) -> Iterator[OutputsVolume]:
 
 
 class _Pieces:
-    """The body of a response, as tarfile reads a stream."""
+    """The body of a response from ``address``, as tarfile reads a stream."""
 
-    def __init__(self, response: Any) -> None:
-        self._pieces = response.iter_content(_PIECE)
+    def __init__(self, response: Any, address: str) -> None:
+        self._pieces, self._address = response.iter_content(_PIECE), address
         self._rest = b""
 
     def read(self, n_bytes: int) -> bytes:
         while len(self._rest) < n_bytes:
-            piece = next(self._pieces, b"")
+            with explained(self._address):
+                piece = next(self._pieces, b"")
             if not piece:
                 break
             self._rest += piece
@@ -130,10 +136,10 @@ class _Pieces:
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
     with storage_errors(path), open_file(path) as stream:
         entry = tarfile.TarInfo(name)
-        entry.size, entry.mode = stream.seek(0, 2), _OPEN
+        entry.size, entry.mode, entry.mtime = stream.seek(0, 2), _OPEN, _SENT
         stream.seek(0)
         archive.addfile(entry, stream)
 
 
-def _is_cache(folder: str, name: str) -> bool:
-    return folder == CACHES and bool(name) and "/" not in name and not name.startswith(".")
+def _is_cache(name: str) -> bool:
+    return bool(name) and "/" not in name and not name.startswith(".")

@@ -13,6 +13,7 @@
      │    └── ControllerLost     the board's mode is no longer held
      ├── ContainerError          the container engine, an image or a container fails us
      └── MeasurementError        a measurement could not be made at all
+          └── TransientError     and may well succeed later
 
 Libraries raise these and never print or exit; only ``cli`` catches them.
 """
@@ -93,6 +94,10 @@ class ContainerError(MansardError):
 
 class MeasurementError(MansardError):
     """A measurement could not be made at all."""
+
+
+class TransientError(MeasurementError):
+    """It could not be made now, as for lack of memory: later it may succeed."""
 
 
 @contextlib.contextmanager

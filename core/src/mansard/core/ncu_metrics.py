@@ -1,9 +1,9 @@
 """The metrics of Nsight Compute that a network's counters are made of, by chip.
 
-A role is what is wanted: time, clocks, FLOP, bytes of a level. Each has alternatives in the
-order of preference; the first whose metrics a chip's list has is asked for. A list has base
-names: ``ncu --query-metrics --chips CHIP`` prints it (with the rollups ``.sum``, ``.avg``,
-``.max`` left off). https://docs.nvidia.com/nsight-compute/ProfilingGuide/ explains the names.
+A role is what is wanted: time, clocks, FLOP, bytes of a level. Where it has alternatives, the first
+whose metrics a chip's list has is asked for. A list has base names: ``ncu --query-metrics --chips
+CHIP`` prints it (with the rollups ``.sum``, ``.avg``, ``.max`` left off).
+https://docs.nvidia.com/nsight-compute/ProfilingGuide/ explains the names.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 Role = Literal[
     "time", "sm_cycles", "gpc_clock", "cuda_core_work", "tensor_core_work", "l1", "l2", "memory"
 ]
+ROLES: tuple[Role, ...] = get_args(Role)
 SECTOR_BYTES = 32  # of the caches and of DRAM: Nsight Compute's documentation, "sector"
 
 _CALL_RANGE = "mansard call "
@@ -65,47 +66,62 @@ class WorkMetric(NamedTuple):
 # Thread instructions of the CUDA cores. fp16 instructions do two lanes (HFMA2): Nsight Compute's
 # own metrics ``derived__smsp__sass_thread_inst_executed_op_hfma_pred_on_x4`` and ``…hadd…_x2``.
 _SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+_FLOP = {"fma": 2, "add": 1, "mul": 1}
 CUDA_CORE_WORK: Mapping[str, WorkMetric] = MappingProxyType(
     {
-        _SASS.format("ffma"): WorkMetric("fp32", 2),
-        _SASS.format("fadd"): WorkMetric("fp32", 1),
-        _SASS.format("fmul"): WorkMetric("fp32", 1),
-        _SASS.format("hfma"): WorkMetric("fp16", 4),
-        _SASS.format("hadd"): WorkMetric("fp16", 2),
-        _SASS.format("hmul"): WorkMetric("fp16", 2),
-        _SASS.format("dfma"): WorkMetric("fp64", 2),
-        _SASS.format("dadd"): WorkMetric("fp64", 1),
-        _SASS.format("dmul"): WorkMetric("fp64", 1),
+        _SASS.format(letter + op): WorkMetric(precision, lanes * flop)
+        for letter, precision, lanes in (("f", "fp32", 1), ("h", "fp16", 2), ("d", "fp64", 1))
+        for op, flop in _FLOP.items()
     }
 )
-# Operations of the tensor cores, counted as such by Nsight Compute 2023.1 and later.
+# Since Blackwell (10.0) also two fp32 in one instruction.
+SINCE_PACKED = 100
+PACKED_WORK: Mapping[str, WorkMetric] = MappingProxyType(
+    {_SASS.format(f"f{op}2"): WorkMetric("fp32", 2 * flop) for op, flop in _FLOP.items()}
+)
+# Operations of the tensor cores, counted as such by Nsight Compute 2023.1 and later, by operands;
+# each with those that count the same operations among others. Chips list a whole or its parts.
 _OPS = "sm__ops_path_tensor_src_{}.sum"
-TENSOR_CORE_WORK: Mapping[str, WorkMetric] = MappingProxyType(
+_SMALL = ("fp4_fp6_fp8_dst_fp16", "fp4_fp6_fp8_dst_fp32")  # of 10.x
+_TENSOR_OPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        _OPS.format("fp16_dst_fp16"): WorkMetric("fp16", 1),
-        _OPS.format("fp16_dst_fp32"): WorkMetric("fp16", 1),
-        _OPS.format("bf16_dst_fp32"): WorkMetric("bf16", 1),
-        _OPS.format("tf32_dst_fp32"): WorkMetric("tf32", 1),
-        _OPS.format("fp64"): WorkMetric("fp64", 1),
-        _OPS.format("fp8"): WorkMetric("fp8", 1),
-        _OPS.format("fp8_dst_fp16"): WorkMetric("fp8", 1),
-        _OPS.format("fp8_dst_fp32"): WorkMetric("fp8", 1),
-        _OPS.format("int8"): WorkMetric("int8", 1),
-        _OPS.format("int4"): WorkMetric("int4", 1),
+        "fp16": (),
+        "fp16_dst_fp16": ("fp16",),
+        "fp16_dst_fp32": ("fp16",),
+        "bf16_dst_fp32": (),
+        "tf32_dst_fp32": (),
+        "fp64": (),
+        **dict.fromkeys(_SMALL, ()),
+        "fp8": _SMALL,
+        "fp8_dst_fp16": ("fp8", *_SMALL),
+        "fp8_dst_fp32": ("fp8", *_SMALL),
+        "fp4_fp6_dst_fp16": _SMALL,  # of 12.x: what is not packed, beside the next
+        "fp4_fp6_dst_fp32": _SMALL,
+        "fp4_dst_fp32": (),
+        "int8": (),
+        "int4": (),
     }
+)
+TENSOR_CORE_WORK: Mapping[str, str] = MappingProxyType(
+    {_OPS.format(n): "fp8" if "fp8" in n else n.partition("_")[0] for n in _TENSOR_OPS}
 )
 # Before that: the share of cycles in which the tensor pipe ran, whose peak is in
-# ``hardware.peaks``, and the warp instructions that tell which precision it was.
+# ``hardware.peaks``, and the warp instructions that tell which precision it was. HFMA2 are plain
+# half instructions, which are in those of HMMA on chips that have no other pipe for them.
 TENSOR_PIPE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
-TENSOR_INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "sm__inst_executed_pipe_tensor_op_hmma.sum": "hmma",
-        # Plain half instructions on the same pipe, which are in the count above.
-        "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum": "hfma2",
-        "sm__inst_executed_pipe_tensor_op_imma.sum": "imma",
-        "sm__inst_executed_pipe_tensor_op_dmma.sum": "dmma",
-    }
+TENSOR_INSTRUCTIONS = tuple(
+    f"sm__inst_executed_pipe_tensor_op_{op}.sum"
+    for op in ("hmma", "hmma_type_hfma2", "imma", "dmma")
 )
+
+
+def tensor_operations(names: Collection[str]) -> tuple[str, ...]:
+    """The metrics of operations among ``names`` that are added up: each operation is in one."""
+    return tuple(
+        _OPS.format(name)
+        for name, wholes in _TENSOR_OPS.items()
+        if _OPS.format(name) in names and not any(_OPS.format(each) in names for each in wholes)
+    )
 
 
 # Bytes, both directions together.
@@ -122,30 +138,16 @@ TEGRA_TRAFFIC = (
 )
 
 
-class _Alternative(NamedTuple):
-    """Metrics that give a role together; of ``any_of`` those that the list has, one at least."""
-
-    all_of: tuple[str, ...] = ()
-    any_of: tuple[str, ...] = ()
-
-
-_DRAM = _Alternative(all_of=DRAM_TRAFFIC)
-_DRAM_SINCE_BLACKWELL = _Alternative(all_of=DRAM_TRAFFIC_SINCE_BLACKWELL)
-_SYSMEM = _Alternative(all_of=TEGRA_TRAFFIC)
-_ROLES: Mapping[Role, tuple[_Alternative, ...]] = MappingProxyType(
+# By role the alternatives, each of metrics that give it together.
+_ROLES: Mapping[Role, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {
-        "time": (_Alternative(("gpu__time_duration.sum",)),),
+        "time": (("gpu__time_duration.sum",),),
         # The sum over the mean is the number of SMs.
-        "sm_cycles": (_Alternative(("sm__cycles_elapsed.avg", "sm__cycles_elapsed.sum")),),
-        "gpc_clock": (_Alternative(("gpc__cycles_elapsed.avg.per_second",)),),
-        "cuda_core_work": (_Alternative(any_of=tuple(CUDA_CORE_WORK)),),
-        "tensor_core_work": (
-            _Alternative(any_of=tuple(TENSOR_CORE_WORK)),
-            _Alternative((TENSOR_PIPE,), any_of=tuple(TENSOR_INSTRUCTIONS)),
-        ),
-        "l1": (_Alternative(L1_TRAFFIC),),
-        "l2": (_Alternative(L2_TRAFFIC),),
-        "memory": (_DRAM, _DRAM_SINCE_BLACKWELL),
+        "sm_cycles": (("sm__cycles_elapsed.avg", "sm__cycles_elapsed.sum"),),
+        "gpc_clock": (("gpc__cycles_elapsed.avg.per_second",),),
+        "l1": (L1_TRAFFIC,),
+        "l2": (L2_TRAFFIC,),
+        "memory": (DRAM_TRAFFIC, DRAM_TRAFFIC_SINCE_BLACKWELL),
     }
 )
 
@@ -162,6 +164,11 @@ def chip_of(sm: int) -> str | None:
     return _CHIPS.get(sm)
 
 
+def capability_of(chip: str) -> int | None:
+    """The compute capability of a chip; None: not known."""
+    return next((sm for sm, name in _CHIPS.items() if name == chip), None)
+
+
 def base_name(metric: str) -> str:
     """A metric's name without its rollups: as the list of a chip has it."""
     return metric.partition(".")[0]
@@ -169,22 +176,21 @@ def base_name(metric: str) -> str:
 
 def choose_metrics(chip: str, listed: Collection[str]) -> MetricChoice:
     """The least set of metrics for ``chip``, of the base names that its list has."""
-    metrics: list[str] = []
-    lacking: list[Role] = []
+
+    def has(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if base_name(name) in listed)
+
+    found: dict[Role, tuple[str, ...]] = {}
     for role, alternatives in _ROLES.items():
         if role == "memory" and chip in TEGRA_CHIPS:
-            alternatives = (_SYSMEM,)  # noqa: PLW2901 - of this chip
-        found = next(filter(None, (_listed(each, listed) for each in alternatives)), ())
-        metrics += found
-        if not found:
-            lacking.append(role)
-    return MetricChoice(tuple(metrics), tuple(lacking))
-
-
-def _listed(alternative: _Alternative, listed: Collection[str]) -> tuple[str, ...]:
-    """What to ask for; empty where the list lacks what the alternative needs."""
-    some = tuple(name for name in alternative.any_of if base_name(name) in listed)
-    is_whole = all(base_name(name) in listed for name in alternative.all_of)
-    if not is_whole or (alternative.any_of and not some):
-        return ()
-    return (*alternative.all_of, *some)
+            alternatives = (TEGRA_TRAFFIC,)  # noqa: PLW2901 - of this chip
+        found[role] = next((each for each in alternatives if has(each) == each), ())
+    found["cuda_core_work"] = has((*CUDA_CORE_WORK, *PACKED_WORK))
+    operations = tensor_operations(has(TENSOR_CORE_WORK))
+    pipe = has((TENSOR_PIPE,))
+    # The pipe's cycles also tell where operations of a kind that no metric counts ran.
+    found["tensor_core_work"] = (
+        (*pipe, *operations) if operations else (*pipe, *has(TENSOR_INSTRUCTIONS)) if pipe else ()
+    )
+    lacking = tuple(role for role in ROLES if not found[role])
+    return MetricChoice(tuple(name for role in ROLES for name in found[role]), lacking)

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mansard.core.documents import read_document
-from mansard.core.errors import InputError, MeasurementError, SchemaError, StorageError
+from mansard.core.errors import (
+    InputError,
+    MeasurementError,
+    SchemaError,
+    StorageError,
+    TransientError,
+)
 from mansard.core.files import make_folder, move_over, open_file, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.engine import BuildingEngine, Built
-from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
-from mansard.measuring.instruments import Instruments, utc_now
+from mansard.inference.engines.engine import BuildingEngine
+from mansard.inference.plan import BUILDING_S, BuildPlan, BuildSettings, BuildTrial
+from mansard.inference.rows import head, why_no_batch
+from mansard.measuring.instruments import Instruments, Took, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 
-_BUILDING_S = 4 * 3600.0  # at most, of one network; the measurement is taken for hung after that
 _KEY_CHARACTERS = 12
 CACHES = "caches"  # in the folder of outputs: what an engine keeps from one build to the next
-NOT_BUILT = "it could not be built"  # that the failure of its measurement begins with
+_UNSAFE = re.compile(r"[^A-Za-z0-9.+-]+")
+_NAME_CHARACTERS = 120
+# What the failure of its measurement begins with; the second: the next command tries it again.
+NOT_BUILT = "it could not be built"
+NOT_BUILT_NOW = f"{NOT_BUILT} now"
 _OF_DEVICE = BuildSettings()
 _OF_A_FILE = ("engine_hash", "engine_bytes", "build_s", "timing_cache", "n_layers", "dla_share")
-
-
-@dataclass(frozen=True)
-class _Took:
-    """When a build began, or was found dead, and how long it took."""
-
-    started_utc: str
-    duration_s: float
 
 
 def device_name(
@@ -54,6 +57,14 @@ def engine_key(trial: BuildTrial, version: str, device: str) -> str:
     return content_hash([*what, shapes, trial.engine, version, device])[:_KEY_CHARACTERS]
 
 
+def caches_name(plan: BuildPlan) -> str:
+    """The folder below ``CACHES`` of what builds of this plan keep: of one version and device."""
+    engine = find_engine(plan.trials[0].engine)
+    device = device_name(plan.gpu, plan.machine)
+    words = f"{engine.name}-{plan.versions[engine.package]}-{device}"
+    return _UNSAFE.sub("_", words)[:_NAME_CHARACTERS]
+
+
 def row_name(engine_file: str) -> str:
     """The name of the document that says how an engine file was built, or why it was not."""
     return f"{engine_file}.json"
@@ -70,8 +81,11 @@ def check_engine_file(
         row = read_document(folder / row_name(engine_file), EngineBuild)
     except (SchemaError, StorageError) as error:
         raise MeasurementError(error.what, where=row_name(engine_file)) from error
+    if row.engine_file != engine_file:
+        raise MeasurementError(f"it was built as {row.engine_file}", where=engine_file)
     if row.failure is not None:
-        raise MeasurementError(f"{NOT_BUILT}: {row.failure}")
+        how = NOT_BUILT_NOW if row.is_transient else NOT_BUILT
+        raise MeasurementError(f"{how}: {row.failure}")
     device = device_name(gpu, machine)
     if (row.engine_version, row.device) != (version, device):
         raise MeasurementError(
@@ -82,17 +96,13 @@ def check_engine_file(
     path = folder / engine_file
     if not path.is_file() or path.stat().st_size != row.engine_bytes:
         raise MeasurementError("there is no such file, or only a part of it", where=str(path))
-    return dict(row.options) | ({} if row.batch is not None else {"batch": row.unknown["batch"]})
+    return dict(row.options)
 
 
 def build_engine_file(
-    spec: BuildTrial,
-    plan: BuildPlan,
-    run_id: str,
-    instruments: Instruments,
-    engine: BuildingEngine,
+    spec: BuildTrial, plan: BuildPlan, instruments: Instruments, engine: BuildingEngine
 ) -> EngineBuild:
-    """Build one engine file of run ``run_id``; what cannot be built is a row with ``failure``.
+    """Build one engine file; what cannot be built is a row with ``failure``.
 
     Raises MeasurementError where no folders were given, or where one lacks the ONNX file.
     """
@@ -102,79 +112,69 @@ def build_engine_file(
     for name in filter(None, (spec.file, spec.settings.calibration_file)):
         if not (folder / name).is_file():
             raise MeasurementError("there is no such file", where=str(folder / name))
-    built, failure = None, ""
     started_utc, start_s = utc_now(), time.monotonic()
-    instruments.announce(spec.title, _BUILDING_S)
-    caches = make_folder(into / CACHES)
+    instruments.announce(spec.title, BUILDING_S)
+    caches = make_folder(into / CACHES / caches_name(plan))
+    failed: Exception | None = None
     try:
         built = engine.build(spec, folder, caches, instruments.announce)
         move_over(caches / spec.engine_file, into / spec.engine_file)
     except (MeasurementError, InputError) as error:
-        failure = str(error)
+        failed = error
     except MemoryError:
-        failure = "too little memory"
-    took = _Took(started_utc, time.monotonic() - start_s)
-    return _row(spec, plan, run_id, took, failure, built=built, into=into)
-
-
-def _row(
-    spec: BuildTrial,
-    plan: BuildPlan,
-    run_id: str,
-    took: _Took,
-    failure: str,
-    *,
-    built: Built | None = None,
-    into: Path | None = None,
-) -> EngineBuild:
-    unknown = dict(built.unknown) if built else {}
-    if spec.batch is None:
-        unknown["batch"] = spec.unknown["batch"]
-    if built is None or into is None:
-        unknown |= dict.fromkeys(_OF_A_FILE, f"{NOT_BUILT}: {failure}")
-        engine_hash, engine_bytes = None, None
-    else:
-        unknown["failure"] = "it was built"
-        written = into / spec.engine_file
-        with storage_errors(written), open_file(written) as stream:
-            engine_hash, engine_bytes = stream_hash(stream), stream.tell()
+        failed = TransientError("too little memory")
+    took = Took(time.monotonic() - start_s, started_utc)
+    if failed is not None:
+        return _failed(spec, plan, took, failed)
+    written = into / spec.engine_file
+    with storage_errors(written), open_file(written) as stream:
+        engine_hash, engine_bytes = stream_hash(stream), stream.tell()
     return EngineBuild(
-        run_id=run_id,
-        trial_id=spec.trial_id,
-        source="simulated" if plan.machine.is_simulated else "measured",
-        model=spec.model,
-        model_hash=spec.model_hash,
-        file_hash=spec.file_hash,
-        engine=spec.engine,
-        engine_version=plan.versions[find_engine(spec.engine).package],
-        device=device_name(plan.gpu, plan.machine, spec.settings),
-        precision=spec.precision,
-        batch=spec.batch,
-        dimensions=spec.dimensions,
-        options=dict(built.options) if built else {},
-        engine_file=spec.engine_file,
+        **_head(spec, plan, took),
+        options=dict(built.options),
         engine_hash=engine_hash,
         engine_bytes=engine_bytes,
-        build_s=took.duration_s if built else None,
-        timing_cache=built.timing_cache if built else None,
-        n_layers=built.n_layers if built else None,
-        dla_share=built.dla_share if built else None,
-        remarks=built.remarks if built else (),
-        failure=None if built else failure,
-        started_utc=took.started_utc,
-        duration_s=took.duration_s,
-        unknown=unknown,
+        build_s=took.duration_s,
+        timing_cache=built.timing_cache,
+        n_layers=built.n_layers,
+        dla_share=built.dla_share,
+        remarks=built.remarks,
+        failure=None,
+        unknown={**why_no_batch(spec), **built.unknown, "failure": "it was built"},
     )
+
+
+def _failed(spec: BuildTrial, plan: BuildPlan, took: Took, error: Exception) -> EngineBuild:
+    absent: dict[str, Any] = dict.fromkeys(_OF_A_FILE)
+    return EngineBuild(
+        **_head(spec, plan, took),
+        **absent,
+        options={},
+        remarks=(),
+        failure=str(error),
+        is_transient=isinstance(error, TransientError),
+        unknown={**why_no_batch(spec), **dict.fromkeys(_OF_A_FILE, f"{NOT_BUILT}: {error}")},
+    )
+
+
+def _head(spec: BuildTrial, plan: BuildPlan, took: Took) -> dict[str, Any]:
+    return {
+        **head(spec, plan),
+        "file_hash": spec.file_hash,
+        "device": device_name(plan.gpu, plan.machine, spec.settings),
+        "engine_file": spec.engine_file,
+        "started_utc": took.started_utc,
+        "duration_s": took.duration_s,
+    }
 
 
 @contextmanager
 def _open(plan: BuildPlan) -> Iterator[Opened[EngineBuild]]:
     """Raises MeasurementError where an engine of the plan cannot build in this process."""
     engines = {name: _builder(name) for name in {spec.engine for spec in plan.trials}}
-    run_id = plan.run_id
 
     def measure(spec: BuildTrial, instruments: Instruments) -> EngineBuild:
-        return build_engine_file(spec, plan, run_id, instruments, engines[spec.engine])
+        return build_engine_file(spec, plan, instruments, engines[spec.engine])
 
     yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
 
@@ -194,7 +194,7 @@ def _builder(name: str) -> BuildingEngine:
 
 def _crashed(plan: BuildPlan, spec: BuildTrial, how: str, duration_s: float) -> EngineBuild:
     """The row of a build that the process did not survive."""
-    return _row(spec, plan, plan.run_id, _Took(utc_now(), duration_s), how)
+    return _failed(spec, plan, Took(duration_s), TransientError(how))
 
 
 BUILDS: MeasurementKind[BuildPlan, EngineBuild] = MeasurementKind(

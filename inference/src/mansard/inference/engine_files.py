@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,7 @@ from mansard.core.files import (
     storage_errors,
 )
 from mansard.core.records import ENGINES_FOLDER, EngineBuild
-from mansard.inference.builds import CACHES, row_name
+from mansard.inference.builds import CACHES, caches_name, row_name
 from mansard.inference.plan import BuildPlan
 from mansard.measuring.events import Event, Measurer, Row, Started
 from mansard.measuring.kind import Job
@@ -42,13 +42,13 @@ class Outputs(Protocol):
     """Where builds write, be it a folder here or a volume elsewhere."""
 
     def put_caches(self, caches: Path) -> None:
-        """Have the files of this folder among its caches; raises StorageError."""
+        """Have the files of this folder in its own folder of that name; raises StorageError."""
 
     def take(self, name: str, stream: SupportsWrite) -> None:
         """Write the content of its file ``name`` to ``stream``; raises StorageError."""
 
     def take_caches(self, caches: Path) -> None:
-        """Replace the files of this folder by its caches of the same names; raises StorageError."""
+        """Replace the files of this folder by those that builds wrote; raises StorageError."""
 
 
 class FolderOutputs:
@@ -59,7 +59,7 @@ class FolderOutputs:
 
     def put_caches(self, caches: Path) -> None:
         """Copy them."""
-        _copy_all(caches, make_folder(self.folder / CACHES))
+        _copy_all(caches, make_folder(self.folder / CACHES / caches.name))
 
     def take(self, name: str, stream: SupportsWrite) -> None:
         """Copy it."""
@@ -68,7 +68,7 @@ class FolderOutputs:
 
     def take_caches(self, caches: Path) -> None:
         """Copy them back."""
-        _copy_all(self.folder / CACHES, caches)
+        _copy_all(self.folder / CACHES / caches.name, caches)
 
 
 def _copy_all(source: Path, target: Path) -> None:
@@ -90,21 +90,27 @@ class EngineFiles:
         """Its folder, made where it is missing; raises StorageError."""
         return make_folder(self.folder, self._runs)
 
-    def find(self, name: str) -> EngineBuild | None:
-        """How the engine file was built, or why it could not be; None where it is to be built.
+    def row(self, name: str) -> EngineBuild | None:
+        """How the engine file was built, or why it could not be; None where that is not known.
 
         Raises StorageError where the folder cannot be read.
         """
         path = self.folder / row_name(name)
-        if find_status(path, self._runs) is None:
+        if Path(name).name != name or find_status(path, self._runs) is None:
             return None
         try:
             row = read_document(path, EngineBuild, self._runs)
         except SchemaError:  # of another version of Mansard: it is built anew
             return None
+        return row if row.engine_file == name else None
+
+    def find(self, name: str) -> EngineBuild | None:
+        """The same; None where it is to be built, also because it failed for now only."""
+        row = self.row(name)
+        if row is None or row.failure is not None:
+            return None if row is None or row.is_transient else row
         status = find_status(self.folder / name, self._runs)
-        is_whole = status is not None and status.st_size == row.engine_bytes
-        return row if row.failure is not None or is_whole else None
+        return row if status is not None and status.st_size == row.engine_bytes else None
 
     def link(self, names: Iterable[str], folder: Path) -> None:
         """Put links to these files, and to their rows, into ``folder``; raises StorageError."""
@@ -122,33 +128,35 @@ class EngineFiles:
         """
 
         def measure(job: Job) -> Iterator[Event]:
-            kept = list(self._kept(job))
+            plan = job.plan
+            if not isinstance(plan, BuildPlan):
+                raise SchemaError("engine files are of runs of builds", fix="report this")
+            kept = list(self._kept(plan, job.missing))
             done = {row.trial_id for row in kept}
             rest = tuple(ident for ident in job.missing if ident not in done)
-            outputs.put_caches(make_folder(self.folder / CACHES, self._runs))
-            for event in measurer(Job(plan=job.plan, missing=rest, read_back=job.read_back)):
+            caches = make_folder(self.folder / CACHES / caches_name(plan), self._runs)
+            outputs.put_caches(caches)
+            for event in measurer(Job(plan=plan, missing=rest, read_back=job.read_back)):
                 if isinstance(event, Row) and isinstance(event.row, EngineBuild):
-                    self._keep(event.row, job, outputs)
+                    self._keep(event.row, plan, outputs, caches)
                 yield event
                 if isinstance(event, Started):
                     yield from map(Row, kept)
 
         return measure
 
-    def _kept(self, job: Job) -> Iterator[EngineBuild]:
+    def _kept(self, plan: BuildPlan, missing: Collection[str]) -> Iterator[EngineBuild]:
         """The rows of those that an earlier run built, as rows of this one."""
-        if not isinstance(job.plan, BuildPlan):
-            return
-        wanted = set(job.missing)
-        for spec in job.plan.trials:
-            row = self.find(spec.engine_file) if spec.trial_id in wanted else None
+        for spec in plan.trials:
+            row = self.find(spec.engine_file) if spec.trial_id in missing else None
             if row is not None:
-                changes = {"run_id": job.plan.run_id, "trial_id": spec.trial_id}
+                changes = {"run_id": plan.run_id, "trial_id": spec.trial_id}
                 yield msgspec.structs.replace(row, **changes)
 
-    def _keep(self, row: EngineBuild, job: Job, outputs: Outputs) -> None:
+    def _keep(self, row: EngineBuild, plan: BuildPlan, outputs: Outputs, caches: Path) -> None:
         """The file goes to its place only if it is what was built, as its row says."""
-        if (row.trial_id, row.engine_file) not in _asked_for(job):
+        asked = {(spec.trial_id, spec.engine_file) for spec in plan.trials}
+        if (row.trial_id, row.engine_file) not in asked:
             raise SchemaError(
                 "the builder tells of a file that was not asked for", fix="report this"
             )
@@ -163,7 +171,7 @@ class EngineFiles:
                         where=str(path),
                         fix="run the same command again",
                     )
-        outputs.take_caches(self.folder / CACHES)
+        outputs.take_caches(caches)
         write_document(self.folder / row_name(row.engine_file), row, self._runs)
 
 
@@ -176,9 +184,3 @@ class _Hashed:
     def write(self, data: bytes) -> None:
         self.found.update(data)
         self._stream.write(data)
-
-
-def _asked_for(job: Job) -> set[tuple[str, str]]:
-    """Trial and engine file of each build of a job."""
-    trials = job.plan.trials if isinstance(job.plan, BuildPlan) else ()
-    return {(spec.trial_id, spec.engine_file) for spec in trials}

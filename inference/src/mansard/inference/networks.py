@@ -12,12 +12,12 @@ from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
-from mansard.inference.builds import check_engine_file
+from mansard.inference.builds import NOT_BUILT_NOW, check_engine_file
 from mansard.inference.calls import (
     CallSource,
-    ProgramSource,
     n_single_calls,
     paced_protocol,
+    samples_of_run,
     seconds_of,
     single_calls,
     undisturbed,
@@ -35,6 +35,7 @@ from mansard.inference.engines.probing import check_provider
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial
+from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered
@@ -90,13 +91,9 @@ class _Unseen:
 
 
 def measure_network(
-    spec: NetworkTrial,
-    plan: NetworkPlan,
-    run_id: str,
-    instruments: Instruments,
-    engine: Engine,
+    spec: NetworkTrial, plan: NetworkPlan, instruments: Instruments, engine: Engine
 ) -> Measurement:
-    """Measure one trial of run ``run_id``; what the engine cannot run is a row with ``failure``.
+    """Measure one trial; what the engine cannot run is a row with ``failure``.
 
     Raises MeasurementError where no folder of files was given, or where it lacks the file.
     """
@@ -118,7 +115,7 @@ def measure_network(
             failure = str(error)
         except MemoryError:
             failure = "too little memory"
-    return _row(spec, plan, run_id, engine, seen=seen, timed=timed, failure=failure)
+    return _row(spec, plan, seen, timed, failure)
 
 
 def _time(
@@ -154,7 +151,7 @@ def _time(
         singles = single_calls(network.call, protocol)
         metering = instruments.metering(plan, spec.meter_period_s)
         energy = UNMETERED if metering is None else metering.run(source, n_calls, lambda: False)
-        memory_bytes = peak.bytes()
+        memory_bytes = peak.bytes() if spec.provider == "cpu" else None
         profiled_s, layers, why_no_layers = _layers(spec, network, source, protocol, call_s)
     return _Timed(
         launching=network.launching,
@@ -185,31 +182,29 @@ def _time_by_program(
     protocol = plan.protocol
     call_s = median(network.time_calls(_N_TRIED))
     instruments.announce(spec.title, _LOADING_S)
-    n_calls = max(1, round(protocol.sample_s / call_s))
-    paced = paced_protocol(protocol, n_calls * call_s)
-    source = ProgramSource(network.time_calls)
-    samples = collect(source, paced, protocol.stream_interval, repetitions=n_calls)
+    samples = samples_of_run(network.time_calls, protocol, call_s)
     singles = network.time_calls(n_single_calls(protocol, call_s))
-    profiled_s, layers, why_no_layers = None, None, _NO_LAYERS
+    layers, why_no_layers = None, _NO_LAYERS
     if spec.with_layers:
         try:
-            layers, profiled_s = network.time_layers(_n_profiled(protocol, call_s))
+            layers = network.time_layers(_n_profiled(protocol, call_s))
         except (MeasurementError, SchemaError) as error:
             why_no_layers = f"the network runs, but not with profiling on: {error}"
     return _Timed(
         launching=network.launching,
-        options={**built, **network.options},
+        options={**built, **network.options, "blocks": f"parts of one run of {spec.engine}"},
         load_s=None,
         first_call_s=None,
         samples=samples,
         call_seconds_s=singles,
-        energy=Metered(None, f"{spec.engine} starts anew for each sample"),
+        energy=Metered(None, f"{spec.engine} cannot run it in windows of a meter"),
         memory_bytes=None,
-        profiled_s=profiled_s,
+        profiled_s=None,
         layers=layers,
         why_no_layers=why_no_layers,
         unknown=dict.fromkeys(
-            ("load_s", "first_call_s", "memory_bytes"), f"{spec.engine} does not say"
+            ("load_s", "first_call_s", "memory_bytes", *(("profiled_s",) if layers else ())),
+            f"{spec.engine} does not say",
         ),
     )
 
@@ -257,31 +252,19 @@ def _kept_to(cpus: tuple[int, ...]) -> Iterator[None]:
 def _row(
     spec: NetworkTrial,
     plan: NetworkPlan,
-    run_id: str,
-    engine: Engine,
-    *,
     seen: Observation | _Unseen,
     timed: _Timed | None,
     failure: str,
 ) -> Measurement:
     samples = timed.samples if timed else None
     return Measurement(
-        run_id=run_id,
-        trial_id=spec.trial_id,
-        source="simulated" if plan.machine.is_simulated else "measured",
-        model=spec.model,
-        model_hash=spec.model_hash,
+        **head(spec, plan),
         phase=spec.phase,
-        engine=spec.engine,
-        engine_version=plan.versions[engine.package],
         processor=plan.processor,
         provider=spec.provider,
         options=timed.options if timed else {},
         threads=spec.n_threads or len(plan.cpus),
         cpus=plan.cpus,
-        precision=spec.precision,
-        batch=spec.batch,
-        dimensions=spec.dimensions,
         inputs=spec.inputs,
         copies=spec.copies,
         launching=timed.launching if timed else ("call" if spec.provider == "cpu" else "enqueue"),
@@ -311,9 +294,7 @@ def _row(
 
 
 def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str, str]:
-    unknown: dict[str, str] = {}
-    if spec.batch is None:
-        unknown["batch"] = spec.unknown["batch"]
+    unknown = why_no_batch(spec)
     if timed is None:
         return unknown | dict.fromkeys(_OF_A_RUN, f"it could not be run: {failure}")
     unknown["failure"] = "it ran"
@@ -323,7 +304,9 @@ def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str
         unknown |= dict.fromkeys(("layers", "profiled_s"), timed.why_no_layers)
     if timed.energy.windows is None:
         unknown["energy"] = timed.energy.reason or "no meter"
-    if timed.memory_bytes is None:
+    if timed.memory_bytes is None and spec.provider != "cpu":
+        unknown["memory_bytes"] = "what it takes on the GPU is not memory of the process"
+    elif timed.memory_bytes is None:
         unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
     return {**unknown, **timed.unknown}
 
@@ -334,10 +317,9 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
     probes = {name: find_engine(name).probe() for name in {spec.engine for spec in plan.trials}}
     for spec in plan.trials:
         check_provider(spec, probes[spec.engine])
-    run_id = plan.run_id
 
     def measure(spec: NetworkTrial, instruments: Instruments) -> Measurement:
-        return measure_network(spec, plan, run_id, instruments, find_engine(spec.engine))
+        return measure_network(spec, plan, instruments, find_engine(spec.engine))
 
     yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
 
@@ -346,13 +328,13 @@ def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float)
     """The row of a network that the measuring process did not survive."""
     names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
     conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, how))
-    seen, engine = _Unseen(conditions, duration_s), find_engine(spec.engine)
-    return _row(spec, plan, plan.run_id, engine, seen=seen, timed=None, failure=how)
+    return _row(spec, plan, _Unseen(conditions, duration_s), None, how)
 
 
 def _is_result(row: Measurement) -> bool:
     """Whether there is a time, or none because the network cannot be run."""
-    return bool(row.seconds_s) or row.failure is not None
+    failure = row.failure
+    return bool(row.seconds_s) or (failure is not None and not failure.startswith(NOT_BUILT_NOW))
 
 
 NETWORKS: MeasurementKind[NetworkPlan, Measurement] = MeasurementKind(

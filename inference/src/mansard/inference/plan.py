@@ -9,6 +9,9 @@ import msgspec
 from mansard.core.records import WHOLE, Copies, NetworkPart, Phase, Record, Schema, Waiting
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
+# At most, of one engine file, or without a word of its builder: what builds is taken for hung then.
+BUILDING_S = 4 * 3600.0
+
 
 class InputSpec(Record, frozen=True, kw_only=True):
     """What one input of a network is fed.
@@ -58,6 +61,21 @@ class BuildSettings(Record, frozen=True, kw_only=True):
         if absent:
             msgspec.structs.force_setattr(self, "unknown", {**self.unknown, **absent})
         super().__post_init__()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Those that can change a time or that loading needs, where they are not the builder's."""
+        found = {}
+        if self.ranges:
+            found["open"] = ",".join(self.ranges)  # what loads the file gives their shapes
+        if self.optimization_level is not None:
+            found["optimization_level"] = str(self.optimization_level)
+        if self.workspace_bytes is not None:
+            found["workspace_bytes"] = str(self.workspace_bytes)
+        if self.dla_core is not None:
+            found["dla_core"] = str(self.dla_core)
+            found["dla_rest"] = "on the GPU" if self.with_fallback else "refused"
+        return found
 
 
 _BUILDERS_OWN = {

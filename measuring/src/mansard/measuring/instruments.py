@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -19,6 +20,14 @@ from mansard.measuring.plan import RunPlan
 def utc_now() -> str:
     """The time now, in ISO 8601 with seconds, in UTC."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Took:
+    """How long a trial took, and when it began; or when it was found dead."""
+
+    duration_s: float
+    started_utc: str = field(default_factory=utc_now)
 
 
 class Instruments(msgspec.Struct, frozen=True, kw_only=True):

@@ -257,6 +257,7 @@ def _build(network: Any, config: Any, logger: Any) -> IHostMemory:
         "device": device.machine().name,
         "dla_core": int(config.DLA_core) if on_dla else -1,
         "precisions": low,
+        "allows_tf32": config.get_flag(_FLAG.TF32),
         "is_detailed": config.profiling_verbosity == verbosity.DETAILED,
         "layers": layers,
         "inputs": [_spec(each) for each in network._inputs],

@@ -6,6 +6,7 @@ on recorded kernels whose work is known (docs/counters.md).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,12 +14,12 @@ from types import MappingProxyType
 from mansard.analytics.counters.launch import Launch
 from mansard.analytics.counters.tensor_work import tensor_work
 from mansard.analytics.counters.traffic import traffic
-from mansard.core.ncu_metrics import CUDA_CORE_WORK
+from mansard.core.ncu_metrics import CUDA_CORE_WORK, PACKED_WORK, SINCE_PACKED, base_name
 from mansard.core.records import TrafficCount, WorkCount
 
 
 @dataclass(frozen=True)
-class Counted:
+class LaunchCounts:
     """What the counters of one launch say; ``unknown`` has the reason of each None."""
 
     time_s: float | None
@@ -31,7 +32,7 @@ class Counted:
     unknown: Mapping[str, str]
 
 
-def count(launch: Launch, *, precision: str | None = None, sm: int | None = None) -> Counted:
+def count(launch: Launch, *, precision: str | None = None, sm: int | None = None) -> LaunchCounts:
     """The quantities of ``launch``. ``precision``: of the network, where a kernel's name says none.
 
     ``sm``: the compute capability (87 is 8.7) where the export does not say it.
@@ -47,13 +48,13 @@ def count(launch: Launch, *, precision: str | None = None, sm: int | None = None
         unknown["n_sms"] = "the export does not say it"
     if cycles is None:
         unknown["sm_cycles"] = "the export has no sm__cycles_elapsed"
-    cuda, no_cuda = _cuda_work(m, precision)
+    cuda, no_cuda = _cuda_work(m, precision, sm)
     tensor, no_tensor = tensor_work(launch, precision, sm, n_sms, cycles)
     work = (*tensor, *cuda)
     missing = [why for why in (no_tensor, no_cuda) if why]
     if missing:
         unknown["work_flop"] = "; ".join(missing)
-    return Counted(
+    return LaunchCounts(
         time_s=time_s,
         clocks_hz=_clocks_hz(m),
         n_sms=n_sms,
@@ -111,31 +112,31 @@ def _clocks_hz(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _cuda_work(
-    metrics: Mapping[str, float], precision: str | None
+    metrics: Mapping[str, float], precision: str | None, sm: int | None
 ) -> tuple[list[WorkCount], str | None]:
     """Thread instructions × FLOP of each; and why the work of a precision is not known."""
     found: list[WorkCount] = []
     missing = None
-    by_precision: dict[str, list[tuple[str, int]]] = {}
+    terms: dict[str, dict[str, int]] = {}
     for name, each in CUDA_CORE_WORK.items():
-        by_precision.setdefault(each.precision, []).append((name, each.flop))
-    for own, terms in by_precision.items():
-        if own == "fp16" and precision in ("fp32", "tf32", "fp64"):
-            continue  # a half instruction among floats moves a constant: it is no work
-        counts = [(_threads(metrics, name), flop) for name, flop in terms]
-        if any(threads is None for threads, _ in counts):
+        terms.setdefault(each.precision, {})[name] = each.flop
+    packed = [name for name in PACKED_WORK if _threads(metrics, name) is not None]
+    if packed or (sm or 0) >= SINCE_PACKED:
+        terms["fp32"] |= {name: each.flop for name, each in PACKED_WORK.items()}
+    for own, flops in terms.items():
+        if own == "fp16" and precision not in ("fp16", "bf16"):
+            continue  # in other networks a half instruction moves a constant: it is no work
+        counts = {name: _threads(metrics, name) for name in flops}
+        if None in counts.values():
             missing = missing or _why_no_cuda(metrics, own)
-            continue
-        flop = sum(threads * each for threads, each in counts if threads is not None)
-        if flop:
-            letter = {"fp64": "d", "fp32": "f", "fp16": "h"}[own]
+        elif flop := sum((threads or 0) * flops[name] for name, threads in counts.items()):
             formula = " + ".join(
-                f"{n}·{letter}{op}" for (_, n), op in zip(terms, _OPS[own], strict=True)
+                f"{each}·{_OP.sub('', base_name(name))}" for name, each in flops.items()
             )
             found.append(
                 WorkCount(
                     unit="CUDA core",
-                    precision=own,
+                    precision=precision if own == "fp16" and precision else own,
                     flop=flop,
                     formula=f"{formula} of sm__sass_thread_inst_executed_op_*_pred_on",
                 )
@@ -143,13 +144,7 @@ def _cuda_work(
     return found, missing
 
 
-_OPS = MappingProxyType(
-    {
-        "fp32": ("fma", "add", "mul"),
-        "fp16": ("fma", "add", "mul"),
-        "fp64": ("fma", "add", "mul"),
-    }
-)
+_OP = re.compile(r"^.*_op_|_pred_on$")
 
 
 def _threads(metrics: Mapping[str, float], name: str) -> float | None:

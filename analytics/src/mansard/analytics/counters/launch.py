@@ -39,7 +39,7 @@ class Export:
 LEAST_S, MOST_S = 1e-9, 86400.0  # of a launch: a ns, a day
 _WANTED = re.compile(
     r"gpu__time_duration|(?:sm|smsp|gpc|lts|dram)__cycles_elapsed|sm__cycles_active"
-    r"|(?:sm|smsp)__sass_thread_inst_executed_op_[dfh](?:fma|add|mul)_pred_on"
+    r"|(?:sm|smsp)__sass_thread_inst_executed_op_[dfh](?:fma|add|mul)2?_pred_on"
     r"|sm__ops_path_tensor_\w+|sm__pipe_tensor(?:_op_[hid]mma)?_cycles_active"
     r"|sm__inst_executed_pipe_(?:tensor(?:_op_[hid]mma(?:_type_hfma2)?)?|fma_type_fp16|fp16)"
     r"|dram__(?:bytes|sectors)(?:_op)?(?:_read|_write)?|l1tex__t_bytes"

@@ -22,7 +22,6 @@ from mansard.analytics.counters.pages import (
     twice,
 )
 from mansard.analytics.counters.sections import is_sections, read_sections
-from mansard.analytics.counters.traced import is_kernel_sum, read_kernel_sum
 from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import InputError
 
@@ -48,8 +47,6 @@ def read_export(source: ToolFile) -> Export:
             fix="export it with ncu --import REPORT --csv --page raw",
         )
     table = _rows(source.where, text, lines, start)
-    if is_kernel_sum(table.header):
-        return read_kernel_sum(table)
     if METRIC in table.header and KERNEL in table.header:
         return read_summary(table) if "Average" in table.header else read_details(table)
     return read_raw(table) if KERNEL in table.header else read_metric_table(table)
@@ -81,12 +78,12 @@ def _decoded(source: ToolFile) -> str:
 
 def _header_line(lines: list[str]) -> int | None:
     for number, line in enumerate(lines[:_MOST_BEFORE]):
-        if KERNEL not in line and "__" not in line and "Total Time (ns)" not in line:
+        if KERNEL not in line and "__" not in line:
             continue
         header = _header(line)
         if header is None:
             continue
-        if KERNEL in header or is_metric_table(header) or is_kernel_sum(header):
+        if KERNEL in header or is_metric_table(header):
             return number
     return None
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mansard.core.ncu_metrics import SECTOR_BYTES, TEGRA_CHIPS, chip_of
+from mansard.core.ncu_metrics import (
+    DRAM_TRAFFIC,
+    DRAM_TRAFFIC_SINCE_BLACKWELL,
+    SECTOR_BYTES,
+    TEGRA_CHIPS,
+    TEGRA_TRAFFIC,
+    base_name,
+    chip_of,
+)
 from mansard.core.records import MemoryLevel, TrafficCount
 
 
@@ -27,9 +35,8 @@ def traffic(metrics: Mapping[str, float], sm: int | None) -> Iterator[TrafficCou
 
 def is_tegra(metrics: Mapping[str, float], sm: int | None) -> bool:
     """Whether the memory is the system's: then ``dram__*`` says nothing, 0 included."""
-    if sm is not None and (chip_of(sm) in TEGRA_CHIPS or sm in (53, 62)):
-        return True
-    return metrics.get("device__attribute_integrated") == 1
+    is_tegra_chip = sm is not None and chip_of(sm) in TEGRA_CHIPS
+    return is_tegra_chip or metrics.get("device__attribute_integrated") == 1
 
 
 def _sectors(metrics: Mapping[str, float], name: str) -> float | None:
@@ -56,14 +63,14 @@ def _level(
 
 
 _NO_DRAM = "the export has no dram__bytes"
-_FILL = "lts__d_sectors_fill_sysmem"
-_WRITE = "lts__t_sectors_aperture_sysmem_op_write"
+_FILL, _WRITE = map(base_name, TEGRA_TRAFFIC)
 
 
 def _dram(metrics: Mapping[str, float]) -> TrafficCount:
-    # "op": since Blackwell
-    read = metrics.get("dram__bytes_read.sum", metrics.get("dram__bytes_op_read.sum"))
-    write = metrics.get("dram__bytes_write.sum", metrics.get("dram__bytes_op_write.sum"))
+    read, write = (
+        metrics.get(before, metrics.get(since))
+        for before, since in zip(DRAM_TRAFFIC, DRAM_TRAFFIC_SINCE_BLACKWELL, strict=True)
+    )
     if read is None:
         read = _sectors(metrics, "dram__sectors_read.sum")
     if write is None:
@@ -81,9 +88,12 @@ _HALF_SLICES = "device__attribute_l2s_count"
 
 
 def _tegra_memory(metrics: Mapping[str, float]) -> TrafficCount:
-    """Sectors that fill the L2 cache from the system's memory, and that are written to it."""
+    """Sectors that cross the side of the L2 cache to the system's memory: at least the DRAM's.
+
+    The system's own cache may hold some of them, and a line that is written twice counts twice.
+    """
     read, write = (_sectors(metrics, f"{name}.sum") for name in (_FILL, _WRITE))
-    formula = f"32·{_FILL}, 32·{_WRITE}"
+    formula = f"32·{_FILL}, 32·{_WRITE}: at the L2 cache, an upper bound of the DRAM"
     if read is None:
         # A slice of the cache takes a sector in a cycle at most.
         share = metrics.get(f"{_FILL}.avg.pct_of_peak_sustained_elapsed")

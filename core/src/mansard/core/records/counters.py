@@ -8,7 +8,8 @@ from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.score import Phase
 from mansard.core.records.trial import Conditions
 
-# "memory": the DRAM by its own counters, or what fills the L2 cache where there are none (Tegra).
+# "memory": the DRAM by its own counters; where there are none (Tegra) what crosses the L2 cache's
+# side to the system's memory, an upper bound of the DRAM's.
 MemoryLevel = Literal["L1", "L2", "memory"]
 
 

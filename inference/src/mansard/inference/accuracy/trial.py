@@ -16,13 +16,14 @@ from mansard.inference.accuracy.asking import ask
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.accuracy.samples import read_labels
 from mansard.inference.accuracy.scores import Classes, predicted, ranks
-from mansard.inference.builds import check_engine_file
+from mansard.inference.builds import NOT_BUILT_NOW, check_engine_file
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine
 from mansard.inference.engines.probing import check_provider
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import limited_to_available
-from mansard.measuring.instruments import Instruments, utc_now
+from mansard.inference.rows import head, why_no_batch
+from mansard.measuring.instruments import Instruments, Took, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 
 _LOADING_S = 3600.0  # at most
@@ -38,14 +39,6 @@ class _Answers:
     n_classes: int
     predicted: Classes
     ranks: Classes | None
-
-
-@dataclass(frozen=True)
-class _Took:
-    """When it began, or was found dead, and how long it took."""
-
-    started_utc: str
-    duration_s: float
 
 
 def measure_accuracy(
@@ -70,8 +63,7 @@ def measure_accuracy(
         failure = str(error)
     except MemoryError:
         failure = "too little memory"
-    duration_s = time.monotonic() - start_s
-    return _row(spec, plan, engine, answers, failure, _Took(started_utc, duration_s))
+    return _row(spec, plan, answers, failure, Took(time.monotonic() - start_s, started_utc))
 
 
 def _ask(
@@ -122,14 +114,13 @@ def _ask(
 def _row(
     spec: AccuracyTrial,
     plan: AccuracyPlan,
-    engine: Engine,
     answers: _Answers | None,
     failure: str,
-    took: _Took,
+    took: Took,
 ) -> Accuracy:
     network, samples = spec.network, spec.samples
     why = "it ran" if answers else f"it could not be run: {failure}"
-    unknown = {"batch": network.unknown["batch"]} if network.batch is None else {}
+    unknown = why_no_batch(network)
     if answers is None:
         unknown |= dict.fromkeys(("n_classes", "ranks"), why)
     else:
@@ -137,20 +128,11 @@ def _row(
         if answers.ranks is None:
             unknown["ranks"] = "the data set has no labels"
     return Accuracy(
-        run_id=plan.run_id,
-        trial_id=spec.trial_id,
-        source="simulated" if plan.machine.is_simulated else "measured",
-        model=network.model,
-        model_hash=network.model_hash,
+        **head(network, plan, spec.trial_id),
         weights_hash=spec.weights_hash,
-        engine=network.engine,
-        engine_version=plan.versions[engine.package],
         processor=plan.processor,
         provider=network.provider,
         options=answers.options if answers else {},
-        precision=network.precision,
-        batch=network.batch,
-        dimensions=network.dimensions,
         calibration=spec.calibration,
         dataset=samples.name,
         dataset_hash=samples.file_hash,
@@ -184,8 +166,7 @@ def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
 
 def _crashed(plan: AccuracyPlan, spec: AccuracyTrial, how: str, duration_s: float) -> Accuracy:
     """The row of a network that the measuring process did not survive."""
-    engine = find_engine(spec.network.engine)
-    return _row(spec, plan, engine, None, how, _Took(utc_now(), duration_s))
+    return _row(spec, plan, None, how, Took(duration_s))
 
 
 ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(
@@ -194,6 +175,7 @@ ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(
     Accuracy,
     _open,
     rows_name="accuracies.jsonl",
+    is_result=lambda row: not (row.failure or "").startswith(NOT_BUILT_NOW),
     crashed=_crashed,
     most_events=10_000,  # it tells its progress every 5 s, for as long as there are samples
 )

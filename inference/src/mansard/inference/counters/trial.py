@@ -33,7 +33,7 @@ from mansard.inference.counters.ncu import (
 )
 from mansard.inference.counters.plan import CounterPlan, CounterTrial
 from mansard.inference.counters.profiled import ProfiledJob, ProfiledResult
-from mansard.inference.engines import find_engine
+from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 
@@ -94,8 +94,7 @@ def count_network(
     """
     if instruments.files is None:
         raise MeasurementError("no folder of networks was given", fix="report this")
-    run_id = plan.run_id
-    folder = make_folder(counting.runs / run_id / EXPORTS, counting.runs)
+    folder = make_folder(counting.runs / plan.run_id / EXPORTS, counting.runs)
     export = folder / f"{spec.trial_id}.csv"
     job = ProfiledJob(
         trial=spec,
@@ -111,25 +110,16 @@ def count_network(
                 result = _run(job, counting.ncu, stream)
         except _FailedError as error:
             failure = str(error)
-    unknown = {"batch": spec.unknown["batch"]} if spec.batch is None else {}
+    unknown = why_no_batch(spec)
     if failure is None:
         unknown["failure"] = "it ran"
     else:
         unknown["export"] = f"it could not be run: {failure}"
     return CounterRun(
-        run_id=run_id,
-        trial_id=spec.trial_id,
-        source="simulated" if plan.machine.is_simulated else "measured",
-        model=spec.model,
-        model_hash=spec.model_hash,
+        **head(spec, plan),
         phase=spec.phase,
-        engine=spec.engine,
-        engine_version=plan.versions[find_engine(spec.engine).package],
         provider=spec.provider,
         options=result.options if result else {},
-        precision=spec.precision,
-        batch=spec.batch,
-        dimensions=spec.dimensions,
         inputs=spec.inputs,
         tool=f"Nsight Compute {counting.ncu.version}",
         chip=spec.chip,

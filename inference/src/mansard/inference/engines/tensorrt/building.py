@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from mansard.core.errors import MeasurementError
 from mansard.core.files import replacing, storage_errors
 from mansard.inference.engines.engine import Built
-from mansard.inference.engines.tensorrt.bindings import load_bindings
 from mansard.inference.engines.tensorrt.calibration import (
     DeviceMemory,
     Samples,
@@ -20,7 +19,13 @@ from mansard.inference.engines.tensorrt.calibration import (
     open_samples,
 )
 from mansard.inference.engines.tensorrt.dla import Placement, check_dla, place_on_dla
-from mansard.inference.engines.tensorrt.messages import Messages, kept_messages
+from mansard.inference.engines.tensorrt.messages import (
+    Messages,
+    explained,
+    kept_messages,
+    not_parsed,
+    remarks,
+)
 from mansard.inference.engines.tensorrt.precision import (
     Capability,
     Typing,
@@ -31,9 +36,8 @@ from mansard.inference.engines.tensorrt.precision import (
     set_flags,
 )
 from mansard.inference.engines.tensorrt.progress import Progress, monitor
-from mansard.inference.engines.tensorrt.refusals import explained, not_parsed, remarks
 from mansard.inference.engines.tensorrt.timing_cache import TimingCache, file_name
-from mansard.inference.engines.tensorrt.versions import Version, read_version
+from mansard.inference.engines.tensorrt.versions import Version, load_bindings, read_version
 from mansard.inference.plan import BuildSettings, BuildTrial
 
 _NO_DLA = "it is built for the GPU"
@@ -123,7 +127,7 @@ def _build(made: _Build, logger: Any, device: Device, progress: Progress) -> Bui
     if settings.dla_core is not None:
         placement = place_on_dla(bindings, config, network, settings, made.trial.model)
     profile = _add_profile(made, builder, config, network)
-    options = {"types": made.typing.in_words, **_options(made, config)}
+    options = made.typing.options | settings.options
     times = made.into / file_name(version, made.target.name)
     cache = TimingCache(config, times, version, made.messages)
     with contextlib.ExitStack() as held:
@@ -279,18 +283,3 @@ def _check_range(
             where=where,
             fix="give shapes of as many dimensions, each from least over usual to most",
         )
-
-
-def _options(made: _Build, config: Any) -> dict[str, str]:
-    """What else of the builder's settings can change a time: what was asked for, and TF32."""
-    flags, found = made.bindings.BuilderFlag, {}
-    found["tf32"] = "allowed" if config.get_flag(flags.TF32) else "off"
-    if (level := made.trial.settings.optimization_level) is not None:
-        found["optimization_level"] = str(level)
-    if (n_bytes := made.trial.settings.workspace_bytes) is not None:
-        found["workspace_bytes"] = str(n_bytes)
-    core = made.trial.settings.dla_core
-    if core is not None:
-        found["dla_core"] = str(core)  # what loads the file reads it
-        found["dla_rest"] = "on the GPU" if made.trial.settings.with_fallback else "refused"
-    return found

@@ -6,6 +6,7 @@ that the next build of the same network with the same samples runs none.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,9 +48,12 @@ class Samples:
         )
         self._n_batches, self._was_cached = len(batches), False
         self._batches, self._memory, self._cache = iter(batches), memory, cache
-        self._addresses = {
-            name: memory.allocate(array.nbytes) for name, array in batches[0].items()
-        }
+        self._addresses: dict[str, int] = {}
+        with contextlib.ExitStack() as made:  # all or nothing
+            made.callback(self.close)
+            for name, array in batches[0].items():
+                self._addresses[name] = memory.allocate(array.nbytes)
+            made.pop_all()
 
     def next_batch(self, names: Sequence[str]) -> list[int] | None:
         """The addresses of the inputs ``names``, with the next batch in them; None: no more."""
@@ -122,8 +126,11 @@ def read_batches(trial: BuildTrial, folder: Path) -> tuple[Mapping[str, Array], 
     for spec in trial.input_specs:
         _check(spec, arrays.get(spec.name), name)
     n_batches = min(
-        arrays[spec.name].shape[0] // spec.shape[0] for spec in trial.input_specs if spec.shape
+        (arrays[spec.name].shape[0] // spec.shape[0] for spec in trial.input_specs if spec.shape),
+        default=0,
     )
+    if n_batches == 0:
+        raise MeasurementError("no input of the network has samples", where=trial.model)
     return tuple(
         {
             spec.name: _batch(spec, arrays[spec.name], index) if spec.shape else arrays[spec.name]
@@ -165,7 +172,7 @@ def calibrator(bindings: Any, samples: Samples) -> Any:
     """``samples`` as a calibrator of TensorRT's; the caller keeps it until the build has ended."""
 
     class Calibrator(bindings.IInt8EntropyCalibrator2):  # type: ignore[misc]
-        """Hands on what the builder asks for."""
+        """Gives the builder batches, and the cache of an earlier calibration."""
 
         def __init__(self) -> None:
             bindings.IInt8EntropyCalibrator2.__init__(self)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +40,7 @@ def profiler(bindings: Any, times: LayerTimes) -> Any:
     """``times`` as a profiler of TensorRT's; the caller keeps it while the context lives."""
 
     class Profiler(bindings.IProfiler):  # type: ignore[misc]
-        """Hands on what TensorRT reports."""
+        """Passes each time to ``times``."""
 
         def __init__(self) -> None:
             bindings.IProfiler.__init__(self)
@@ -50,14 +51,12 @@ def profiler(bindings: Any, times: LayerTimes) -> Any:
     return Profiler()
 
 
-def inspect(bindings: Any, engine: Any, context: Any = None) -> tuple[ExportedLayer, ...]:
+def inspect(bindings: Any, engine: Any) -> tuple[ExportedLayer, ...]:
     """The layers of an engine in their order; without their descriptions where it keeps none.
 
     Raises SchemaError where the inspector says what cannot be read.
     """
     inspector = engine.create_engine_inspector()
-    if context is not None:
-        inspector.execution_context = context
     text = inspector.get_engine_information(bindings.LayerInformationFormat.JSON)
     try:
         return tuple(msgspec.json.decode(text, type=ExportedEngine).described)
@@ -96,31 +95,25 @@ def trace(layers: Sequence[ExportedLayer]) -> tuple[tuple[int, ...] | None, ...]
     """The labels of the network's nodes in each layer.
 
     Of a region TensorRT may name the first and the last node alone: it has all between them that
-    no other layer has.
+    no other layer has. None where two regions would have the same nodes.
     """
     fused = [_fused(layer) for layer in layers]
-    labels = [tuple(sorted(set(labels_of(" ".join(each.parts))))) for each in fused]
-    taken = {
-        label
-        for each, found in zip(fused, labels, strict=True)
-        if each.kind == "layer"
-        for label in found
+    nodes = [set(labels_of(" ".join(each.parts))) for each in fused]
+    named = zip(fused, nodes, strict=True)
+    taken = set().union(*(own for each, own in named if each.kind == "layer"))
+    regions = {
+        at: nodes[at] | (set(range(min(nodes[at]), max(nodes[at]) + 1)) - taken)
+        for at, each in enumerate(fused)
+        if each.kind == "region" and nodes[at]
     }
-    return tuple(_nodes(each, found, taken) for each, found in zip(fused, labels, strict=True))
+    times = Counter(node for region in regions.values() for node in region)
+    for at, region in regions.items():
+        nodes[at] = region if all(times[node] == 1 for node in region) else set()
+    return tuple(
+        () if each.kind == "engine" else tuple(sorted(own)) or None
+        for each, own in zip(fused, nodes, strict=True)
+    )
 
 
 def _fused(layer: ExportedLayer) -> FusedName:
     return FusedName((), "engine") if layer.is_copy else take_apart(layer.name, layer.metadata)
-
-
-def _nodes(
-    fused: FusedName, labels: tuple[int, ...], taken: Iterable[int]
-) -> tuple[int, ...] | None:
-    if fused.kind == "engine":
-        return ()
-    if not labels:
-        return None
-    if fused.kind == "layer":
-        return labels
-    inside = set(range(labels[0], labels[-1] + 1)) - set(taken)
-    return tuple(sorted(inside | set(labels)))

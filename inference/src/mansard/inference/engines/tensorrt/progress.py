@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mansard.inference.plan import BUILDING_S
+
 # Between two announcements, so that the channel is not filled.
 PAUSE_S = 2.0
-_AT_MOST_S = 4 * 3600.0  # without a word of the builder
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Progress:
     """Phases within phases, as one fraction that never falls; TensorRT calls from its threads.
 
     ``stopped``: what a callback raised. Nothing may be raised through TensorRT, so the build is
-    cancelled, and whoever started it raises this.
+    cancelled, and the caller of the builder raises this.
     """
 
     def __init__(
@@ -77,14 +78,14 @@ class Progress:
         fraction, now_s = self.fraction, self._clock()
         if now_s - self._told_s >= PAUSE_S:
             self._told_s = now_s
-            self._announce(f"{self._title}: {name}, {fraction:.0%}", _AT_MOST_S)
+            self._announce(f"{self._title}: {name}, {fraction:.0%}", BUILDING_S)
 
 
 def monitor(bindings: Any, progress: Progress) -> Any:
     """``progress`` as a monitor of TensorRT's; the caller keeps it until the build has ended."""
 
     class Monitor(bindings.IProgressMonitor):  # type: ignore[misc]
-        """Hands on what the builder reports."""
+        """Passes each phase and step to ``progress``."""
 
         def __init__(self) -> None:
             bindings.IProgressMonitor.__init__(self)

@@ -43,12 +43,17 @@ class TimingCache:
 
     def _is_taken(self, known: bytes, messages: Messages) -> bool:
         """Whether the builder takes it: not from another version or another device."""
-        n_errors, n_warnings = len(messages.errors), len(messages.warnings)
+        n_errors = len(messages.errors)
         cache = self._config.create_timing_cache(known)
         taken = cache is not None and self._config.set_timing_cache(cache, False)
-        is_refused = any(map(_REFUSED.search, messages.warnings[n_warnings:]))
+        refused = is_refused(messages)
         del messages.errors[n_errors:]  # it is built without
-        return bool(taken) and not is_refused
+        return bool(taken) and not refused
+
+
+def is_refused(messages: Messages) -> bool:
+    """Whether the builder said that it does not take the timing cache that it was given."""
+    return any(map(_REFUSED.search, (*messages.warnings, *messages.errors)))
 
 
 def _read(path: Path) -> bytes:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import MeasurementError, TransientError
 from mansard.core.programs import run_program
 from mansard.core.tensorrt_files import version_in
-from mansard.inference.engines.tensorrt.messages import Messages
-from mansard.inference.engines.tensorrt.refusals import explained
+from mansard.inference.engines.tensorrt.messages import Messages, explained
 from mansard.inference.engines.tensorrt.versions import Version, parse_version
 
 _NAME = "trtexec"
@@ -42,6 +41,10 @@ class Program:
         """Whether it knows ``--flag``."""
         return flag in self.flags
 
+    def optional(self, argument: str) -> list[str]:
+        """The argument, as ``--flag=value``, where it knows the flag."""
+        return [argument] if self.has(argument.removeprefix("--").partition("=")[0]) else []
+
     def run(self, arguments: Sequence[str], timeout_s: float, where: str) -> Printed:
         """What it prints about ``where``; raises MeasurementError in one line where it fails."""
         done = run_program(
@@ -49,11 +52,11 @@ class Program:
             timeout_s=timeout_s,
             max_bytes=_MOST_PRINTED,
             is_merged=True,
-            error=MeasurementError,
+            error=TransientError,
         )
         printed = read_printed(done.text)
         if done.exit_code < 0:
-            raise MeasurementError(
+            raise TransientError(
                 f"trtexec was ended by signal {-done.exit_code}",
                 where=where,
                 fix="it may have needed more memory than there is",
