@@ -67,7 +67,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
     times: tuple[NetworkTimes, ...]
     accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
-    memory: tuple[MemoryTraffic, ...] = ()  # of boards that tell how much their memory is used
+    memory: tuple[MemoryTraffic, ...] = ()  # of boards that report their memory's use
     builds: tuple[EngineBuild, ...] = ()  # of the engine files that were needed to measure
 
     def check(self) -> None:
@@ -308,8 +308,8 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
 def _known(
     runs: Path, run_ids: frozenset[str], reporter: Reporter
 ) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
-    """What these runs measured, beside what the folder's other runs predict of it, and what the
-    board tells of its memory."""
+    """What these runs measured beside what the folder's other runs predict of it, and the use of
+    the memory."""
     from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks
