@@ -8,8 +8,10 @@ that change a format, and layers that its parser adds, are no nodes of the netwo
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from mansard.core.node_labels import labels_of
 from mansard.core.records import LayerKind
 
 LONGEST_LAYER_NAME = 20_000  # characters; a region of a DLA may list hundreds of nodes
@@ -68,6 +70,35 @@ def take_apart(name: str, metadata: str = "") -> FusedName:
     if is_region or name.startswith("__my"):  # Myelin's kernels have names of their own
         return FusedName(() if name.startswith("__my") else nodes, "region")
     return FusedName(nodes, "layer" if nodes else "engine")
+
+
+def trace(names: Sequence[FusedName]) -> tuple[tuple[int, ...] | None, ...]:
+    """The labels of the network's nodes in each of the layers that an engine has.
+
+    Of a region TensorRT may name the first and the last node alone: it has all between them that
+    no other layer has. None where a name holds no label.
+    """
+    labels = [tuple(sorted(set(labels_of(" ".join(each.parts))))) for each in names]
+    taken = {
+        label
+        for each, found in zip(names, labels, strict=True)
+        if each.kind == "layer"
+        for label in found
+    }
+    return tuple(_nodes(each, found, taken) for each, found in zip(names, labels, strict=True))
+
+
+def _nodes(
+    fused: FusedName, labels: tuple[int, ...], taken: Collection[int]
+) -> tuple[int, ...] | None:
+    if fused.kind == "engine":
+        return ()
+    if not labels:
+        return None
+    if fused.kind == "layer":
+        return labels
+    inside = set(range(labels[0], labels[-1] + 1)).difference(taken)
+    return tuple(sorted(inside | set(labels)))
 
 
 def _unwrapped(piece: str) -> tuple[str, str]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.node_labels import labels_of
 from mansard.core.records import LayerTime
 from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer
 from mansard.core.tensorrt_names import FusedName, take_apart
+from mansard.core.tensorrt_names import trace as trace_names
 
 _UNTRACED = "TensorRT does not say which they are"
 _NO_KIND = "unknown"
@@ -93,34 +93,9 @@ def layer_times(
 
 
 def trace(layers: Sequence[ExportedLayer]) -> tuple[tuple[int, ...] | None, ...]:
-    """The labels of the network's nodes in each layer.
-
-    Of a region TensorRT may name the first and the last node alone: it has all between them that
-    no other layer has.
-    """
-    fused = [_fused(layer) for layer in layers]
-    labels = [tuple(sorted(set(labels_of(" ".join(each.parts))))) for each in fused]
-    taken = {
-        label
-        for each, found in zip(fused, labels, strict=True)
-        if each.kind == "layer"
-        for label in found
-    }
-    return tuple(_nodes(each, found, taken) for each, found in zip(fused, labels, strict=True))
+    """The labels of the network's nodes in each layer."""
+    return trace_names([_fused(layer) for layer in layers])
 
 
 def _fused(layer: ExportedLayer) -> FusedName:
     return FusedName((), "engine") if layer.is_copy else take_apart(layer.name, layer.metadata)
-
-
-def _nodes(
-    fused: FusedName, labels: tuple[int, ...], taken: Iterable[int]
-) -> tuple[int, ...] | None:
-    if fused.kind == "engine":
-        return ()
-    if not labels:
-        return None
-    if fused.kind == "layer":
-        return labels
-    inside = set(range(labels[0], labels[-1] + 1)) - set(taken)
-    return tuple(sorted(inside | set(labels)))
