@@ -24,8 +24,8 @@ import msgspec
 
 from mansard.core.errors import MansardError
 from mansard.estimator import zoo
-from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE
 from mansard.inference.engines.tensorrt.building import build
+from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings, BuildTrial, ShapeRange
 from mansard.inference.preparing import prepare, write
 from mansard.inference.preparing.prepare import Calibrating, PreparedNetwork

@@ -133,6 +133,15 @@ def test_a_row_that_cannot_be_is_left_out_and_said(
     assert "1 of 2 trials were measured; run 'mansard measure' again" in unfinished
 
 
+def test_layers_may_have_their_mean_times_alone(tmp_path: Path) -> None:
+    first, second, _ = networks()
+    means = tuple(replace(layer, seconds_s=(2e-3,)) for layer in first.layers or ())
+    unknown = first.unknown | {"profiled_s": "trtexec does not say"}
+    row = replace(first, profiled_s=None, layers=means, unknown=unknown)
+    write_networks(tmp_path, [row, second])
+    assert ingest(tmp_path).measurements == (row, second)
+
+
 def test_a_program_that_cannot_be_is_left_out(tmp_path: Path) -> None:
     (row,) = programs()
     write_programs(
@@ -208,7 +217,7 @@ def test_roofs_and_costs_are_the_same_with_networks_beside_them(
     [
         ({}, "tensorrt"),
         ({"dla_core": "0"}, "tensorrt DLA 0"),
-        ({"batch": "it is open, for 1 and 8"}, "tensorrt open batch"),
+        ({"open": "x"}, "tensorrt open batch"),
         ({"optimization_level": "0"}, "tensorrt level 0"),
         ({"workspace_bytes": "1000000"}, "tensorrt workspace 1000000"),
     ],

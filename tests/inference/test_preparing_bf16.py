@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE
+from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings
 from mansard.inference.preparing import prepare, write
 from mansard.inference.preparing.bfloat16 import bf16_bits

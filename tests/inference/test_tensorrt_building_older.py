@@ -12,6 +12,7 @@ import pytest
 from onnx import helper
 
 from mansard.core.errors import MeasurementError
+from mansard.inference.engines.tensorrt.calibration import Samples
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.plan import BuildSettings, InputSpec, ShapeRange
 from tests.inference import stand_in
@@ -63,13 +64,21 @@ def ten(seed: int = 0) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("precision", "said"), [("fp32", "weakly typed"), ("fp16", "weakly typed fp16")]
+    ("precision", "said", "tf32"),
+    [("fp32", "weakly typed", "off"), ("fp16", "weakly typed fp16", "allowed")],
 )
-def test_a_precision_is_a_flag(bench: Bench, precision: str, said: str) -> None:
+def test_a_precision_is_a_flag(bench: Bench, precision: str, said: str, tf32: str) -> None:
     built = bench.built(dense(bench.folder / "dense.onnx"), BuildSettings(), precision=precision)
-    assert built.options["types"] == said
+    assert (built.options["types"], built.options["tf32"]) == (said, tf32)
+    assert plan_allows_tf32(bench.engine) == (tf32 == "allowed")
     assert built.timing_cache == "new"
     assert built.n_layers == 3  # a product, ReLU, softmax
+
+
+def plan_allows_tf32(path: Path) -> bool:
+    """What the builder's flag was, as the stand-in keeps it in its plan."""
+    (said,) = re.findall(rb'"allows_tf32": (true|false)', path.read_bytes())
+    return bool(said == b"true")
 
 
 def test_bf16_is_in_the_newer_alone(bench: Bench) -> None:
@@ -132,6 +141,23 @@ def test_data_that_cannot_calibrate_is_refused(
     settings = SAMPLES if arrays is not None else BuildSettings()
     assert said in refusal(bench, dense(bench.folder / "d.onnx"), settings, precision="int8")
     assert held_bytes() == 0
+
+
+def test_a_network_whose_inputs_have_no_samples_cannot_be_calibrated(bench: Bench) -> None:
+    samples(bench, x=np.float32(1))
+    scalar = InputSpec(name="x", type_name="float32", shape=(), fill="uniform")
+    file = dense(bench.folder / "d.onnx")
+    said = refusal(bench, file, SAMPLES, precision="int8", input_specs=(scalar,))
+    assert said == "small: no input of the network has samples"
+
+
+def test_samples_that_do_not_fit_leave_no_memory_behind() -> None:
+    # 32 bytes fit into 48, the second 32 do not.
+    with stand_in.played(STAND_IN_MEMORY_BYTES="48"):
+        batch = {name: np.zeros(8, np.float32) for name in ("x", "y")}
+        with pytest.raises(MeasurementError, match="the GPU has too little memory"):
+            Samples([batch], Cuda(), Path("unused"))
+        assert held_bytes() == 0
 
 
 def test_a_file_with_scales_is_not_calibrated(bench: Bench) -> None:
@@ -207,7 +233,7 @@ def test_a_network_that_needs_more_memory_than_there_is(tmp_path: Path) -> None:
     with stand_in.played(STAND_IN_MEMORY_BYTES="100"):
         bench = Bench(tmp_path, Cuda())
         said = refusal(bench, dense(tmp_path / "d.onnx"), BuildSettings())
-    assert said.startswith("small: too little memory to build it; close other programs")
+    assert said.startswith("small: too little memory; close other programs")
 
 
 def test_without_a_driver_nothing_is_built(tmp_path: Path) -> None:
@@ -237,7 +263,3 @@ def test_the_cache_of_another_version_is_made_anew(tmp_path: Path) -> None:
         bench = Bench(tmp_path, Cuda())
         assert bench.built(file, BuildSettings()).timing_cache == "new"
         assert bench.built(file, BuildSettings()).timing_cache == "used"
-        (own,) = bench.into.glob("timing-10.3.0*.cache")
-        (older,) = bench.into.glob("timing-8.6.2*.cache")
-        own.write_bytes(older.read_bytes())
-        assert bench.built(file, BuildSettings()).timing_cache == "new"

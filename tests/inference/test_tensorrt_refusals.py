@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from mansard.inference.engines.tensorrt.messages import Messages
-from mansard.inference.engines.tensorrt.progress import Progress
-from mansard.inference.engines.tensorrt.refusals import (
+from mansard.inference.engines.tensorrt.messages import (
+    Messages,
     explained,
     not_parsed,
     remarks,
     without_places,
 )
+from mansard.inference.engines.tensorrt.progress import Progress
 from mansard.inference.engines.tensorrt.versions import parse_version
 
 NO_DRIVER = (
@@ -33,15 +33,15 @@ NO_DRIVER = (
              "further information)",
              "10: [optimizer.cpp::computeCosts::3873] Error Code 10: Internal Error (Could not "
              "find any implementation for node {ForeignNode[a...b]}.)"],
-            "net: too little memory to build it; close other programs, use a smaller batch, or "
-            "give the builder less workspace",
+            "net: too little memory; close other programs, use a smaller batch, or build it with "
+            "less workspace",
         ),
         (  # 8.x without a word of memory
             ["10: [optimizer.cpp::computeCosts::3873] Error Code 10: Internal Error (Could not "
              "find any implementation for node {ForeignNode[@3@...@9@]}.)"],
             "net: no kernel can run {ForeignNode[@3@...@9@]}: none exists in these types, or "
-            "memory or workspace is short; close other programs, use a smaller batch, or give the "
-            "builder less workspace",
+            "memory or workspace is short; close other programs, use a smaller batch, or build it "
+            "with less workspace",
         ),
         (  # 8.0, github.com/ELS-RD/transformer-deploy/issues/43
             ["4: [standardEngineBuilder.cpp::initCalibrationParams::1402] Error Code 4: Internal "
@@ -68,8 +68,16 @@ NO_DRIVER = (
         ),
         (
             [NO_DRIVER],
-            "net: there is no NVIDIA driver that TensorRT can use; build where the network is to "
-            "run, or name the compute capability to build for",
+            "net: there is no NVIDIA driver that TensorRT can use; build it where it is to run",
+        ),
+        (  # any other error of CUDA's is no absent driver
+            ["CUDA initialization failure with error: 999. Please check your CUDA installation"],
+            "net: CUDA initialization failure with error: 999. Please check your CUDA installation",
+        ),
+        (
+            ["CUDA initialization failure with error: 2: out of memory"],
+            "net: too little memory; close other programs, use a smaller batch, or build it with "
+            "less workspace",
         ),
         ([], "net: TensorRT gives no reason"),
     ],

@@ -15,7 +15,6 @@ from onnx import TensorProto, helper
 from mansard.core.errors import MeasurementError
 from mansard.core.tensorrt_files import ExportedLayer
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.tensorrt.bindings import MODULE_VARIABLE, load_bindings
 from mansard.inference.engines.tensorrt.buffers import GrowingBuffer, allocator
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.engines.tensorrt.layers import (
@@ -25,6 +24,7 @@ from mansard.inference.engines.tensorrt.layers import (
     trace,
 )
 from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
+from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE, load_bindings
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
 from tests.inference import small_networks, stand_in
 from tests.inference.engine_builds import Bench, dense
@@ -159,6 +159,19 @@ def test_layers_have_times_and_nodes(tmp_path: Path, version: str, with_graph: b
         assert {layer.provider for layer in layers} == {"GPU"}
         assert [layer.kernel for layer in layers] == ["stand_in_gemm", "stand_in_softmax"]
         assert network.launching == ("graph" if with_graph else "enqueue")
+
+
+def test_a_profile_without_a_graph_says_nothing_of_the_timed_calls(tmp_path: Path) -> None:
+    with (
+        stand_in.played(STAND_IN_NO_PROFILED_GRAPH="1"),
+        loaded(tmp_path, with_graph=True) as network,
+    ):
+        network.start_profiling()
+        network.call()
+        layers, _ = network.end_profiling([True])
+        assert [layer.nodes for layer in layers] == [(0, 1), (2,)]
+        assert (network.launching, network.options["cuda_graph"]) == ("graph", "on")
+        assert network.options["profile"].startswith("without the graph: TensorRT cannot run it")
 
 
 def test_layers_on_a_dla_are_told_from_those_on_the_gpu(tmp_path: Path) -> None:
@@ -300,7 +313,9 @@ def test_a_dla_core_that_is_not_here_is_refused(tmp_path: Path) -> None:
     with stand_in.played():
         trial = built(tmp_path, BuildSettings(dla_core=0), precision="fp16")
         write_row(tmp_path, {"dla_core": "2"})
-        with pytest.raises(MeasurementError, match="it is for DLA core 2, and there are 2"):
+        with pytest.raises(
+            MeasurementError, match="needs DLA core 2; this device has cores 0 and 1"
+        ):
             find_engine("tensorrt").load(trial, tmp_path, {"x": GIVEN}, 1)
 
 
@@ -386,6 +401,17 @@ def test_regions_have_the_nodes_between_their_ends_that_no_other_layer_has() -> 
     assert trace(layers) == ((), (0, 1), (2, 3, 5, 6), (4,), (7, 8), None, (9, 10, 11))
 
 
+def test_of_regions_that_overlap_nothing_tells_the_nodes() -> None:
+    layers = [
+        ExportedLayer("{ForeignNode[@0@...@10@]}"),
+        ExportedLayer("{ForeignNode[@5@...@20@]}"),
+        ExportedLayer("{ForeignNode[@21@...@23@]}"),
+        ExportedLayer("@30@"),
+    ]
+    # 5 to 10 are between the ends of the first two.
+    assert trace(layers) == (None, None, (21, 22, 23), (30,))
+
+
 def test_runs_of_a_layer_in_a_call_are_added() -> None:
     calls = [{"@0@": [1.0, 2.0], "@1@": [4.0]}, {"@0@": [3.0, 1.0], "@1@": [5.0]}]
     first, second = layer_times(calls, [])
@@ -427,7 +453,7 @@ def test_a_real_module_has_what_running_uses(real: Any) -> None:
         " get_tensor_name get_tensor_mode get_tensor_dtype",
         "IExecutionContext": "set_input_shape set_tensor_address set_output_allocator"
         " get_tensor_shape execute_async_v3 profiler enqueue_emits_profile report_to_profiler",
-        "EngineInspector": "execution_context get_engine_information",
+        "EngineInspector": "get_engine_information",
         "TensorIOMode": "INPUT OUTPUT",
         "LayerInformationFormat": "JSON",
     }

@@ -2,7 +2,8 @@
 
 It prints and exports what trtexec does, in its form. STAND_IN_TRTEXEC is its version, as 10.3.0;
 up to 10.x calls copy, block and enqueue unless told otherwise, from 11.0 on they copy nothing,
-spin and launch a CUDA graph, and the flags of precisions are gone.
+spin and launch a CUDA graph, and the flags of precisions are gone. STAND_IN_START_S: seconds that
+a run takes before its first query. STAND_IN_QUERY_MS: what each query takes, as exported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _EVER = (
     "help onnx saveEngine loadEngine skipInference iterations duration warmUp avgRuns exportTimes"
     " exportProfile exportLayerInfo dumpProfile separateProfileRun profilingVerbosity shapes"
     " loadInputs timingCacheFile memPoolSize builderOptimizationLevel useDLACore allowGPUFallback"
-    " minShapes optShapes maxShapes noDataTransfers useSpinWait useCudaGraph"
+    " minShapes optShapes maxShapes noDataTransfers useSpinWait useCudaGraph noTF32"
 )
 _UP_TO_10 = "fp16 int8 best calib"
 _OF_10 = "bf16 fp8 stronglyTyped"
@@ -81,6 +82,8 @@ def _build(given: dict[str, str]) -> bool:
     for name in ("fp16", "bf16", "int8", "fp8"):
         if name in given:
             config.set_flag(getattr(tensorrt.BuilderFlag, name.upper()))
+    if "noTF32" in given:
+        config.clear_flag(tensorrt.BuilderFlag.TF32)
     _configure(given, builder, config)
     known = Path(given.get("timingCacheFile", os.devnull))
     content = known.read_bytes() if known.exists() else b""
@@ -151,13 +154,16 @@ def _run(given: dict[str, str]) -> bool:
             return False
         if not _place(engine, context, name, files, runtime):
             return False
+    time.sleep(float(os.environ.get("STAND_IN_START_S", "0")))
     seconds = []
     for _ in range(int(given.get("iterations", "10"))):
         start_s = time.perf_counter()
         if not context.execute_async_v3(0):
             return False
         seconds.append(time.perf_counter() - start_s)
-    _export_times(given, [each * 1e3 for each in seconds], copy_ms=0.25 if copies else 0.0)
+    fixed = os.environ.get("STAND_IN_QUERY_MS")
+    taken_ms = [each * 1e3 if fixed is None else float(fixed) for each in seconds]
+    _export_times(given, taken_ms, copy_ms=0.25 if copies else 0.0)
     _export_profile(given, engine, sum(seconds) / len(seconds) * 1e3, len(seconds))
     _export_layers(given, engine)
     say("I", "=== Performance summary ===")

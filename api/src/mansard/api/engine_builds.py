@@ -204,5 +204,5 @@ def _told(row: EngineBuild) -> str:
     if row.timing_cache == "used":
         parts.append("with the timing cache of an earlier build")
     if row.dla_share is not None:
-        parts.append(f"{row.dla_share:.0%} of its layers on the DLA")
+        parts.append(f"the DLA can run {row.dla_share:.0%} of its layers")
     return f"{name}: built {row.engine_file}: {', '.join(parts)}"

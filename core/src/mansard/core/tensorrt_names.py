@@ -8,7 +8,8 @@ that change a format, and layers that its parser adds, are no nodes of the netwo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mansard.core.node_labels import labels_of
@@ -76,29 +77,23 @@ def trace(names: Sequence[FusedName]) -> tuple[tuple[int, ...] | None, ...]:
     """The labels of the network's nodes in each of the layers that an engine has.
 
     Of a region TensorRT may name the first and the last node alone: it has all between them that
-    no other layer has. None where a name holds no label.
+    no other layer has. None where two regions would have the same nodes, or a name has no label.
     """
-    labels = [tuple(sorted(set(labels_of(" ".join(each.parts))))) for each in names]
-    taken = {
-        label
-        for each, found in zip(names, labels, strict=True)
-        if each.kind == "layer"
-        for label in found
+    nodes = [set(labels_of(" ".join(each.parts))) for each in names]
+    named = zip(names, nodes, strict=True)
+    taken = set().union(*(own for each, own in named if each.kind == "layer"))
+    regions = {
+        at: nodes[at] | (set(range(min(nodes[at]), max(nodes[at]) + 1)) - taken)
+        for at, each in enumerate(names)
+        if each.kind == "region" and nodes[at]
     }
-    return tuple(_nodes(each, found, taken) for each, found in zip(names, labels, strict=True))
-
-
-def _nodes(
-    fused: FusedName, labels: tuple[int, ...], taken: Collection[int]
-) -> tuple[int, ...] | None:
-    if fused.kind == "engine":
-        return ()
-    if not labels:
-        return None
-    if fused.kind == "layer":
-        return labels
-    inside = set(range(labels[0], labels[-1] + 1)).difference(taken)
-    return tuple(sorted(inside | set(labels)))
+    times = Counter(node for region in regions.values() for node in region)
+    for at, region in regions.items():
+        nodes[at] = region if all(times[node] == 1 for node in region) else set()
+    return tuple(
+        () if each.kind == "engine" else tuple(sorted(own)) or None
+        for each, own in zip(names, nodes, strict=True)
+    )
 
 
 def _unwrapped(piece: str) -> tuple[str, str]:

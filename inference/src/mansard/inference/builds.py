@@ -96,7 +96,7 @@ def check_engine_file(
     path = folder / engine_file
     if not path.is_file() or path.stat().st_size != row.engine_bytes:
         raise MeasurementError("there is no such file, or only a part of it", where=str(path))
-    return dict(row.options) | ({} if row.batch is not None else {"batch": row.unknown["batch"]})
+    return dict(row.options)
 
 
 def build_engine_file(

@@ -11,6 +11,7 @@ import msgspec
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+from mansard.measuring.sampling import Samples, collect
 
 _WARM_CHUNK_S = 0.05
 _WARM_CHANGE = 0.02  # warm once the medians of two chunks in a row agree to this
@@ -44,26 +45,44 @@ class CallSource:
         return raw
 
 
-class ProgramSource:
-    """Samples of calls that a program of the engine's times: each ``take`` is one run of it."""
+class TimedCalls:
+    """Samples of calls that a program timed in one run, in their order."""
 
-    def __init__(self, time_calls: Callable[[int], Sequence[float]]) -> None:
-        self._time_calls = time_calls
+    def __init__(self, seconds: Sequence[float]) -> None:
+        self._seconds, self._n_taken, self._end_s = seconds, 0, 0.0
 
     def take(
-        self,
-        n_samples: int,
-        repetitions: int,
-        should_stop: Callable[[], bool],  # noqa: ARG002 - a run of the program is not broken off
+        self, n_samples: int, repetitions: int, should_stop: Callable[[], bool]
     ) -> list[RawSample]:
-        """Samples of ``repetitions`` calls each; their starts are counted from the run's."""
-        end_s = time.monotonic()
-        seconds = self._time_calls(n_samples * repetitions)
-        raw = []
-        for first in range(0, len(seconds), repetitions):
-            start_s, end_s = end_s, end_s + sum(seconds[first : first + repetitions])
-            raw.append(RawSample(end_s - start_s, start_s))
+        """Samples of ``repetitions`` calls each; their starts are counted from the first's."""
+        raw: list[RawSample] = []
+        while len(raw) < n_samples and not should_stop():
+            calls = self._seconds[self._n_taken : self._n_taken + repetitions]
+            raw.append(RawSample(sum(calls), self._end_s))
+            self._n_taken, self._end_s = self._n_taken + repetitions, self._end_s + sum(calls)
         return raw
+
+    def are_taken(self) -> bool:
+        """Whether no call is left."""
+        return self._n_taken >= len(self._seconds)
+
+
+def samples_of_run(
+    time_calls: Callable[[int], Sequence[float]], protocol: Protocol, call_s: float
+) -> Samples:
+    """Samples of calls of ``call_s`` that a program times in one run; blocks are parts of it.
+
+    ``time_calls``: runs the program, and returns the seconds of so many calls. It is asked for
+    twice the blocks of the protocol, within its time.
+    """
+    n_calls = max(1, round(protocol.sample_s / call_s))
+    paced = paced_protocol(protocol, n_calls * call_s)
+    n_wanted = 2 * paced.n_blocks_min * (paced.n_per_block + 1)
+    n_fitting = int(protocol.time_cap_s / (n_calls * call_s))
+    calls = TimedCalls(time_calls(n_calls * max(1, min(n_wanted, n_fitting))))
+    no_pause = Clock(lambda: 0.0, lambda _: None)
+    interval_max = protocol.stream_interval
+    return collect(calls, paced, interval_max, calls.are_taken, no_pause, repetitions=n_calls)
 
 
 def warm_up(call: Callable[[], None], protocol: Protocol, clock: Clock = SYSTEM_CLOCK) -> float:

@@ -15,9 +15,9 @@ from mansard.core.records import Conditions, Launching, LayerTime, Measurement
 from mansard.inference.builds import NOT_BUILT_NOW, check_engine_file
 from mansard.inference.calls import (
     CallSource,
-    ProgramSource,
     n_single_calls,
     paced_protocol,
+    samples_of_run,
     seconds_of,
     single_calls,
     undisturbed,
@@ -150,7 +150,7 @@ def _time(
         singles = single_calls(network.call, protocol)
         metering = instruments.metering(plan, spec.meter_period_s)
         energy = UNMETERED if metering is None else metering.run(source, n_calls, lambda: False)
-        memory_bytes = peak.bytes()
+        memory_bytes = peak.bytes() if spec.provider == "cpu" else None
         profiled_s, layers, why_no_layers = _layers(spec, network, source, protocol, call_s)
     return _Timed(
         launching=network.launching,
@@ -181,31 +181,29 @@ def _time_by_program(
     protocol = plan.protocol
     call_s = median(network.time_calls(_N_TRIED))
     instruments.announce(spec.title, _LOADING_S)
-    n_calls = max(1, round(protocol.sample_s / call_s))
-    paced = paced_protocol(protocol, n_calls * call_s)
-    source = ProgramSource(network.time_calls)
-    samples = collect(source, paced, protocol.stream_interval, repetitions=n_calls)
+    samples = samples_of_run(network.time_calls, protocol, call_s)
     singles = network.time_calls(n_single_calls(protocol, call_s))
-    profiled_s, layers, why_no_layers = None, None, _NO_LAYERS
+    layers, why_no_layers = None, _NO_LAYERS
     if spec.with_layers:
         try:
-            layers, profiled_s = network.time_layers(_n_profiled(protocol, call_s))
+            layers = network.time_layers(_n_profiled(protocol, call_s))
         except (MeasurementError, SchemaError) as error:
             why_no_layers = f"the network runs, but not with profiling on: {error}"
     return _Timed(
         launching=network.launching,
-        options={**built, **network.options},
+        options={**built, **network.options, "blocks": f"parts of one run of {spec.engine}"},
         load_s=None,
         first_call_s=None,
         samples=samples,
         call_seconds_s=singles,
-        energy=Metered(None, f"{spec.engine} starts anew for each sample"),
+        energy=Metered(None, f"{spec.engine} cannot run it in windows of a meter"),
         memory_bytes=None,
-        profiled_s=profiled_s,
+        profiled_s=None,
         layers=layers,
         why_no_layers=why_no_layers,
         unknown=dict.fromkeys(
-            ("load_s", "first_call_s", "memory_bytes"), f"{spec.engine} does not say"
+            ("load_s", "first_call_s", "memory_bytes", *(("profiled_s",) if layers else ())),
+            f"{spec.engine} does not say",
         ),
     )
 
@@ -305,7 +303,9 @@ def _reasons(spec: NetworkTrial, timed: _Timed | None, failure: str) -> dict[str
         unknown |= dict.fromkeys(("layers", "profiled_s"), timed.why_no_layers)
     if timed.energy.windows is None:
         unknown["energy"] = timed.energy.reason or "no meter"
-    if timed.memory_bytes is None:
+    if timed.memory_bytes is None and spec.provider != "cpu":
+        unknown["memory_bytes"] = "what it takes on the GPU is not memory of the process"
+    elif timed.memory_bytes is None:
         unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
     return {**unknown, **timed.unknown}
 

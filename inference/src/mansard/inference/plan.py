@@ -62,6 +62,21 @@ class BuildSettings(Record, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "unknown", {**self.unknown, **absent})
         super().__post_init__()
 
+    @property
+    def options(self) -> dict[str, str]:
+        """Those that can change a time or that loading needs, where they are not the builder's."""
+        found = {}
+        if self.ranges:
+            found["open"] = ",".join(self.ranges)  # what loads the file gives their shapes
+        if self.optimization_level is not None:
+            found["optimization_level"] = str(self.optimization_level)
+        if self.workspace_bytes is not None:
+            found["workspace_bytes"] = str(self.workspace_bytes)
+        if self.dla_core is not None:
+            found["dla_core"] = str(self.dla_core)
+            found["dla_rest"] = "on the GPU" if self.with_fallback else "refused"
+        return found
+
 
 _BUILDERS_OWN = {
     "optimization_level": "the builder's own",

@@ -110,7 +110,8 @@ def check_measurement(measurement: Measurement, path: Path | str) -> None:
     for record in (measurement, measurement.conditions, *layers):
         _check_counts(record, where, _MEASURE_AGAIN)
     _check_windows(measurement.energy or (), where)
-    n_profiled = len(measurement.profiled_s or ())
+    # Without times of profiled calls each layer has the mean over them.
+    n_profiled = 1 if measurement.profiled_s is None else len(measurement.profiled_s)
     calls_s = (*measurement.seconds_s, *measurement.call_seconds_s, *(measurement.profiled_s or ()))
     once_s = (measurement.load_s, measurement.first_call_s)
     if not all(map(_is_duration, calls_s)):

@@ -37,7 +37,7 @@ class EngineBuild(Record, frozen=True, kw_only=True):
     build_s: float | None
     timing_cache: Literal["used", "new", "none"] | None  # what was known of kernels' times
     n_layers: int | None
-    dla_share: float | None  # of the layers: those on a DLA core
+    dla_share: float | None  # of the layers: those that a DLA core can run
     remarks: tuple[str, ...]  # the builder's warnings, the first few
     failure: str | None  # why it could not be built
     started_utc: str

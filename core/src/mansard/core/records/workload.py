@@ -42,7 +42,7 @@ class LayerTime(Record, frozen=True, kw_only=True):
     provider: str  # what ran it, as the engine calls it
     nodes: tuple[int, ...] | None  # those of the network that it is, by LayerScore.index
     runs: int  # of one call of the network: more than one in the body of a loop
-    seconds_s: tuple[float, ...]  # one for each profiled call, over all its runs
+    seconds_s: tuple[float, ...]  # of each profiled call, over all its runs; or their mean alone
     kernel: str = ""  # that ran it, as the engine calls it; empty where it does not say
 
 
@@ -106,7 +106,9 @@ class Measurement(Record, frozen=True, kw_only=True):
     profiled_s: tuple[float, ...] | None
     layers: tuple[LayerTime, ...] | None
     energy: tuple[EnergyWindow, ...] | None  # it runs without pause in each; repetitions are calls
-    memory_bytes: int | None  # peak resident memory of the process less that before loading
+    memory_bytes: (
+        int | None
+    )  # peak resident memory of the process less that before loading; CPU alone
     load_s: float | None  # from the file to a network that can be called
     first_call_s: float | None
     conditions: Conditions

@@ -17,8 +17,6 @@ ENGINES = MappingProxyType(
     }
 )
 
-DEFAULT_ENGINE = "ort"  # that runs on any machine
-
 
 def find_engine(name: str) -> Engine:
     """The engine of that name; raises UsageError for an unknown one."""

@@ -80,8 +80,8 @@ class SelfTimedNetwork(Protocol):
     def time_calls(self, n_calls: int) -> tuple[float, ...]:
         """Seconds of ``n_calls`` calls that followed one another, after calls to warm up."""
 
-    def time_layers(self, n_calls: int) -> tuple[tuple[LayerTime, ...], tuple[float, ...]]:
-        """The layers over ``n_calls`` calls or more, and seconds of the calls that they are of."""
+    def time_layers(self, n_calls: int) -> tuple[LayerTime, ...]:
+        """The layers, with their mean times over ``n_calls`` calls or more."""
 
     def close(self) -> None:
         """Free what it holds."""

@@ -122,7 +122,7 @@ def allocator(bindings: Any, buffer: GrowingBuffer) -> Any:
     """``buffer`` as TensorRT asks for it; the caller keeps the result while the engine runs."""
 
     class Allocator(bindings.IOutputAllocator):  # type: ignore[misc]
-        """Hands on what TensorRT asks."""
+        """Places the output in ``buffer``."""
 
         def __init__(self) -> None:
             bindings.IOutputAllocator.__init__(self)

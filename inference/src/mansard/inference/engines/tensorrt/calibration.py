@@ -6,6 +6,7 @@ that the next build of the same network with the same samples runs none.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +16,6 @@ import numpy as np
 from mansard.core.errors import InputError, MansardError, MeasurementError, StorageError
 from mansard.core.files import read_whole, write_atomic
 from mansard.core.hashing import content_hash
-from mansard.inference.engines.tensorrt.versions import Version
 from mansard.inference.inputs import Array, numpy_name, read_arrays
 from mansard.inference.plan import BuildTrial, InputSpec
 
@@ -47,9 +47,12 @@ class Samples:
         )
         self._n_batches, self._was_cached = len(batches), False
         self._batches, self._memory, self._cache = iter(batches), memory, cache
-        self._addresses = {
-            name: memory.allocate(array.nbytes) for name, array in batches[0].items()
-        }
+        self._addresses: dict[str, int] = {}
+        with contextlib.ExitStack() as made:  # all or nothing
+            made.callback(self.close)
+            for name, array in batches[0].items():
+                self._addresses[name] = memory.allocate(array.nbytes)
+            made.pop_all()
 
     def next_batch(self, names: Sequence[str]) -> list[int] | None:
         """The addresses of the inputs ``names``, with the next batch in them; None: no more."""
@@ -93,17 +96,10 @@ class Samples:
         self._addresses.clear()
 
 
-def open_samples(
-    trial: BuildTrial, folder: Path, into: Path, version: Version, memory: DeviceMemory
-) -> Samples:
+def open_samples(trial: BuildTrial, folder: Path, into: Path, memory: DeviceMemory) -> Samples:
     """The samples of ``trial``, with their cache in ``into``; raises as ``read_batches``."""
-    return Samples(read_batches(trial, folder), memory, into / cache_name(trial, version))
-
-
-def cache_name(trial: BuildTrial, version: Version) -> str:
-    """How the cache of a network, its samples and a version is called."""
-    made_for = [trial.file_hash, trial.settings.calibration_hash, version.text]
-    return f"calibration-{content_hash(made_for)}.cache"
+    cache = f"calibration-{content_hash([trial.file_hash, trial.settings.calibration_hash])}.cache"
+    return Samples(read_batches(trial, folder), memory, into / cache)
 
 
 def read_batches(trial: BuildTrial, folder: Path) -> tuple[Mapping[str, Array], ...]:
@@ -122,8 +118,11 @@ def read_batches(trial: BuildTrial, folder: Path) -> tuple[Mapping[str, Array], 
     for spec in trial.input_specs:
         _check(spec, arrays.get(spec.name), name)
     n_batches = min(
-        arrays[spec.name].shape[0] // spec.shape[0] for spec in trial.input_specs if spec.shape
+        (arrays[spec.name].shape[0] // spec.shape[0] for spec in trial.input_specs if spec.shape),
+        default=0,
     )
+    if n_batches == 0:
+        raise MeasurementError("no input of the network has samples", where=trial.model)
     return tuple(
         {
             spec.name: _batch(spec, arrays[spec.name], index) if spec.shape else arrays[spec.name]
@@ -165,7 +164,7 @@ def calibrator(bindings: Any, samples: Samples) -> Any:
     """``samples`` as a calibrator of TensorRT's; the caller keeps it until the build has ended."""
 
     class Calibrator(bindings.IInt8EntropyCalibrator2):  # type: ignore[misc]
-        """Hands on what the builder asks for."""
+        """Gives the builder batches, and the cache of an earlier calibration."""
 
         def __init__(self) -> None:
             bindings.IInt8EntropyCalibrator2.__init__(self)

@@ -10,11 +10,10 @@ from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError
 from mansard.core.records import EngineBuild
 from mansard.inference.engines.engine import Built, EngineProbe, absent_engine
-from mansard.inference.engines.tensorrt.bindings import load_bindings
 from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
-from mansard.inference.engines.tensorrt.versions import read_version
+from mansard.inference.engines.tensorrt.versions import load_bindings, read_version
 from mansard.inference.plan import BuildTrial, NetworkTrial
 
 _PROVIDER = "tensorrt"

@@ -15,15 +15,14 @@ from mansard.inference.engines.tensorrt.buffers import (
     numpy_type,
 )
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda, Graph, Stream
-from mansard.inference.engines.tensorrt.messages import kept_messages
-from mansard.inference.engines.tensorrt.refusals import without_places
+from mansard.inference.engines.tensorrt.messages import kept_messages, without_places
 
 _IN, _OUT = ("in", "both"), ("out", "both")
 _NO_REASON = "TensorRT gives no reason"
 
 
 class Execution:
-    """One context of an engine. ``is_captured``: its calls launch a graph.
+    """One context of an engine.
 
     Raises MeasurementError where it cannot be made, ``capture`` where it cannot be a graph.
     """
@@ -57,10 +56,6 @@ class Execution:
             self._fixed = [each for each in every if isinstance(each, Buffer)]
             self._growing = [each for each in every if isinstance(each, GrowingBuffer)]
             made.pop_all()
-
-    @property
-    def is_captured(self) -> bool:
-        return self._graph is not None
 
     def capture(self) -> None:
         """Record a call as a graph, which the next calls launch."""

@@ -39,7 +39,7 @@ def profiler(bindings: Any, times: LayerTimes) -> Any:
     """``times`` as a profiler of TensorRT's; the caller keeps it while the context lives."""
 
     class Profiler(bindings.IProfiler):  # type: ignore[misc]
-        """Hands on what TensorRT reports."""
+        """Passes each time to ``times``."""
 
         def __init__(self) -> None:
             bindings.IProfiler.__init__(self)
@@ -50,14 +50,12 @@ def profiler(bindings: Any, times: LayerTimes) -> Any:
     return Profiler()
 
 
-def inspect(bindings: Any, engine: Any, context: Any = None) -> tuple[ExportedLayer, ...]:
+def inspect(bindings: Any, engine: Any) -> tuple[ExportedLayer, ...]:
     """The layers of an engine in their order; without their descriptions where it keeps none.
 
     Raises SchemaError where the inspector says what cannot be read.
     """
     inspector = engine.create_engine_inspector()
-    if context is not None:
-        inspector.execution_context = context
     text = inspector.get_engine_information(bindings.LayerInformationFormat.JSON)
     try:
         return tuple(msgspec.json.decode(text, type=ExportedEngine).described)

@@ -1,17 +1,22 @@
-"""What TensorRT says while it works, kept instead of printed.
+"""What TensorRT says while it works, kept instead of printed, and as one line where it fails.
 
 A process has one logger: TensorRT keeps the first that it is given, and ignores all others. So
-builders, parsers and runtimes take this one.
+builders, parsers and runtimes take this one. Where TensorRT fails it returns None instead of
+raising; the reason is in its log, between messages that follow from it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import warnings as python_warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from mansard.core.errors import MeasurementError, TransientError
+from mansard.inference.engines.tensorrt.versions import Version
 
 _ERROR, _WARNING = 1, 2  # ILogger.Severity; 0 is an internal error
 _MOST_KEPT = 200
@@ -52,7 +57,7 @@ def kept_messages(bindings: Any) -> Iterator[tuple[Any, Messages]]:
 @functools.cache
 def _logger(bindings: Any) -> Any:
     class Logger(bindings.ILogger):  # type: ignore[misc]
-        """Hands messages to whoever keeps them now."""
+        """Keeps messages in the ``Messages`` of the block that runs."""
 
         def __init__(self) -> None:
             bindings.ILogger.__init__(self)
@@ -63,3 +68,131 @@ def _logger(bindings: Any) -> Any:
                 self.messages.keep(int(severity), text)
 
     return Logger()
+
+
+_SHOWN = 4  # names in one line
+# Around what is said: a place in its sources, the function, the kind of error.
+_PLACE = re.compile(r"^(?:\d+: )?\[[^\]\s]+::[^\]]+\] |^[A-Z]\w+::\w+: |^\w+\.[ch]pp:\d+: ")
+_CODE = re.compile(r"^Error Code \d+: (?P<kind>[^(]*?) ?\((?P<what>.*)\)$", re.DOTALL)
+_IN_FUNCTION = re.compile(r"[.]? ?In \w+ at \S+?:\d+(?P<rest>.*)$", re.DOTALL)
+# Every call of the CUDA runtime fails where there is no driver; the builder goes on.
+_NO_DRIVER = re.compile(r"cudaError 35\b|CUDA initialization failure with error: 35\b")
+_NO_ANSWER = "TensorRT gives no reason"
+_MEMORY_FIX = "close other programs, use a smaller batch, or build it with less workspace"
+# What else it says may be otherwise the next time: of these reasons that is known.
+_IS_LASTING = re.compile(
+    r"requires workspace memory|insufficient workspace|no scaling factors|HW-specific datatypes|"
+    r"GPU_?fallback|falling back to GPU|Unsupported SM|target GPU SM|compute capability|"
+    r"While parsing node|Failed to parse",
+    re.I,
+)
+_RULES: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
+        re.compile(r"OutOfMemory|out of memory|cudaErrorMemoryAllocation|std::bad_alloc", re.I),
+        "too little memory",
+        _MEMORY_FIX,
+    ),
+    (
+        re.compile(r"requires workspace memory greater than|insufficient workspace", re.I),
+        "the workspace is too small",
+        "give the builder more workspace",
+    ),
+    (
+        re.compile(r"[Cc]ould not find any implementation for node (?P<node>.+?)(?:\.?\)?$| due)"),
+        "no kernel can run {node}: none exists in these types, or memory or workspace is short",
+        _MEMORY_FIX,
+    ),
+    (
+        re.compile(r"no scaling factors detected"),
+        "there is no calibration data for int8",
+        "give arrays to calibrate with, or a file with QuantizeLinear nodes",
+    ),
+    (
+        re.compile(r"HW-specific datatypes: (?P<types>[^.]+)"),
+        "this device has no {types}",
+        "use another precision",
+    ),
+    (
+        re.compile(r"GPU ?fallback|GPU_FALLBACK|falling back to GPU is not", re.I),
+        "the DLA cannot run all of it alone",
+        "allow the GPU for the rest: even a network whose layers the DLA has may need the GPU to "
+        "convert its inputs and outputs",
+    ),
+    (
+        re.compile(r"Unsupported SM|target GPU SM|compute capability .* not supported", re.I),
+        "this TensorRT cannot build for this device",
+        "use the TensorRT of its JetPack, or a newer one",
+    ),
+)
+_UNSUPPORTED = ("UNSUPPORTED_NODE", "UNSUPPORTED_GRAPH")
+_NO_PLUGIN = re.compile(r"Plugin not found|could not find plugin:? ?(?P<op>\w*)")
+
+
+def explained(messages: Messages, where: str) -> MeasurementError:
+    """Why TensorRT built or loaded nothing, as an error in one line about ``where``.
+
+    It is a TransientError where the same network may be built another time on the same device.
+    """
+    errors = [text for text in messages.errors if not _NO_DRIVER.search(text)]
+    if not errors and messages.errors:
+        return TransientError(
+            "there is no NVIDIA driver that TensorRT can use",
+            where=where,
+            fix="build it where it is to run",
+        )
+    said = "\n".join(errors)
+    kind = MeasurementError if _IS_LASTING.search(said) else TransientError
+    for pattern, what, fix in _RULES:
+        if (found := pattern.search(said)) is not None:
+            return kind(what.format(**found.groupdict()), where=where, fix=fix)
+    return kind(without_places(errors[0]) if errors else _NO_ANSWER, where=where)
+
+
+def not_parsed(parser: Any, messages: Messages, version: Version, where: str) -> MeasurementError:
+    """Why the parser does not take a file."""
+    errors = [parser.get_error(index) for index in range(parser.num_errors)]
+    lacking = dict.fromkeys(filter(None, (_lacking(error, version) for error in errors)))
+    if lacking:
+        names = list(lacking)
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return MeasurementError(
+            f"{version.name} has no {', '.join(names[:_SHOWN])}{more}",
+            where=where,
+            fix="use a newer TensorRT, or --engine ort",
+        )
+    if not errors:
+        return explained(messages, where)
+    lines = [line for line in str(errors[0].desc()).splitlines() if not _NO_DRIVER.search(line)]
+    lines = [line for line in lines if not line.startswith("Invalid Node")] or lines
+    what = without_places(lines[0]) if lines else _NO_ANSWER
+    return MeasurementError(f"TensorRT cannot read it: {what}", where=where)
+
+
+def without_places(text: str) -> str:
+    """What a message says, without the places in TensorRT's sources, on one line."""
+    said = _PLACE.sub("", " ".join(text.split()))
+    if (found := _CODE.match(said)) is not None:
+        said = found["what"] or found["kind"]
+    said = _IN_FUNCTION.sub(lambda found: found["rest"].strip(" )"), said)
+    return said.strip() or text.strip()
+
+
+def remarks(messages: Messages, most: int = 5) -> tuple[str, ...]:
+    """The builder's first warnings, those that say nothing of this network left out."""
+    said = dict.fromkeys(map(without_places, messages.warnings))
+    kept = [text for text in said if "CUDA lazy loading" not in text]
+    more = [f"{len(kept) - most} more warnings"] if len(kept) > most else []
+    return (*kept[:most], *more)
+
+
+def _lacking(error: Any, version: Version) -> str | None:
+    """The operator that an error of the parser says is missing, and where it stands."""
+    said, code = str(error.desc()), str(error.code()).rpartition(".")[2]
+    plugin = _NO_PLUGIN.search(said)
+    if plugin is None and code not in _UNSUPPORTED:
+        return None
+    if not version.has("parser_node_names"):
+        return f"operator {plugin['op'] or 'of node'} (node {error.node()})" if plugin else None
+    if not error.node_operator():
+        return None
+    return f"operator {error.node_operator()} ({error.node_name() or error.node()})"

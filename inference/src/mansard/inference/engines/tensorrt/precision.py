@@ -44,13 +44,16 @@ class Typing:
         return self.precision == "int8" and not self.has_scales
 
     @property
-    def in_words(self) -> str:
-        """As an option of the build."""
-        if self.is_strong:
-            return "strongly typed"
-        return " ".join(
-            ["weakly typed", *(flag.lower() for flag in _FLAGS.get(self.precision, ()))]
-        )
+    def options(self) -> dict[str, str]:
+        """What the row of a build says of it."""
+        flags = () if self.is_strong else _FLAGS.get(self.precision, ())
+        words = ["strongly" if self.is_strong else "weakly", "typed", *map(str.lower, flags)]
+        return {"types": " ".join(words), "tf32": "allowed" if self.allows_tf32 else "off"}
+
+    @property
+    def allows_tf32(self) -> bool:
+        """Whether products of fp32 may be of TF32: not where fp32 is what is asked for."""
+        return self.precision != "fp32"
 
 
 def find_typing(path: Path, precision: str, version: Version) -> Typing:
@@ -72,8 +75,8 @@ def check_precision(typing: Typing, version: Version, capability: Capability | N
             f"{version.name} has no {precision}",
             fix=f"use {', '.join(version.precisions)}",
         )
-    least = LEAST_CAPABILITY[precision]
-    if capability is not None and capability < least:
+    least = LEAST_CAPABILITY.get(precision)
+    if least is not None and capability is not None and capability < least:
         raise MeasurementError(
             f"this device, of compute capability {_dotted(capability)}, has no {precision}: "
             f"it begins with {_dotted(least)}",
@@ -100,6 +103,8 @@ def creation_flags(bindings: Any, typing: Typing, version: Version) -> int:
 
 def set_flags(bindings: Any, builder: Any, config: Any, typing: Typing, version: Version) -> None:
     """Allow the types of a weakly typed network; raises MeasurementError for what is lacking."""
+    if not typing.allows_tf32:
+        config.clear_flag(bindings.BuilderFlag.TF32)
     if typing.is_strong:
         return
     if version.has("fast_precisions"):

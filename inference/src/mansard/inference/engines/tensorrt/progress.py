@@ -25,7 +25,7 @@ class Progress:
     """Phases within phases, as one fraction that never falls; TensorRT calls from its threads.
 
     ``stopped``: what a callback raised. Nothing may be raised through TensorRT, so the build is
-    cancelled, and whoever started it raises this.
+    cancelled, and the caller of the builder raises this.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ def monitor(bindings: Any, progress: Progress) -> Any:
     """``progress`` as a monitor of TensorRT's; the caller keeps it until the build has ended."""
 
     class Monitor(bindings.IProgressMonitor):  # type: ignore[misc]
-        """Hands on what the builder reports."""
+        """Passes each phase and step to ``progress``."""
 
         def __init__(self) -> None:
             bindings.IProgressMonitor.__init__(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.files import open_file, storage_errors
 from mansard.core.records import EngineBuild, Launching, LayerTime
-from mansard.inference.engines.tensorrt.bindings import load_bindings
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.engines.tensorrt.execution import Execution
 from mansard.inference.engines.tensorrt.layers import (
@@ -19,8 +17,8 @@ from mansard.inference.engines.tensorrt.layers import (
     layer_times,
     profiler,
 )
-from mansard.inference.engines.tensorrt.messages import kept_messages
-from mansard.inference.engines.tensorrt.refusals import explained
+from mansard.inference.engines.tensorrt.messages import explained, kept_messages
+from mansard.inference.engines.tensorrt.versions import load_bindings
 from mansard.inference.plan import NetworkTrial
 
 _DLA_CORE = "dla_core"  # among the options of a build
@@ -34,7 +32,6 @@ class LoadedTensorrtNetwork:
     ) -> None:
         self._trial, self._inputs = trial, inputs
         self._bindings, self._cuda = load_bindings(), Cuda()
-        self._held = contextlib.ExitStack()
         self._times: LayerTimes | None = None
         is_waiting_set = self._cuda.wait_by(trial.waiting)
         core = build.options.get(_DLA_CORE) if build is not None else None
@@ -46,8 +43,10 @@ class LoadedTensorrtNetwork:
             self.options["schedule"] = "that of the first network of the process"
         if core is not None:
             self.options |= {_DLA_CORE: core, "dla_layers": self._placement(path.name)}
-        self.launching: Launching = "enqueue"
-        self._execution = self._open(trial.with_graph)
+        self._execution, refused = self._open(with_graph=trial.with_graph)
+        self.launching: Launching = "graph" if trial.with_graph and not refused else "enqueue"
+        if trial.with_graph:
+            self.options["cuda_graph"] = f"not possible: {refused}" if refused else "on"
 
     def call(self) -> None:
         """Run the network once, until its outputs are there."""
@@ -60,10 +59,12 @@ class LoadedTensorrtNetwork:
         return self._execution.outputs(inputs)
 
     def start_profiling(self) -> None:
-        """A context of its own, whose layers are timed; also of a graph."""
+        """A context of its own, whose layers are timed; as a graph where calls launch one."""
         self._execution.close()
         times = LayerTimes()
-        self._execution = self._open(self.launching == "graph", times)
+        self._execution, refused = self._open(with_graph=self.launching == "graph", times=times)
+        if refused:
+            self.options["profile"] = f"without the graph: {refused}"
         times.current = {}  # of calls that made the graph
         times.calls.clear()
         self._times = times
@@ -83,21 +84,17 @@ class LoadedTensorrtNetwork:
         self._execution.close()
         self._engine = self._runtime = None
 
-    def _open(self, with_graph: bool, times: LayerTimes | None = None) -> Execution:
-        """A context; as a CUDA graph where that is asked for and possible."""
+    def _open(self, *, with_graph: bool, times: LayerTimes | None = None) -> tuple[Execution, str]:
+        """A context, as a CUDA graph where that is wanted; and why it is none where it fails."""
         made = self._new(times)
         if not with_graph:
-            return made
+            return made, ""
         try:
             made.capture()
         except MeasurementError as error:
             made.close()
-            self.options["cuda_graph"] = f"not possible: {error.what}"
-            self.launching = "enqueue"
-            return self._new(times)
-        self.options["cuda_graph"] = "on"
-        self.launching = "graph"
-        return made
+            return self._new(times), error.what
+        return made, ""
 
     def _new(self, times: LayerTimes | None) -> Execution:
         kept = None if times is None else profiler(self._bindings, times)
@@ -131,15 +128,15 @@ def _load(bindings: Any, path: Path, dla_core: str | None) -> tuple[Any, Any]:
         if dla_core is not None:
             n_cores = runtime.num_DLA_cores
             if int(dla_core) >= n_cores:
+                has = f"cores {' and '.join(map(str, range(n_cores)))}" if n_cores else "none"
                 raise MeasurementError(
-                    f"it is for DLA core {dla_core}, and there are {n_cores}", where=path.name
+                    f"needs DLA core {dla_core}; this device has {has}", where=path.name
                 )
             runtime.DLA_core = int(dla_core)
         engine = runtime.deserialize_cuda_engine(content)
         if engine is None:
+            said = explained(messages, path.name)
             raise MeasurementError(
-                explained(messages, path.name).what,
-                where=path.name,
-                fix="build it anew where it is to run, with the GPU and its driver",
+                said.what, where=path.name, fix=said.fix or "build it anew where it is to run"
             )
     return runtime, engine

@@ -12,14 +12,9 @@ from mansard.inference.engines.tensorrt.messages import Messages
 from mansard.inference.engines.tensorrt.versions import Version
 
 State = Literal["used", "new", "none"]
+TIMING_CACHE = "timing.cache"  # in the folder of the caches of one version and device
 _MOST_BYTES = 1 << 30
-_UNSAFE = re.compile(r"[^A-Za-z0-9.]+")
 _REFUSED = re.compile(r"timing cache.* not (?:be )?used|Failed to deserialize timing cache")
-
-
-def file_name(version: Version, device: str) -> str:
-    """How the cache of a version and a device, in words, is called."""
-    return f"timing-{version.text}-{_UNSAFE.sub('_', device).strip('_')}.cache"
 
 
 class TimingCache:
@@ -43,12 +38,17 @@ class TimingCache:
 
     def _is_taken(self, known: bytes, messages: Messages) -> bool:
         """Whether the builder takes it: not from another version or another device."""
-        n_errors, n_warnings = len(messages.errors), len(messages.warnings)
+        n_errors = len(messages.errors)
         cache = self._config.create_timing_cache(known)
         taken = cache is not None and self._config.set_timing_cache(cache, False)
-        is_refused = any(map(_REFUSED.search, messages.warnings[n_warnings:]))
+        refused = is_refused(messages)
         del messages.errors[n_errors:]  # it is built without
-        return bool(taken) and not is_refused
+        return bool(taken) and not refused
+
+
+def is_refused(messages: Messages) -> bool:
+    """Whether the builder said that it does not take the timing cache that it was given."""
+    return any(map(_REFUSED.search, (*messages.warnings, *messages.errors)))
 
 
 def _read(path: Path) -> bytes:

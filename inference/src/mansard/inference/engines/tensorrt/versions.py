@@ -1,4 +1,4 @@
-"""What each version of TensorRT has, in one table.
+"""TensorRT's Python bindings: their one import, and what each version has, in one table.
 
 Sources: NVIDIA's release notes and migration guides of TensorRT 8.5 to 11.4, its support matrices,
 and the published bindings. https://docs.nvidia.com/deeplearning/tensorrt/
@@ -6,6 +6,8 @@ and the published bindings. https://docs.nvidia.com/deeplearning/tensorrt/
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,10 +15,37 @@ from typing import Any, Literal
 
 from mansard.core.errors import MeasurementError
 
+# Names another module with TensorRT's interface, such as ``tensorrt_rtx_bindings``.
+MODULE_VARIABLE = "MANSARD_TENSORRT"
+_REMEDY = (
+    "on a Jetson use the Python of a JetPack image, which has it in dist-packages; "
+    "on a PC install tensorrt from NVIDIA's package index"
+)
+
+
+def load_bindings() -> Any:
+    """The module ``tensorrt``, or the one that MANSARD_TENSORRT names.
+
+    Raises MeasurementError where it is missing, or cannot be imported.
+    """
+    name = os.environ.get(MODULE_VARIABLE) or "tensorrt"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise _broken(name, error) from error
+        raise MeasurementError(f"{name} is not installed", fix=_REMEDY) from error
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:  # its libraries
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: Exception) -> MeasurementError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return MeasurementError(f"{name} cannot be imported: {lines[0]}", fix=_REMEDY)
+
+
 Number = tuple[int, ...]
 Ability = Literal[
-    "bindings",
-    "tensors",
     "explicit_batch",
     "weakly_typed",
     "strongly_typed",
@@ -36,10 +65,6 @@ _EVER: None = None
 # for any machine are not told apart.
 TABLE: MappingProxyType[Ability, tuple[tuple[Number, Number | None], ...]] = MappingProxyType(
     {
-        # num_bindings, execute_async_v2
-        "bindings": (((7,), (10,)),),
-        # num_io_tensors, set_tensor_address, execute_async_v3
-        "tensors": (((8, 5), _EVER),),
         # create_network must be given EXPLICIT_BATCH; 10 ignores it, 11 has it no more
         "explicit_batch": (((7,), (10,)),),
         # precisions are flags of the builder, which chooses the types of layers
@@ -68,10 +93,9 @@ TABLE: MappingProxyType[Ability, tuple[tuple[Number, Number | None], ...]] = Map
     }
 )
 OLDEST: Number = (8, 5)
-# The least compute capability that has a precision (support matrix, "hardware and precision").
-LEAST_CAPABILITY = MappingProxyType(
-    {"fp32": (5, 0), "fp16": (5, 3), "int8": (6, 1), "bf16": (8, 0), "fp8": (8, 9)}
-)
+# The compute capability that a precision begins with (support matrix, "hardware and precision").
+# fp32, fp16 and int8 are in all from 7.0 on; below, a builder that chooses types is asked.
+LEAST_CAPABILITY = MappingProxyType({"bf16": (8, 0), "fp8": (8, 9)})
 # TensorRT for RTX counts its own versions; its interface is that of this one.
 _RTX_LIKE: Number = (11, 0)
 _OF_RTX_ALONE, _NOT_IN_RTX = frozenset({"named_targets"}), frozenset({"dla"})

@@ -14,8 +14,7 @@ from pathlib import Path
 from mansard.core.errors import MeasurementError, TransientError
 from mansard.core.programs import run_program
 from mansard.core.tensorrt_files import version_in
-from mansard.inference.engines.tensorrt.messages import Messages
-from mansard.inference.engines.tensorrt.refusals import explained
+from mansard.inference.engines.tensorrt.messages import Messages, explained
 from mansard.inference.engines.tensorrt.versions import Version, parse_version
 
 _NAME = "trtexec"
@@ -41,6 +40,10 @@ class Program:
     def has(self, flag: str) -> bool:
         """Whether it knows ``--flag``."""
         return flag in self.flags
+
+    def optional(self, argument: str) -> list[str]:
+        """The argument, as ``--flag=value``, where it knows the flag."""
+        return [argument] if self.has(argument.removeprefix("--").partition("=")[0]) else []
 
     def run(self, arguments: Sequence[str], timeout_s: float, where: str) -> Printed:
         """What it prints about ``where``; raises MeasurementError in one line where it fails."""

@@ -1,16 +1,25 @@
-"""A network that trtexec runs: each sample is a run of the program, which times every query."""
+"""A network that trtexec runs: each pass is a run of the program, which times every query."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from mansard.core.errors import MeasurementError
+import msgspec
+
+from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.files import read_whole
 from mansard.core.leftovers import temporary_folder
-from mansard.core.records import EngineBuild, Launching, LayerTime
-from mansard.inference.engines.trtexec.exports import read_layers, read_profile, read_times
+from mansard.core.records import Copies, EngineBuild, Launching, LayerTime
+from mansard.core.tensorrt_files import (
+    ExportedEngine,
+    ExportedLayer,
+    ExportedLayerTime,
+    ExportedQuery,
+)
+from mansard.inference.engines.tensorrt.layers import layer_times
 from mansard.inference.engines.trtexec.program import (
     Printed,
     Program,
@@ -22,6 +31,7 @@ from mansard.inference.plan import NetworkTrial
 _START_S = 600.0  # at most: it reads the engine, and warms up
 _WARM_UP_MS = 200  # what trtexec itself takes
 _LONGEST_CALL_S = 600.0
+_MOST_BYTES = 1 << 30  # of an export
 _NO_INT64 = (10,)  # before it, engines take integers of 32 bits
 # What trtexec prints of its options, and what it is called among ours.
 _SWITCHES = {
@@ -29,6 +39,7 @@ _SWITCHES = {
     "Spin-wait": "spin_wait",
     "CUDA Graph": "cuda_graph",
 }
+Kind = TypeVar("Kind")
 
 
 class TrtexecNetwork:
@@ -71,20 +82,19 @@ class TrtexecNetwork:
         self._call_s = max(self._call_s, *seconds)
         return seconds
 
-    def time_layers(self, n_calls: int) -> tuple[tuple[LayerTime, ...], tuple[float, ...]]:
-        """The layers, with mean times over ``n_calls`` calls or more, and the mean of the call."""
+    def time_layers(self, n_calls: int) -> tuple[LayerTime, ...]:
+        """The layers, with their mean times over ``n_calls`` calls or more."""
         profile, listed = self._room / "profile.json", self._room / "layers.json"
         arguments = [
             f"--iterations={n_calls}",
             "--dumpProfile",
             f"--exportProfile={profile}",
-            *self._known("--separateProfileRun"),
-            *self._known(f"--exportLayerInfo={listed}"),
-            *self._known("--profilingVerbosity=detailed"),
+            *self._program.optional("--separateProfileRun"),
+            *self._program.optional(f"--exportLayerInfo={listed}"),
+            *self._program.optional("--profilingVerbosity=detailed"),
         ]
         self._run(arguments, n_calls)
-        layers, _ = read_profile(profile, read_layers(listed) if listed.exists() else ())
-        return layers, (sum(layer.seconds_s[0] for layer in layers),)
+        return read_profile(profile, read_layers(listed) if listed.exists() else ())
 
     def close(self) -> None:
         """Remove the files of its inputs and exports."""
@@ -113,25 +123,76 @@ class TrtexecNetwork:
         """Options for what a call includes and how it waits, where they are not the default."""
         flags = []
         if self._trial.copies == "none":
-            flags += self._known("--noDataTransfers")
+            flags += self._program.optional("--noDataTransfers")
         if self._trial.waiting == "spin":
-            flags += self._known("--useSpinWait")
+            flags += self._program.optional("--useSpinWait")
         if self._trial.with_graph:
-            flags += self._known("--useCudaGraph")
+            flags += self._program.optional("--useCudaGraph")
         return flags
 
-    def _known(self, argument: str) -> list[str]:
-        flag = argument.removeprefix("--").partition("=")[0]
-        return [argument] if self._program.has(flag) else []
-
     def _take_options(self, printed: Printed) -> None:
-        """What was really done, as the program prints it: from 11 on other things are usual."""
+        """What was really done, as the program prints it: from 11 on other things are usual.
+
+        Raises MeasurementError where calls did not copy or wait as they were to.
+        """
         for said, name in _SWITCHES.items():
             if (is_on := printed.is_on(said)) is not None:
                 self.options[name] = "on" if is_on else "off"
         self.launching = "graph" if self.options.get("cuda_graph") == "on" else "enqueue"
+        trtexec = f"trtexec of {self._program.version.name}"
         if self._trial.copies != "none" and self.options.get("data_transfers") == "off":
-            raise MeasurementError(
-                f"trtexec of {self._program.version.name} copies nothing in a call",
-                fix="use --copies none",
-            )
+            raise MeasurementError(f"{trtexec} copies nothing in a call", fix="use --copies none")
+        if self._trial.waiting == "block" and self.options.get("spin_wait") == "on":
+            raise MeasurementError(f"{trtexec} spins while it waits", fix="use --wait spin")
+
+
+def read_times(path: Path, copies: Copies) -> tuple[float, ...]:
+    """Seconds of each query of ``--exportTimes``, with the copies that belong to a call.
+
+    GPU time between events; the time that the host takes to enqueue it is not in it, unless the
+    GPU waits for that. Raises SchemaError, also where a query lacks one of its times.
+    """
+    queries = _read(path, list[ExportedQuery], "times")
+    if any(query.compute_ms <= 0 for query in queries):
+        raise SchemaError("trtexec exported a query without a time", where=path.name)
+    return tuple(1e-3 * (query.compute_ms + _copies_ms(query, copies, path)) for query in queries)
+
+
+def _copies_ms(query: ExportedQuery, copies: Copies, path: Path) -> float:
+    total_ms = 0.0
+    for way, new, old in (
+        ("in", query.h2d_ms, query.in_ms),
+        ("out", query.d2h_ms, query.out_ms),
+    ):
+        if copies in {way, "both"}:
+            copy_ms = old if new is None else new
+            if copy_ms is None:
+                raise SchemaError("trtexec exported a query without its copies", where=path.name)
+            total_ms += copy_ms
+    return total_ms
+
+
+def read_profile(path: Path, described: tuple[ExportedLayer, ...]) -> tuple[LayerTime, ...]:
+    """The layers of ``--exportProfile`` with their mean times; raises SchemaError."""
+    means = {
+        entry.name: [entry.average_ms * 1e-3]
+        for entry in _read(path, list[ExportedLayerTime], "profile")
+        if entry.name is not None and entry.average_ms is not None
+    }
+    if not means:
+        raise SchemaError("trtexec exported no layer", where=path.name)
+    return layer_times([means], described)
+
+
+def read_layers(path: Path) -> tuple[ExportedLayer, ...]:
+    """The layers of ``--exportLayerInfo``; raises SchemaError."""
+    return tuple(_read(path, ExportedEngine, "layers").described)
+
+
+def _read(path: Path, kind: type[Kind], what: str) -> Kind:
+    if not path.is_file():
+        raise SchemaError(f"trtexec exported no {what}", where=path.name)
+    try:
+        return msgspec.json.decode(read_whole(path, most_bytes=_MOST_BYTES), type=kind)
+    except msgspec.DecodeError as error:
+        raise SchemaError(f"the {what} that trtexec exported are cut: {error}") from error
