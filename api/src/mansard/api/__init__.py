@@ -107,7 +107,6 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
-    from mansard.api.engine_builds import BuildOptions as BuildOptions
     from mansard.api.hierarchical import HiRequest as HiRequest
     from mansard.api.hierarchical import hi as hi
     from mansard.api.hierarchical import parse_amount as parse_amount
@@ -191,6 +190,7 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
+    from mansard.inference.plan import BuildSettings as BuildSettings
 
 
 @cache

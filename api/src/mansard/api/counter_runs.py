@@ -13,11 +13,7 @@ from mansard.api.accuracies import int8_form
 from mansard.api.boards import board_root
 from mansard.api.engine_builds import builds_files, choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan, measure_modes
-from mansard.api.networks import (
-    build_needed,
-    choose_provider,
-    write_loaded,
-)
+from mansard.api.networks import choose_provider, write_loaded
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
@@ -134,7 +130,7 @@ def _plan(
 ) -> list[ModePlan]:
     from mansard.inference.builds import device_name
     from mansard.inference.counters.plan import CounterPlan, CounterTrial
-    from mansard.inference.planning import SEED, make_build_plan
+    from mansard.inference.planning import SEED
     from mansard.measuring.plan import cpus_of
     from mansard.measuring.protocol import find_protocol
     from mansard.measuring.runner import missing_trials
@@ -174,15 +170,8 @@ def _plan(
         plans.append(
             ModePlan(plan, len(missing), files, write_files, of="counters", is_bounded=False)
         )
-    build_needed(
-        preparation,
-        [build for build in builds.values() if build.engine_file in needed],
-        lambda mode, wanted: make_build_plan(machine, mode, wanted, probe, gpu),
-        target.plain,
-        modes,
-        runs=request.runs,
-        reporter=reporter,
-    )
+    wanted = [build for build in builds.values() if build.engine_file in needed]
+    preparation.build(wanted, probe, gpu, target.plain, modes, runs=request.runs, reporter=reporter)
     return plans
 
 

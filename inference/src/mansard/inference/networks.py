@@ -110,6 +110,7 @@ def measure_network(
     with Observation(instruments, plan) as seen, _kept_to(plan.cpus):
         try:
             timed = _time(spec, plan, instruments, engine, folder)
+            seen.limit_memory_use(timed.energy.windows or ())
         except (MeasurementError, InputError) as error:
             failure = str(error)
         except MemoryError:
