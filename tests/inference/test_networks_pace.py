@@ -81,7 +81,7 @@ def test_calls_of_one_run_are_its_blocks(
 
 
 def test_what_differs_within_a_run_is_unstable() -> None:
-    # 4 of 16 blocks are of shorter calls; the interval of their medians is from the 4th to the 13th.
+    # 4 of 16 blocks are of shorter calls; the interval is from the 4th median to the 13th.
     samples = samples_of_run(lambda n: [1e-4] * (n // 4) + [2e-4] * (n - n // 4), QUICK, 1e-4)
     assert samples.stability == "unstable"
     assert len(set(samples.block)) == 16  # it looks at all that was asked for
