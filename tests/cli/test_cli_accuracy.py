@@ -70,7 +70,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     assert 0.5 < found["fp32"]["top1"]["value"] < 0.99  # else nothing could be lost
     assert found["fp32"]["unknown"]["drop"] == "it is what other precisions are compared with"
     int8 = found["int8"]
-    assert int8["reference"] == "ort cpu"
+    assert int8["reference"] == "onnxruntime cpu"
     assert 0.9 < int8["agreement"]["value"] < 1
     drop = found["fp32"]["top1"]["value"] - int8["top1"]["value"]
     assert int8["drop"]["value"] == pytest.approx(drop)
@@ -85,7 +85,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     code, _, err = answer(capsys, "recommend", model, *asked, "--max-drop", "few")
     assert (code, err.strip()) == (
         2,
-        "mansard: --max-drop 'few' is no share; write --max-drop 0.9 or 90%",
+        "mansard: --max-drop 'few' is no percentage; write --max-drop 1%",
     )
     page = tmp_path / "report.html"
     code, out, _ = answer(capsys, "report", "--runs", tmp_path / "runs", "--output", page)
