@@ -91,8 +91,14 @@ def measure_layers(
     """Run ``request.models`` whole, then their layers or stages one by one, in each mode.
 
     Networks are measured as by ``measure_networks``, and kept in the same runs; parts have a run
-    of their own in each mode. Raises any MansardError that keeps everything from being measured.
+    of their own in each mode. An int8 network has its ranges in its file, as its parts have: those
+    that a builder finds itself are of the whole alone. Raises any MansardError that keeps
+    everything from being measured.
     """
+    if request.settings.is_dynamic:
+        raise UsageError("a layer has the shapes of its batch", fix="leave --dynamic out")
+    settings = msgspec.structs.replace(request.settings, has_scales=True)
+    request = msgspec.structs.replace(request, settings=settings)
     whole = measure_networks(request, reporter)
     request = with_image(request)
     ran = [found.row for found in whole.rows if found.row.failure is None]

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.accuracies import (
-    int8_form,
-    plan_accuracy,
-)
-from mansard.api.engine_builds import (
-    build_missing,
-    choose_engine,
-    is_stand_in,
-)
+from mansard.api.accuracies import int8_form, plan_accuracy
+from mansard.api.engine_builds import choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, Gpu
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
+    from mansard.inference.plan import NetworkTrial
 
 
 _TENSORRT = ("tensorrt", "trtexec")  # engines that images with TensorRT have, the better first
@@ -67,7 +60,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
     times: tuple[NetworkTimes, ...]
     accuracies: tuple[NetworkAccuracy, ...]
     failure: MansardError | None
-    memory: tuple[MemoryTraffic, ...] = ()  # of boards that tell how much their memory is used
+    memory: tuple[MemoryTraffic, ...] = ()  # of boards that report their memory's use
     builds: tuple[EngineBuild, ...] = ()  # of the engine files that were needed to measure
 
     def check(self) -> None:
@@ -174,7 +167,7 @@ def plan_networks(
     MeasurementError where the engine is not there, before a network is looked at.
     """
     from mansard.inference.builds import device_name
-    from mansard.inference.planning import make_build_plan, make_network_plan
+    from mansard.inference.planning import make_network_plan
     from mansard.measuring.runner import missing_trials
 
     settings, machine = preparation.settings, target.controller.identify()
@@ -207,43 +200,9 @@ def plan_networks(
         needed |= {spec.engine_file for spec in missing}
         write_files = partial(write_loaded, preparation, missing, files, request.runs, reporter)
         plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
-    build_needed(
-        preparation,
-        [build for build in builds.values() if build.engine_file in needed],
-        lambda mode, wanted: make_build_plan(machine, mode, wanted, probe, gpu),
-        target,
-        modes,
-        runs=request.runs,
-        reporter=reporter,
-    )
+    wanted = [build for build in builds.values() if build.engine_file in needed]
+    preparation.build(wanted, probe, gpu, target, modes, runs=request.runs, reporter=reporter)
     return plans
-
-
-def build_needed(
-    preparation: Preparation,
-    wanted: Sequence[BuildTrial],
-    make_plan: Callable[[PowerMode, Sequence[BuildTrial]], BuildPlan],
-    target: BenchTarget,
-    modes: Sequence[PowerMode],
-    *,
-    runs: Path,
-    reporter: Reporter,
-) -> None:
-    """Build those of the ``wanted`` engine files that ``runs`` lacks, each once."""
-    by_name = {build.engine_file: build for build in wanted}
-    if not by_name:
-        return
-    folder = preparation.new_folder()
-    found = build_missing(
-        lambda mode: make_plan(mode, tuple(by_name.values())),
-        target,
-        modes,
-        runs,
-        reporter,
-        files=folder,
-        write_files=lambda missing: preparation.write_sources(missing, folder, reporter),
-    )
-    preparation.built.update({row.engine_file: row for row in found})
 
 
 def write_loaded(
@@ -308,8 +267,8 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
 def _known(
     runs: Path, run_ids: frozenset[str], reporter: Reporter
 ) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
-    """What these runs measured, beside what the folder's other runs predict of it, and what the
-    board tells of its memory."""
+    """What these runs measured beside what the folder's other runs predict of it, and the use of
+    the memory."""
     from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.measured import measured_networks

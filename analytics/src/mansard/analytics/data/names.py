@@ -51,6 +51,7 @@ def engine_name(row: Measurement) -> str:
         core = row.options.get("dla_core")
         words += [] if core is None else [f"DLA {core}"]
         words += ["open batch"] if "open" in row.options else []
+        words += ["calibrated"] if "calibration" in row.options else []  # by its builder
         words += [f"{word} {row.options[key]}" for key, word in _ASKED if key in row.options]
     if row.processor == "cpu" and row.threads not in {None, len(row.cpus)}:
         words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")

@@ -202,7 +202,7 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
 
 
 def memory_tables(rows: Sequence[api.MemoryTraffic]) -> list[Table]:
-    """The memory's use that a board tells beside our traffic; none where it tells nothing."""
+    """The memory's use that a board reports, beside the modelled traffic; else none."""
     shared = ("mode", "precision", "engine", "source")
     return [_table(each, shared) for each in api.memory_table(rows, attrgetter("mode"))]
 

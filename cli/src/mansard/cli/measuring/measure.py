@@ -281,13 +281,13 @@ def measure(
         copies=copies,
         waiting=wait,
         with_graph=graph,
-        build=api.BuildOptions(
+        build=api.BuildSettings(
             optimization_level=opt_level,
             workspace_bytes=None if workspace is None else workspace * 10**6,
             dla_core=dla,
             with_fallback=fallback,
-            is_dynamic=dynamic,
         ),
+        is_dynamic=dynamic,
     )
     wanted = api.WantedImage(name=image, table=images, is_offline=offline, engine=container_engine)
     networks = api.MeasureRequest(

@@ -126,7 +126,6 @@ def count_network(
         metrics=spec.metrics,
         lacking=spec.lacking,
         n_calls=spec.n_calls,
-        has_ranges=result.has_ranges if result else False,
         cache_control=spec.cache_control,
         export=None if failure is not None else f"{EXPORTS}/{export.name}",
         failure=failure,
