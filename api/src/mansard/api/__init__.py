@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mansard.analytics.counters.check import CheckedNetwork as CheckedNetwork
     from mansard.analytics.counters.check import CheckedPart as CheckedPart
+    from mansard.analytics.counters.importing import ExportOrigin as ExportOrigin
     from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
@@ -91,7 +92,6 @@ if TYPE_CHECKING:
     from mansard.api.counter_runs import CountRequest as CountRequest
     from mansard.api.counter_runs import CountResult as CountResult
     from mansard.api.counter_runs import count_networks as count_networks
-    from mansard.api.counters import ExportOrigin as ExportOrigin
     from mansard.api.counters import ImportedExport as ImportedExport
     from mansard.api.counters import check_counters as check_counters
     from mansard.api.counters import import_counters as import_counters

@@ -236,24 +236,24 @@ def _chip(gpu: Gpu | None) -> str:
 
 
 def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNetwork]:
-    """What the run of a mode holds; raises InputError for a table that cannot be read."""
+    """What the run of a mode holds; a table that cannot be read is a note."""
     from mansard.analytics.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.counters.measured import counters_of_run
+    from mansard.analytics.counters.counted import counters_of_run
     from mansard.core.jsonl import read_rows
     from mansard.inference.counters.trial import COUNTERS
 
     folder, mode = runs / each.plan.run_id, each.plan.mode.name
     if each.plan.run_id not in run_ids:
         return []
-    read = {one.run.trial_id: one for one in counters_of_run(folder)}
+    read = {one.run.trial_id: one for one in counters_of_run(folder) if one.run}
     found = []
     for row in read_rows(folder / COUNTERS.rows_name, CounterRun, runs).rows:
         one = read.get(row.trial_id)
-        if one is None or row.export is None:
-            found.append(CountedNetwork(mode, row, None, 0, None, (), ()))
+        if one is None or row.export is None or not one.rows:
+            found.append(CountedNetwork(mode, row, None, 0, None, (), one.notes if one else ()))
             continue
-        n_launches = sum(kernel.n_launches for kernel in one.kernels)
-        call, sums = call_sum(one.kernels), by_kernel(one.kernels)
+        n_launches = sum(kernel.n_launches for kernel in one.rows)
+        call, sums = call_sum(one.rows, row.n_calls), by_kernel(one.rows, row.n_calls)
         path = folder / row.export
         found.append(CountedNetwork(mode, row, path, n_launches, call, sums, one.notes))
     return found

@@ -299,7 +299,7 @@ def _known(
         return (), (), ()
     return (
         tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
-        tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids),
+        tuple(each for each in network_accuracies(dataset, run_ids) if each.run_id in run_ids),
         tuple(each for each in memory if each.run_id in run_ids),
     )
 

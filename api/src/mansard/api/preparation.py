@@ -127,7 +127,7 @@ class Preparation:
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
-            datasets = DataSets(self.settings.accuracy)
+            datasets = DataSets(self.settings.accuracy, self.settings.precisions)
             with reporter.progress("Preparing networks") as progress:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
