@@ -21,7 +21,7 @@ from onnx import TensorProto, helper
 from mansard.analytics.counters.by_kernel import memory_of
 from mansard.analytics.counters.check import CheckedPart, check_network
 from mansard.analytics.counters.estimates import parts_of
-from mansard.analytics.counters.importing import CounterOrigin, import_counters
+from mansard.analytics.counters.importing import ExportOrigin, import_counters
 from mansard.analytics.counters.matching import match
 from mansard.analytics.data.quantities import quantity, seconds
 from mansard.analytics.report.counters import checked_table, kernel_text
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _rows(folder: Path, export: str, precision: str, sm: int) -> tuple[KernelCounters, ...]:
-    origin = CounterOrigin(device="", precision=precision, compute_capability=sm)
+    origin = ExportOrigin(device="", precision=precision, compute_capability=sm)
     return import_counters(folder / export, origin).rows
 
 
@@ -248,7 +248,7 @@ def _files(folder: Path) -> Iterator[str]:
         precision = "fp16" if "fp16" in path.name else "fp32"
         try:
             found = import_counters(
-                path, CounterOrigin(device="", precision=precision, compute_capability=sm)
+                path, ExportOrigin(device="", precision=precision, compute_capability=sm)
             )
         except InputError as error:
             yield f"| `{path.name}` | refused: {error.what.partition(':')[0]} | | | | |"

@@ -55,7 +55,7 @@ def test_layers_have_energy_and_the_board_tells_its_memory(
     n_bytes = 4 * (64 * 56 * 28 + 64 * 58 * 30 + 64 * 64 + 64)
     assert memory["conv64_56x28_k1"].traffic_bytes == n_bytes
     assert memory["conv64_56x28_k1"].n_readings > 0
-    assert 0 <= memory["conv64_56x28_k1"].mean_share <= memory["conv64_56x28_k1"].high_share <= 1
+    assert 0 <= memory["conv64_56x28_k1"].mean_share <= 1
     (path,) = api.write_nn_profiler(result, tmp_path / "out")
     found = decode(path.read_bytes())
     known = [each for each in result.parts if each.network == "residual" and each.energy_j]

@@ -157,8 +157,8 @@ def test_a_program_that_writes_on_and_on_does_not_keep_the_watch_busy(board: Pat
         for _ in range(2000):
             put(board, CAP, 1_113_600)
             put(board, CAP, 2_201_600)
-    # Before, after, and one for the first write; not 4000.
-    assert n_readings <= 3
+    # Before, after, and one for the first write, with one of the memory's use; not 4000.
+    assert n_readings <= 4
     assert watch.conditions.settings_changed
 
 

@@ -106,7 +106,6 @@ def reading(at_s: float, celsius: float | None) -> ConditionsReading:
         engines=None,
         fan_speed_rpm=None,
         fan_drive_share=None,
-        memory_use_share=None,
         monotonic_s=at_s,
         cpu_clock_hz=None,
         gpu_clock_hz=None,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import msgspec
 import onnx
 import pytest
 from onnx import checker
@@ -64,25 +61,3 @@ def test_one_pixel_of_padding_widens_and_narrows() -> None:
 def test_an_unknown_convolution_is_refused_with_a_hint() -> None:
     with pytest.raises(UsageError, match="did you mean conv64_224x112_k"):
         zoo.read("conv64_224x112_k6")
-
-
-@pytest.mark.shared_data
-def test_the_recorded_memory_use_falls_with_our_traffic(shared_data: Path) -> None:
-    """The artifact records a share of the bandwidth for each, without times: no bytes follow.
-
-    The means of the five kernels, 68, 68, 61, 47 and 36 %, fall with the size as our traffic does;
-    single ones do not (conv3: 53 % with 1 × 1, 76 % with 4 × 4).
-    """
-    path = "scheduling/ismetdagli+HaX-CoNN__output_expected__emc_results.json"
-    shares = msgspec.json.decode((shared_data / path).read_bytes())
-    recorded = [
-        sum(float(share.rstrip("%")) for share in shares[f"conv{size}"].values()) / 5
-        for size in range(1, 6)
-    ]
-    names = zoo.family("convolutions")
-    ours = [
-        sum(totals(scored(name)).fused_traffic_bytes or 0 for name in names[at : at + 5])
-        for at in range(0, 25, 5)
-    ]
-    assert recorded == sorted(recorded, reverse=True)
-    assert ours == sorted(ours, reverse=True)

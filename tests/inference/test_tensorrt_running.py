@@ -453,7 +453,7 @@ def test_a_real_module_has_what_running_uses(real: Any) -> None:
         " get_tensor_name get_tensor_mode get_tensor_dtype",
         "IExecutionContext": "set_input_shape set_tensor_address set_output_allocator"
         " get_tensor_shape execute_async_v3 profiler enqueue_emits_profile report_to_profiler",
-        "EngineInspector": "execution_context get_engine_information",
+        "EngineInspector": "get_engine_information",
         "TensorIOMode": "INPUT OUTPUT",
         "LayerInformationFormat": "JSON",
     }

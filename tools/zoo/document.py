@@ -54,10 +54,9 @@ _CONVOLUTIONS = """
 HaX-CoNN's 25 single convolutions, drawn when they are read: 64 channels in and out, a bias, a ReLU,
 and one pixel of padding whatever the kernel, as in its artifact. `convolutions` names all of them:
 `mansard measure convolutions`, `mansard zoo write FOLDER convolutions`. They compare the memory's
-use that a board tells with our traffic ([layers](layers.md#memory-use)). No bench has them.
-
-| name | what it is | inputs |
-|---|---|---|
+use that a board reports with the modelled traffic ([layers](layers.md#memory-use)). No bench has
+them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to 5 × 5 over 224 × 112;
+the others are named alike, over 112 × 112, 112 × 56, 56 × 56 and 56 × 28.
 """
 
 
@@ -68,10 +67,7 @@ def zoo_document() -> str:
         sources[entry.source].append(entry.name)
     rows = "".join(_row(entry) for entry in zoo.CATALOG)
     notes = "".join(f"- {', '.join(names)}: {source}.\n" for source, names in sources.items())
-    single = "".join(
-        f"| {entry.name} | {entry.title} | `{entry.input}` |\n" for entry in zoo.CONVOLUTIONS
-    )
-    return f"{_HEAD}{rows}{_CONVOLUTIONS}{single}\n## Where the figures come from\n\n{notes}"
+    return f"{_HEAD}{rows}{_CONVOLUTIONS}\n## Where the figures come from\n\n{notes}"
 
 
 def _row(entry: Entry) -> str:

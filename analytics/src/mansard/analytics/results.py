@@ -75,7 +75,7 @@ class Results:
     accuracies: tuple[NetworkAccuracy, ...]
     parts: tuple[PartTimes, ...]  # of networks, run alone; no model uses them
     part_sums: tuple[PartSum, ...]
-    memory: tuple[MemoryTraffic, ...]  # of boards that tell how much their memory is used
+    memory: tuple[MemoryTraffic, ...]  # of boards that report their memory's use
     workload_notes: tuple[str, ...]  # what was measured of networks and is not used
     calibration: Calibration  # by the observations; nothing here is calibrated by it
     recommendations: tuple[Recommendation, ...]
@@ -137,6 +137,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
             Wanted(falls_back=True),
             refused=refused,
             accuracies=network_accuracies(dataset),
+            observations=models.observations,
         ),
         findings=findings,
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 
-from mansard.core.records import Conditions, Gpu, PowerMode, PowerSample
+from mansard.core.records import Conditions, EnergyWindow, Gpu, PowerMode, PowerSample
 from mansard.device.conditions import Sources, Watch, disturbances
 from mansard.device.meters.meter import Meters
 from mansard.measuring.metering import EnergyMetering
@@ -73,6 +73,10 @@ class Observation:
     def __exit__(self, *_: object) -> None:
         self._watch.__exit__(None, None, None)
         self.duration_s = time.monotonic() - self._start_s
+
+    def limit_memory_use(self, windows: Sequence[EnergyWindow]) -> None:
+        """Let the memory's use be that in ``windows`` alone, in which the trial runs on."""
+        self._watch.windows = windows
 
     @property
     def conditions(self) -> Conditions:

@@ -88,14 +88,6 @@ class cudaGraphExec_t(cudaGraph_t):
     pass
 
 
-class cudaDeviceProp:
-    def __init__(self, machine: device.Machine) -> None:
-        self.name = machine.name.encode()
-        self.major, self.minor = machine.capability
-        self.totalGlobalMem = device.memory_bytes()
-        self.integrated = int(machine.is_integrated)
-
-
 _TEXTS = {
     0: b"no error",
     1: b"invalid argument",
@@ -146,13 +138,6 @@ def cudaGetLastError() -> tuple[Any, ...]:
 @_call(1)
 def cudaGetDeviceCount() -> tuple[Any, ...]:
     return _OK, device.machine().n_devices
-
-
-@_call(1)
-def cudaGetDeviceProperties(number: int) -> tuple[Any, ...]:
-    if number >= device.machine().n_devices:
-        return (cudaError_t.cudaErrorInvalidDevice,)
-    return _OK, cudaDeviceProp(device.machine())
 
 
 @_call(1)

@@ -24,7 +24,6 @@ from tensorrt._release import (
     MAJOR,
     SEVERITIES,
     VERSION,
-    Dims,
     IHostMemory,
     base,
     published,
@@ -64,14 +63,6 @@ class ITimingCache:
     def serialize(self) -> IHostMemory:
         return IHostMemory(json.dumps({"version": VERSION, "entries": self._entries}).encode())
 
-    def combine(self, input_cache: Any, ignore_mismatch: bool) -> bool:
-        self._entries |= input_cache._entries
-        return True
-
-    def reset(self) -> bool:
-        self._entries.clear()
-        return True
-
 
 class IOptimizationProfile:
     """Ranges of the shapes of inputs."""
@@ -83,9 +74,6 @@ class IOptimizationProfile:
         if not len(min) == len(opt) == len(max):
             raise ValueError("The dimensions do not have the same length.")
         self._shapes[input] = (tuple(min), tuple(opt), tuple(max))
-
-    def get_shape(self, input: str) -> list[Any]:
-        return [Dims(shape) for shape in self._shapes.get(input, ())]
 
     def __bool__(self) -> bool:
         return all(
@@ -113,17 +101,7 @@ class IBuilderConfig:
         "profiling_verbosity", ENUMS["ProfilingVerbosity"].LAYER_NAMES_ONLY
     )
     builder_optimization_level = settable("builder_optimization_level", 3)
-    avg_timing_iterations = settable("avg_timing_iterations", 1)
-    max_aux_streams = settable("max_aux_streams", -1)
     progress_monitor = settable("progress_monitor", None)
-    engine_capability = settable("engine_capability", ENUMS["EngineCapability"].STANDARD)
-    hardware_compatibility_level = settable(
-        "hardware_compatibility_level", ENUMS["HardwareCompatibilityLevel"].NONE
-    )
-    flags = property(
-        lambda self: self._flag_bits, lambda self, bits: setattr(self, "_flag_bits", bits)
-    )
-    num_optimization_profiles = property(lambda self: len(self._profiles))
 
     def set_flag(self, flag: Any) -> None:
         self._flag_bits |= 1 << int(flag)
@@ -136,9 +114,6 @@ class IBuilderConfig:
 
     def set_memory_pool_limit(self, pool: Any, pool_size: int) -> None:
         self._pools[int(pool)] = pool_size
-
-    def get_memory_pool_limit(self, pool: Any) -> int:
-        return self._pools.get(int(pool), device.memory_bytes())
 
     def add_optimization_profile(self, profile: Any) -> int:
         self._profiles.append(profile)
@@ -169,12 +144,6 @@ class IBuilderConfig:
     def get_timing_cache(self) -> Any:
         return self._cache
 
-    def set_device_type(self, layer: Any, device_type: Any) -> None:
-        self._devices[layer.name] = device_type
-
-    def get_device_type(self, layer: Any) -> Any:
-        return self._devices.get(layer.name, self.default_device_type)
-
     def can_run_on_DLA(self, layer: Any) -> bool:
         return runs_on_dla(layer._node.op_type)
 
@@ -190,12 +159,9 @@ class Builder:
             raise TypeError("pybind11::init(): factory function returned nullptr")
 
     logger = property(lambda self: self._logger)
-    max_threads = settable("max_threads", 1)
     num_DLA_cores = property(lambda self: device.machine().n_dla_cores)
-    max_DLA_batch_size = property(lambda self: 4096)
     platform_has_fast_fp16 = property(lambda self: True)
     platform_has_fast_int8 = property(lambda self: True)
-    platform_has_tf32 = property(lambda self: True)
 
     def create_network(self, flags: int = 0) -> Any:
         return CLASSES["INetworkDefinition"](self._logger, flags)
@@ -205,9 +171,6 @@ class Builder:
 
     def create_optimization_profile(self) -> Any:
         return CLASSES["IOptimizationProfile"]()
-
-    def is_network_supported(self, network: Any, config: Any) -> bool:
-        return True
 
     def build_serialized_network(self, network: Any, config: Any) -> IHostMemory | None:
         try:
@@ -380,7 +343,7 @@ def _time(layers: list[dict[str, Any]], config: Any, logger: Any) -> None:
     for step, layer in enumerate(layers):
         if os.environ.get("STAND_IN_BUILD_DIES") and step == len(layers) // 2:
             os.kill(os.getpid(), signal.SIGKILL)
-        text = json.dumps([layer[key] for key in ("Name", "LayerType")]) + str(config.flags)
+        text = json.dumps([layer[key] for key in ("Name", "LayerType")]) + str(config._flag_bits)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         if key not in known:
             time.sleep(float(os.environ.get("STAND_IN_STEP_S", "0")))

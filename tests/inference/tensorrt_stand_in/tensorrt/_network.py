@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorrt._release import CLASSES, ENUMS, MAJOR, SEVERITIES, Dims, published, settable
+from tensorrt._release import CLASSES, ENUMS, MAJOR, SEVERITIES, Dims, published
 
 # Kinds of layers of some operators; any other one is an ELEMENTWISE.
 _TYPES = {
@@ -53,9 +53,6 @@ class ITensor:
     name = property(lambda self: self._name)
     shape = property(lambda self: Dims(self._shape))
     dtype = property(lambda self: self._dtype)
-    is_network_input = property(lambda self: self._mode == "INPUT")
-    is_network_output = property(lambda self: self._mode == "OUTPUT")
-    is_shape_tensor = property(lambda self: False)
 
 
 class ILayer:
@@ -66,9 +63,7 @@ class ILayer:
 
     name = property(lambda self: self._name)
     metadata = property(lambda self: f"[ONNX Layer: {self._name}]")
-    num_inputs = property(lambda self: len(self._node.input))
     num_outputs = property(lambda self: len(self._node.output))
-    precision = settable("precision", None)
 
     @property
     def type(self) -> Any:
@@ -76,9 +71,6 @@ class ILayer:
 
     def get_output(self, index: int) -> Any:
         return self._tensor(self._node.output[index])
-
-    def get_input(self, index: int) -> Any:
-        return self._tensor(self._node.input[index])
 
     def _tensor(self, name: str) -> Any:
         return CLASSES["ITensor"](name, (), self._types.get(name))
@@ -94,21 +86,14 @@ class INetworkDefinition:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
 
-    name = settable("name", "")
-    flags = property(lambda self: self._flags)
     num_layers = property(lambda self: len(self._layers))
     num_inputs = property(lambda self: len(self._inputs))
-    num_outputs = property(lambda self: len(self._outputs))
-    has_implicit_batch_dimension = property(lambda self: False)
 
     def get_layer(self, index: int) -> Any:
         return self._layers[index]
 
     def get_input(self, index: int) -> Any:
         return self._inputs[index]
-
-    def get_output(self, index: int) -> Any:
-        return self._outputs[index]
 
     def get_flag(self, flag: int) -> bool:
         return bool(self._flags >> int(flag) & 1)
@@ -184,17 +169,10 @@ class OnnxParser:
     def __init__(self, network: Any, logger: Any) -> None:
         self._network, self._logger, self._errors = network, logger, []
 
-    flags = settable("flags", 0)
     num_errors = property(lambda self: len(self._errors))
 
     def get_error(self, index: int) -> Any:
         return self._errors[index]
-
-    def clear_errors(self) -> None:
-        self._errors = []
-
-    def supports_operator(self, op_name: str) -> bool:
-        return op_name not in _SHAPELESS
 
     def parse_from_file(self, model: str) -> bool:
         import onnx

@@ -17,11 +17,9 @@ from tensorrt._building import MAGIC
 from tensorrt._release import (
     CLASSES,
     ENUMS,
-    MAJOR,
     SEVERITIES,
     VERSION,
     Dims,
-    IHostMemory,
     base,
     published,
     settable,
@@ -52,23 +50,13 @@ _ALLOCATES = ["reallocate_output", "notify_shape"]
 IOutputAllocator = CLASSES["IOutputAllocator"] = base("IOutputAllocator", _ALLOCATES)
 
 
-class Profiler(IProfiler):
-    """Prints the times of layers."""
-
-    def report_layer_time(self, layer_name: str, ms: float) -> None:
-        print(f"{layer_name}: {ms}ms")
-
-
 class Runtime:
     """Reads plans."""
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
 
-    logger = property(lambda self: self._logger)
     DLA_core = settable("DLA_core", -1)
-    max_threads = settable("max_threads", 1)
-    engine_host_code_allowed = settable("engine_host_code_allowed", False)
     num_DLA_cores = property(lambda self: device.machine().n_dla_cores)
 
     def deserialize_cuda_engine(self, serialized_engine: Any) -> Any:
@@ -127,19 +115,7 @@ class ICudaEngine:
         self._tensors = self._inputs | self._outputs
         self._session: Any = None
 
-    name = property(lambda self: "Unnamed Network 0")
-    num_layers = property(lambda self: len(self._header["layers"]))
     num_io_tensors = property(lambda self: len(self._tensors))
-    num_optimization_profiles = property(lambda self: max(1, len(self._header["profiles"])))
-    device_memory_size = property(lambda self: 1 << 20)
-    device_memory_size_v2 = property(lambda self: 1 << 20)
-    refittable = property(lambda self: False)
-    num_aux_streams = property(lambda self: 0)
-
-    @property
-    def profiling_verbosity(self) -> Any:
-        values = ENUMS["ProfilingVerbosity"]
-        return values.DETAILED if self._header["is_detailed"] else values.LAYER_NAMES_ONLY
 
     def get_tensor_name(self, index: int) -> str:
         return list(self._tensors)[index]
@@ -159,18 +135,6 @@ class ICudaEngine:
     def get_tensor_location(self, name: str) -> Any:
         values = ENUMS["TensorLocation"]
         return values.HOST if name in self._header["on_host"] else values.DEVICE
-
-    def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
-        return "Row major linear format (kLINEAR)"
-
-    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[Any]:
-        return [Dims(shape) for shape in self._header["profiles"][profile_index][name]]
-
-    def is_shape_inference_io(self, name: str) -> bool:
-        return name in self._header["on_host"]
-
-    def serialize(self) -> IHostMemory:
-        return IHostMemory(self._content)
 
     def create_execution_context(self, *_: Any) -> Any:
         return CLASSES["IExecutionContext"](self)
@@ -192,24 +156,12 @@ class ICudaEngine:
             )
         return self._session
 
-    def __len__(self) -> int:
-        if MAJOR >= 10:
-            raise TypeError("object of type 'tensorrt.ICudaEngine' has no len()")
-        return len(self._tensors)
-
 
 class EngineInspector:
     """What is in an engine, as text."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
-
-    execution_context = settable("execution_context", None)
-
-    def get_layer_information(self, layer_index: int, format: Any) -> str:
-        layer = self._shown()[layer_index]
-        as_json = format == ENUMS["LayerInformationFormat"].JSON
-        return json.dumps(layer) if as_json or isinstance(layer, str) else layer["Name"]
 
     def get_engine_information(self, format: Any) -> str:
         shown = self._shown()
@@ -234,17 +186,8 @@ class IExecutionContext:
         self._allocators: dict[str, Any] = {}
         self._last_ms: list[float] | None = None
 
-    engine = property(lambda self: self._engine)
-    name = settable("name", "")
     profiler = settable("profiler", None)
     enqueue_emits_profile = settable("enqueue_emits_profile", True)
-    debug_sync = settable("debug_sync", False)
-    nvtx_verbosity = settable("nvtx_verbosity", ENUMS["ProfilingVerbosity"].LAYER_NAMES_ONLY)
-    persistent_cache_limit = settable("persistent_cache_limit", 0)
-    active_optimization_profile = property(lambda self: 0)
-    all_binding_shapes_specified = property(
-        lambda self: all(-1 not in shape for shape in self._shapes.values())
-    )
 
     def set_input_shape(self, name: str, shape: Any) -> bool:
         declared = self._engine._inputs[name][0]
@@ -275,22 +218,9 @@ class IExecutionContext:
             return Dims(declared)
         return Dims(self._inferred()[name])
 
-    def infer_shapes(self) -> list[str]:
-        return [name for name, shape in self._shapes.items() if -1 in shape]
-
-    def get_max_output_size(self, name: str) -> int:
-        import numpy as np
-
-        shape, kind = self.get_tensor_shape(name), self._engine._outputs[name][1]
-        sizes = [size if size >= 0 else 1024 for size in shape]
-        return int(np.prod(sizes)) * np.dtype(_NUMPY[kind]).itemsize
-
     def set_tensor_address(self, name: str, memory: int) -> bool:
         self._addresses[name] = int(memory)
         return True
-
-    def get_tensor_address(self, name: str) -> int:
-        return self._addresses.get(name, 0)
 
     def set_output_allocator(self, name: str, output_allocator: Any) -> bool:
         self._allocators[name] = output_allocator

@@ -1,4 +1,4 @@
-"""The table of the memory's use that a board tells beside the traffic that is counted."""
+"""The table of the memory's use that a board reports, beside the modelled traffic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mansard.analytics.predict.memory_use import MemoryTraffic
 def memory_table(
     rows: Sequence[MemoryTraffic], mode: Callable[[MemoryTraffic], str]
 ) -> list[Table]:
-    """One table, or none where no board tells."""
+    """One table, or none where no board reports it."""
     if not rows:
         return []
     columns = [
@@ -21,18 +21,17 @@ def memory_table(
         Column("Precision", lambda row: row.precision),
         Column("Engine", lambda row: row.engine),
         Column("Mode", mode),
-        Column("Mean use", lambda row: percent(row.mean_share), is_numeric=True),
-        Column("Highest use", lambda row: percent(row.high_share), is_numeric=True),
-        Column("GB/s told", lambda row: scaled(row.told_bytes_per_s, 1e9), is_numeric=True),
+        Column("Memory use", lambda row: percent(row.mean_share), is_numeric=True),
+        Column("GB/s reported", lambda row: scaled(row.reported_bytes_per_s, 1e9), is_numeric=True),
         Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
-        Column("MB counted", lambda row: scaled(row.traffic_bytes, 1e6), is_numeric=True),
-        Column("GB/s counted", lambda row: scaled(row.modelled_bytes_per_s, 1e9), is_numeric=True),
+        Column("MB modelled", lambda row: scaled(row.traffic_bytes, 1e6), is_numeric=True),
+        Column("GB/s modelled", lambda row: scaled(row.modelled_bytes_per_s, 1e9), is_numeric=True),
         Column(
-            "Counted / told",
+            "Modelled / reported",
             lambda row: UNKNOWN if row.ratio is None else digits(row.ratio, 2),
             is_numeric=True,
         ),
         Column("Source", lambda row: row.source),
     ]
-    caption = "Memory use that the board tells, beside our modelled traffic"
+    caption = "Memory use that the board reports, beside our modelled traffic"
     return [tabulate(caption, columns, rows)]

@@ -202,7 +202,7 @@ def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
 
 
 def memory_tables(rows: Sequence[api.MemoryTraffic]) -> list[Table]:
-    """The memory's use that a board tells beside our traffic; none where it tells nothing."""
+    """The memory's use that a board reports, beside the modelled traffic; else none."""
     shared = ("mode", "precision", "engine", "source")
     return [_table(each, shared) for each in api.memory_table(rows, attrgetter("mode"))]
 
@@ -212,7 +212,9 @@ def accuracy_tables(accuracies: Sequence[api.NetworkAccuracy]) -> list[Table]:
     if not accuracies:
         return []
     table = api.accuracy_table(accuracies)
-    narrow = _table(table, ("device", "engine", "data", "samples", "source"), ("ranges of int8",))
+    is_one = len({row.calibration for row in accuracies if row.calibration}) < 2
+    shared = ("device", "engine", "data", "samples", "source")
+    narrow = _table(table, shared, ("ranges of int8",) if is_one else ())
     return [(f"{narrow[0]}; (95 % interval)", *narrow[1:])]
 
 

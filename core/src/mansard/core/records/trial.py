@@ -58,7 +58,7 @@ class Spread(Record, frozen=True, kw_only=True):
 
 
 class MemoryUse(Record, frozen=True, kw_only=True):
-    """The share of the memory's bandwidth that was in use, by readings while a trial ran."""
+    """The share of the memory's bandwidth in use, by readings while a trial, or its loop, ran."""
 
     mean_share: float  # 1 is all of it
     low_share: float

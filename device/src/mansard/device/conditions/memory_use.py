@@ -32,7 +32,7 @@ _MOST_SHARE = 1.05  # activity and clock are not read at once; beyond that one o
 
 
 class MemoryMonitor(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells the share of the memory's bandwidth in use; ``why_not`` says why nothing does."""
+    """Where the share of the memory's bandwidth in use is read; ``why_not``: why nowhere."""
 
     source: str = ""  # as a record names it
     activity: Path | None = None
@@ -41,7 +41,7 @@ class MemoryMonitor(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
 
     def read_share(self, memory_hz: float | None) -> float | None:
-        """The share in use now, 0 to 1, at the memory's clock; None where nothing tells."""
+        """The share in use now, 0 to 1, at the memory's clock; None where it is not known."""
         if self.activity is not None:
             active = read_int(self.activity)
             if active is None or active < 0 or not memory_hz:

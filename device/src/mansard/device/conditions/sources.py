@@ -188,7 +188,6 @@ class ConditionsReading(msgspec.Struct, frozen=True, kw_only=True):
     engines: tuple[str, ...] | None  # at work
     fan_speed_rpm: float | None
     fan_drive_share: float | None
-    memory_use_share: float | None
 
 
 class WatchedClock(msgspec.Struct, frozen=True):
@@ -221,20 +220,23 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, monotonic_s: float) -> ConditionsReading:
         """One reading, stamped with ``monotonic_s``; never raises."""
-        memory_hz = self.memory_clock.read_hz() if self.memory_clock else None
         return ConditionsReading(
             monotonic_s=monotonic_s,
             cpu_clock_hz=_slowest_hz(self.cpu_clocks),
             gpu_clock_hz=self.gpu_clock.read_hz() if self.gpu_clock else None,
-            memory_clock_hz=memory_hz,
+            memory_clock_hz=self.memory_clock.read_hz() if self.memory_clock else None,
             temperature_c=self.thermometers.read_c(),
             limits=self.throttling.read_alarms(),
             changes=self.settings.changes(),
             engines=self.engines.read(),
             fan_speed_rpm=self.fans.read_speed_rpm(),
             fan_drive_share=self.fans.read_drive(),
-            memory_use_share=self.memory_use.read_share(memory_hz),
         )
+
+    def read_memory_share(self) -> float | None:
+        """The share of the memory's bandwidth in use now; None where it is not known."""
+        clock = self.memory_clock
+        return self.memory_use.read_share(clock.read_hz() if clock else None)
 
     def losses(self) -> tuple[str, ...]:
         """How the machine has left the mode since the sources were found; never raises."""

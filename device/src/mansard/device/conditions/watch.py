@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.records import Conditions, Spread
+from mansard.core.records import Conditions, EnergyWindow, Spread
 from mansard.device.conditions.gpu_processes import GpuProcessesFound
 from mansard.device.conditions.memory_use import memory_use_of
 from mansard.device.conditions.mode_settings import describe
@@ -45,10 +45,12 @@ def summarise(
     looks: Sequence[TrialReadings],
     neighbours: Sequence[GpuProcessesFound],
     written: Collection[str] = (),
+    memory_shares: Sequence[float | None] = (),
 ) -> Conditions:
     """The conditions over all readings; each None with its reason.
 
-    ``written``: settings that another program wrote between the readings.
+    ``written``: settings that another program wrote between the readings. ``memory_shares``:
+    readings of the memory's use.
     """
     spreads = {
         "cpu_clock_hz": _why_no_clock(sources.cpu_clocks, "the clock of each of these CPUs"),
@@ -86,9 +88,8 @@ def summarise(
             "/proc/vmstat does not count pages swapped in and out",
         ),
         "memory_use": (
-            # The first and the last reading are of the machine before and after the trial.
-            memory_use_of(sources.memory_use.source, [r.memory_use_share for r in readings[1:-1]]),
-            sources.memory_use.why_not or "no reading during the trial gave a value",
+            memory_use_of(sources.memory_use.source, memory_shares),
+            sources.memory_use.why_not or "no reading while it ran gave a value",
         ),
     }
     return Conditions(
@@ -176,12 +177,14 @@ def _swapped_bytes(looks: Sequence[TrialReadings]) -> int | None:
 
 PERIOD_S = 0.5
 READINGS_PER_PROCESSES = 4  # the list of processes costs more than a clock
+MEMORY_PER_READING = 10  # the memory's use: two files, and an energy window may be 0.3 s long
 
 
 class Watch:
     """``with Watch(root, cpus) as watch: …`` and then ``watch.conditions``.
 
-    One reading before the block, one every ``period_s`` in a thread, one after it. Where a
+    One reading before the block, one every ``period_s`` in a thread, one after it; in the thread
+    also ten of the memory's use for each, of which those in ``windows`` count (None: all). Where a
     program writes a setting of the mode meanwhile, the system reports it (``FileWatcher``), however
     soon it is written back. ``sources`` spares finding the files again for each trial. No reading
     raises.
@@ -204,6 +207,8 @@ class Watch:
         self._neighbours: list[GpuProcessesFound] = []
         self._settings = {file: path for path, file in self._sources.settings.files.items()}
         self._written: set[str] = set()
+        self.windows: Sequence[EnergyWindow] | None = None
+        self._memory: list[tuple[float, float | None]] = []  # when it was read, and the share
         self._watcher = FileWatcher(self._settings)  # before the first reading: none is missed
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="conditions", daemon=True)
@@ -228,7 +233,16 @@ class Watch:
         """What was seen, from the first reading to the last so far."""
         readings, looks = tuple(self._readings), tuple(self._looks)
         neighbours, written = tuple(self._neighbours), frozenset(self._written)
-        return summarise(self._sources, readings, looks, neighbours, written)
+        return summarise(self._sources, readings, looks, neighbours, written, self._memory_shares())
+
+    def _memory_shares(self) -> list[float | None]:
+        found, windows = tuple(self._memory), self.windows
+        return [
+            share
+            for at_s, share in found
+            if windows is None
+            or any(each.start_s <= at_s <= each.start_s + each.window_s for each in windows)
+        ]
 
     def _read(self) -> None:
         self._readings.append(self._sources.read(self._clock()))
@@ -250,14 +264,20 @@ class Watch:
         self._written.update(self._settings[file] for file in written)
 
     def _run(self) -> None:
-        n_readings = 0
+        n_steps, n_readings = 0, 0
+        n_per_reading = MEMORY_PER_READING if self._sources.memory_use.source else 1
         while not self._is_over.is_set():
-            if self._written:  # a program that writes on and on must not keep this one busy
-                self._is_over.wait(self._period_s)
+            n_written = len(self._written)
+            if n_written:  # a program that writes on and on must not keep this one busy
+                self._is_over.wait(self._period_s / n_per_reading)
             else:  # the first write of a setting is followed by a reading at once
-                self._note(self._watcher.wait(self._period_s))
+                self._note(self._watcher.wait(self._period_s / n_per_reading))
             if self._is_over.is_set():
                 return
+            self._memory.append((self._clock(), self._sources.read_memory_share()))
+            n_steps += 1
+            if n_steps % n_per_reading and len(self._written) == n_written:
+                continue
             self._read()
             n_readings += 1
             if n_readings % READINGS_PER_PROCESSES == 0:

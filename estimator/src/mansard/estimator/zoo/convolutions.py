@@ -1,4 +1,4 @@
-"""Single convolutions: one layer each, to compare the memory traffic that a board tells with ours.
+"""Single convolutions: one layer each, to compare the traffic that a board reports with ours.
 
 The 25 of HaX-CoNN (PPoPP 2024, arXiv:2308.05869), whose use of the memory controller its authors
 measured: 64 channels in and out, five sizes, square kernels of 1 to 5, one pixel of padding
@@ -8,8 +8,6 @@ They are drawn when they are read: no file ships.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from mansard.estimator.zoo.catalogue import Entry
 
@@ -24,34 +22,18 @@ _SOURCE = (
 )
 
 
-class _Convolution(NamedTuple):
-    height: int
-    width: int
-    kernel: int
-
-    @property
-    def name(self) -> str:
-        return f"conv{_CHANNELS}_{self.height}x{self.width}_k{self.kernel}"
-
-    @property
-    def title(self) -> str:
-        kernel = f"{self.kernel} × {self.kernel}"
-        return f"{_CHANNELS} filters of {kernel} over {self.height} × {self.width}"
-
-
-_ALL = {
-    each.name: each
+_SHAPES = {
+    f"conv{_CHANNELS}_{height}x{width}_k{kernel}": (height, width, kernel)
     for height, width in _SIZES
     for kernel in _KERNELS
-    for each in (_Convolution(height, width, kernel),)
 }
 
 CONVOLUTIONS: tuple[Entry, ...] = tuple(
     Entry(
         name=name,
-        title=each.title,
+        title=f"{_CHANNELS} filters of {kernel} × {kernel} over {height} × {width}",
         task="a single convolution with ReLU",
-        input=f"image: float32[batch, {_CHANNELS}, {each.height}, {each.width}]",
+        input=f"image: float32[batch, {_CHANNELS}, {height}, {width}]",
         dims=(("batch", 1),),
         published_macs=None,
         published_parameters=None,
@@ -60,7 +42,7 @@ CONVOLUTIONS: tuple[Entry, ...] = tuple(
             ("published_macs", "published_parameters"), "its source publishes no counts"
         ),
     )
-    for name, each in _ALL.items()
+    for name, (height, width, kernel) in _SHAPES.items()
 )
 """In the order of the artifact: the largest first, kernels within."""
 
@@ -69,7 +51,7 @@ def draw(name: str) -> bytes:
     """The ONNX file of the convolution called ``name``; KeyError for any other name."""
     from onnx import TensorProto, checker, helper, numpy_helper
 
-    height, width, kernel = _ALL[name]
+    height, width, kernel = _SHAPES[name]
     weight = (_CHANNELS, _CHANNELS, kernel, kernel)
     # As in the other files a constant stands for the weights: one over the inputs of an output.
     fill = helper.make_tensor("value", TensorProto.FLOAT, [1], [1 / (_CHANNELS * kernel**2)])

@@ -16,7 +16,6 @@ import numpy as np
 from mansard.core.errors import InputError, MansardError, MeasurementError, StorageError
 from mansard.core.files import read_whole, write_atomic
 from mansard.core.hashing import content_hash
-from mansard.inference.engines.tensorrt.versions import Version
 from mansard.inference.inputs import Array, numpy_name, read_arrays
 from mansard.inference.plan import BuildTrial, InputSpec
 
@@ -97,17 +96,10 @@ class Samples:
         self._addresses.clear()
 
 
-def open_samples(
-    trial: BuildTrial, folder: Path, into: Path, version: Version, memory: DeviceMemory
-) -> Samples:
+def open_samples(trial: BuildTrial, folder: Path, into: Path, memory: DeviceMemory) -> Samples:
     """The samples of ``trial``, with their cache in ``into``; raises as ``read_batches``."""
-    return Samples(read_batches(trial, folder), memory, into / cache_name(trial, version))
-
-
-def cache_name(trial: BuildTrial, version: Version) -> str:
-    """How the cache of a network, its samples and a version is called."""
-    made_for = [trial.file_hash, trial.settings.calibration_hash, version.text]
-    return f"calibration-{content_hash(made_for)}.cache"
+    cache = f"calibration-{content_hash([trial.file_hash, trial.settings.calibration_hash])}.cache"
+    return Samples(read_batches(trial, folder), memory, into / cache)
 
 
 def read_batches(trial: BuildTrial, folder: Path) -> tuple[Mapping[str, Array], ...]:

@@ -65,10 +65,6 @@ class Cuda:
         """How many GPUs CUDA can use here; raises MeasurementError without a driver."""
         return int(self.call("cudaGetDeviceCount"))
 
-    def device_name(self) -> str:
-        name = self.call("cudaGetDeviceProperties", 0).name
-        return name.decode() if isinstance(name, bytes) else str(name)
-
     def compute_capability(self) -> tuple[int, int]:
         return (
             self._attribute("cudaDevAttrComputeCapabilityMajor"),

@@ -12,14 +12,9 @@ from mansard.inference.engines.tensorrt.messages import Messages
 from mansard.inference.engines.tensorrt.versions import Version
 
 State = Literal["used", "new", "none"]
+TIMING_CACHE = "timing.cache"  # in the folder of the caches of one version and device
 _MOST_BYTES = 1 << 30
-_UNSAFE = re.compile(r"[^A-Za-z0-9.]+")
 _REFUSED = re.compile(r"timing cache.* not (?:be )?used|Failed to deserialize timing cache")
-
-
-def file_name(version: Version, device: str) -> str:
-    """How the cache of a version and a device, in words, is called."""
-    return f"timing-{version.text}-{_UNSAFE.sub('_', device).strip('_')}.cache"
 
 
 class TimingCache:

@@ -12,7 +12,7 @@ from mansard.core.leftovers import temporary_folder
 from mansard.inference.engines.engine import Built
 from mansard.inference.engines.tensorrt.messages import Messages, remarks
 from mansard.inference.engines.tensorrt.precision import Typing, check_precision, find_typing
-from mansard.inference.engines.tensorrt.timing_cache import is_refused
+from mansard.inference.engines.tensorrt.timing_cache import TIMING_CACHE, is_refused
 from mansard.inference.engines.trtexec.program import Program, shape_option
 from mansard.inference.plan import BUILDING_S, BuildSettings, BuildTrial
 
@@ -32,7 +32,7 @@ def build(
         typing = find_typing(path, trial.precision, program.version)
     _check(program, trial, typing)
     announce(f"{trial.title}: trtexec is building", BUILDING_S)
-    cache = into / f"timing-trtexec-{program.version.text}.cache"
+    cache = into / TIMING_CACHE
     is_there = cache.exists()
     with temporary_folder(into) as room:
         made = room / "made.engine"
