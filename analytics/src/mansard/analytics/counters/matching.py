@@ -118,7 +118,7 @@ _MOST_CELLS = 20_000_000  # parts × kernels; the largest network of the zoo has
 
 
 def _by_order(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
-    """The cheapest alignment in order (Needleman and Wunsch, 1970), with the sums of split products added.
+    """The cheapest alignment in order (Needleman and Wunsch, 1970), and the sums of split products.
 
     ``best[i, j]`` is the least cost of the parts from i and the kernels from j on.
     """
