@@ -168,7 +168,8 @@ def test_the_folder_can_still_be_read_as_runs(count: Count, tmp_path: Path) -> N
         ),
         ("==WARNING== No kernels were profiled.", MeasurementError, "no kernel ran on the GPU"),
         ("==ERROR== Something new.", MeasurementError, "Something new."),
-        ("Killed", MeasurementError, "0 lines of counters: Killed"),
+        # What comes last is the reason, whatever was said before.
+        ("warning\n" * 300 + "Killed", MeasurementError, "0 lines of counters: Killed"),
     ],
 )
 def test_what_it_says_is_one_line_and_nothing_is_kept(

@@ -129,10 +129,11 @@ def plan_accuracy(
     It is found again whatever else is asked for, and in whichever modes: the machine is left as it
     is.
     """
-    from mansard.inference.planning import make_accuracy_plan
+    from mansard.inference.accuracy.plan import AccuracyPlan
+    from mansard.inference.planning import any_mode, make_plan
     from mansard.measuring.runner import missing_trials
 
-    plan = make_accuracy_plan(machine, spec, probe, gpu)
+    plan = make_plan(AccuracyPlan, machine, any_mode(machine), (spec,), probe, gpu, profile="brief")
     n_missing = len(missing_trials(plan, runs))
     title = f"accuracy of {spec.network.model} in {spec.network.precision}"
     return ModePlan(plan, n_missing, files, write, of=title, is_bounded=False)

@@ -23,8 +23,6 @@ from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.ncu_metrics import chip_of, choose_metrics
 from mansard.core.records import CounterRun, PowerMode, chain_length
 from mansard.core.text import listed
-from mansard.core.version import VERSION
-from mansard.measuring.protocol import Profile
 
 if TYPE_CHECKING:
     from mansard.analytics.counters.by_kernel import CallSum, KernelSum
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Measurer
 
 MOST_CALLS = 1000
-_PROFILE: Profile = "quick"  # counting has no profile; of a protocol only the name is used
 
 
 class CountRequest(SweepRequest, frozen=True, kw_only=True):
@@ -130,9 +127,7 @@ def _plan(
 ) -> list[ModePlan]:
     from mansard.inference.builds import device_name
     from mansard.inference.counters.plan import CounterPlan, CounterTrial
-    from mansard.inference.planning import SEED
-    from mansard.measuring.plan import cpus_of
-    from mansard.measuring.protocol import find_protocol
+    from mansard.inference.planning import make_plan
     from mansard.measuring.runner import missing_trials
 
     machine, settings = target.controller.identify(), request.settings
@@ -150,17 +145,11 @@ def _plan(
     )
     files, plans, needed = preparation.new_folder(), [], set[str]()
     for mode in modes:
-        plan = CounterPlan(
-            profile=_PROFILE,
-            machine=machine,
+        plan = make_plan(CounterPlan, machine, mode, trials, probe, gpu)
+        plan = msgspec.structs.replace(
+            plan,
             processor="cpu" if provider == "cpu" else "gpu",
-            gpu=gpu,
-            mode=mode,
-            cpus=cpus_of(machine, mode),
-            trials=trials,
-            protocol=find_protocol(_PROFILE),
-            seed=SEED,
-            versions={"mansard": VERSION, "ncu": ncu.version, **probe.versions},
+            versions={**plan.versions, "ncu": ncu.version},
             unknown={} if gpu else {"gpu": "the networks run on the CPU, or CuPy is not there"},
         )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}

@@ -82,7 +82,7 @@ def check_counters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     except OSError:  # a Jetson's driver has none: there it is root
         parameters = _RESTRICTED if machine.kind == "jetson" else ""
     if _RESTRICTED in parameters and os.geteuid() != 0:
-        fix = "run 'sudo -E mansard ncu run'; until then counters are imported, but not read"
+        fix = "run 'sudo -E \"$(which mansard)\" ncu run'; this user can only import counters"
         yield warning("ncu", f"{told}; this user may not read counters", fix)
     else:
         yield ok("ncu", told)

@@ -15,7 +15,7 @@ from mansard.api.measurements import ModePlan
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
-from mansard.api.sweeps import SweepRequest, chosen_hosts, sweep
+from mansard.api.sweeps import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import Measurement, PowerMode, chain_length
@@ -106,12 +106,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
         find_engine(request.settings.engine)
     request = with_image(request)
     with Preparation(request.settings) as preparation:
-        if request.hosts:
-            chosen_hosts(request)  # what is wrong with them is said first
-            preparation.prepare(request.models, reporter)  # faults first, and once for all boards
-        planner = partial(_plan, request, preparation)
         try:
-            swept = sweep(request, planner, reporter)
+            swept = sweep_networks(request, preparation, reporter)
         finally:
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
@@ -119,6 +115,14 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     times, accuracies, memory = _known(request.runs, swept.run_ids, reporter)
     builds = tuple(preparation.built.values())
     return MeasureResult(rows, times, accuracies, swept.failure, memory, builds)
+
+
+def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: Reporter) -> Swept:
+    """Measure what ``preparation`` makes of ``request.models`` in each mode."""
+    if request.hosts:
+        chosen_hosts(request)  # what is wrong with them is said first
+        preparation.prepare(request.models, reporter)  # faults first, and once for all boards
+    return sweep(request, partial(_plan, request, preparation), reporter)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -167,7 +171,8 @@ def plan_networks(
     MeasurementError where the engine is not there, before a network is looked at.
     """
     from mansard.inference.builds import device_name
-    from mansard.inference.planning import make_network_plan
+    from mansard.inference.plan import NetworkPlan
+    from mansard.inference.planning import make_plan
     from mansard.measuring.runner import missing_trials
 
     settings, machine = preparation.settings, target.controller.identify()
@@ -192,17 +197,24 @@ def plan_networks(
         )
         needed |= {spec.network.engine_file} if plans[-1].n_missing else set()
     for mode in modes:
-        plan = make_network_plan(
-            machine, mode, request.profile, trials, probe, gpu, protocol=preparation.protocol
+        plan = make_plan(
+            NetworkPlan,
+            machine,
+            mode,
+            trials,
+            probe,
+            gpu,
+            profile=request.profile,
+            protocol=preparation.protocol,
         )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
         needed |= {spec.engine_file for spec in missing}
         write_files = partial(write_loaded, preparation, missing, files, request.runs, reporter)
-        plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
+        plans.append(ModePlan(plan, len(missing), files, write_files, of=preparation.title))
     wanted = [build for build in builds.values() if build.engine_file in needed]
     preparation.build(wanted, probe, gpu, target, modes, runs=request.runs, reporter=reporter)
-    return plans
+    return [each for each in plans if each.plan.trials]
 
 
 def write_loaded(

@@ -66,6 +66,8 @@ class Preparation:
     trial of it is missing; each board has a folder of links to its own.
     """
 
+    title = "networks"  # what is measured, for progress
+
     def __init__(self, settings: NetworkSettings) -> None:
         self.settings = settings
         self.protocol: Protocol | None = None  # None: that of the profile
@@ -217,7 +219,8 @@ class Preparation:
         reporter: Reporter,
     ) -> None:
         """Build those of the ``wanted`` engine files that ``runs`` lacks; as ``build_missing``."""
-        from mansard.inference.planning import make_build_plan
+        from mansard.inference.plan import BuildPlan
+        from mansard.inference.planning import make_plan
 
         files, machine = self.new_folder(), target.controller.identify()
         trials = tuple({trial.engine_file: trial for trial in wanted}.values())
@@ -229,11 +232,11 @@ class Preparation:
             for name in {trial.settings.calibration_file for trial in missing} - {""}:
                 self._write_samples(self._builds.samples[name], files, reporter)
 
-        def make_plan(mode: PowerMode) -> BuildPlan:
-            return make_build_plan(machine, mode, trials, probe, gpu)
+        def plan_in(mode: PowerMode) -> BuildPlan:
+            return make_plan(BuildPlan, machine, mode, trials, probe, gpu)
 
         found = build_missing(
-            make_plan, target, modes, runs, reporter, files=files, write_files=write_files
+            plan_in, target, modes, runs, reporter, files=files, write_files=write_files
         )
         self.built.update({row.engine_file: row for row in found})
 
