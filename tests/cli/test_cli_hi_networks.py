@@ -76,7 +76,7 @@ def test_networks_are_run_for_their_answers(
     assert found["remote_accuracy"] == remote.mean()
     assert remote.mean() - right.mean() > 0.1  # else there is nothing to gain
     thresholds = [float(line.split(",")[0]) for line in curve.read_text().splitlines()[1:-1]]
-    assert thresholds == pytest.approx(np.unique(p1), abs=1e-6)
+    assert thresholds == pytest.approx([0, *np.unique(p1)[1:]], abs=1e-6)
     assert found["chosen"]["accuracy"] > right.mean()
 
 

@@ -16,8 +16,8 @@ from mansard.analytics.hierarchical.thresholds import Reached
 class Choice:
     """The threshold number ``cut`` of a sweep, in the mode number ``mode``.
 
-    ``rank``: what it is compared by, the least first: the worst limit (0 kept, 1 not known, 2
-    broken), the sum of the shares by which limits are broken, the objective, energy, latency, share.
+    ``rank``: what it is compared by, the least first: the worst limit (an index of HOLDS), the sum
+    of the shares by which limits are broken, the objective, energy, latency, share.
     """
 
     mode: int

@@ -51,15 +51,14 @@ class Means:
     def likely_below(self, probability: float) -> Array:
         """What each mean stays below with ``probability``: of a spread, taken as normal.
 
-        Of bounds it is the upper end, or the lower below a half; of a roof, and without an
-        interval, the mean itself.
+        Of bounds it is the upper end; of a roof, and without an interval, the mean itself.
         """
         if self.interval in {None, "roof"}:
             return self.value
+        if self.interval == "bounds":
+            return self.high
         z = NormalDist().inv_cdf(probability)
         end = self.high if z >= 0 else self.low
-        if self.interval == "bounds":
-            return end
         return np.asarray(self.value + (end - self.value) * abs(z) / Z95)
 
     def at(self, place: int) -> Amount | None:

@@ -78,8 +78,8 @@ def hold(reached: Reached, means: Mapping[Quantity, Means], goal: Goal) -> Itera
             continue
         found = means[name]
         likely = found.likely_below(p)
-        # A roof is a least time: what its lower end breaks is broken.
-        least = found.low if found.interval == "roof" else found.likely_below(1 - p)
+        is_certain = found.interval in {"bounds", "roof"}
+        least = found.low if is_certain else found.likely_below(1 - p)
         keeps = (likely <= limit) & (found.interval in {"spread", "bounds"})
         yield Held(
             quantity=name,

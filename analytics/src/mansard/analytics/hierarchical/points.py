@@ -31,6 +31,7 @@ def make_points(
     mode: ModeCosts,
     goal: Goal,
     seed: int,
+    *,
     n_draws: int = DRAWS,
 ) -> tuple[HiPoint, ...]:
     """One point for each of ``thresholds``, from its counts of kinds (``tables``)."""
@@ -47,10 +48,11 @@ def make_points(
     limits = list(hold(now, means, goal))
     beta = goal.offload_cost
     costs = [] if beta is None else [now.cost(beta), *ends(again.cost(beta))]
-    reasons = {
+    reasons: dict[str, str] = {
         "threshold": "it looks at no confidence",
         "accuracy": UNANSWERED_WHY,
-        **{name: found.unknown for name, found in means.items()},
+        "latency": means["latency"].unknown,
+        "energy": means["energy"].unknown,
     }
     points = []
     for at, threshold in enumerate(thresholds):
@@ -81,7 +83,9 @@ def make_points(
                 accuracy_high=float(spans["most"][1][at]),
                 limits=tuple(held.at(at) for held in limits),
                 unknown={
-                    name: reasons.get(name, NO_BETA) for name, each in values.items() if each is None
+                    name: reasons.get(name, NO_BETA)
+                    for name, each in values.items()
+                    if each is None
                 },
                 **values,
             )
@@ -90,7 +94,7 @@ def make_points(
 
 
 def make_gain(tables: NDArray[np.int64], seed: int) -> Gain:
-    """How much more is right than where the same share is offloaded at random, on the same draws."""
+    """How much more is right than where the same share is offloaded at random; paired draws."""
 
     def gain(table: NDArray[np.int64]) -> Array:
         own, random = reached(table, "threshold"), reached(table, "random")

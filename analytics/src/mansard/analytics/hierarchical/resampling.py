@@ -60,9 +60,7 @@ def reached(table: NDArray[np.int64], rule: Rule, share: Array | None = None) ->
         local_wrong, local_right = (
             table[..., :, is_right, :].sum(axis=(-2, -1)) / n for is_right in (0, 1)
         )
-        remote_right, unanswered = (
-            table[..., answer].sum(axis=(-2, -1)) / n for answer in (0, 2)
-        )
+        remote_right, unanswered = (table[..., answer].sum(axis=(-2, -1)) / n for answer in (0, 2))
         least = (1 - taken) * local_right + taken * remote_right
         return Reached(
             n=n,
@@ -71,9 +69,7 @@ def reached(table: NDArray[np.int64], rule: Rule, share: Array | None = None) ->
             accuracy_most=least + taken * unanswered,
             kept_wrong=(1 - taken) * local_wrong,
         )
-    kept_wrong, kept_right = (
-        table[..., _KEPT, is_right, :].sum(axis=-1) for is_right in (0, 1)
-    )
+    kept_wrong, kept_right = (table[..., _KEPT, is_right, :].sum(axis=-1) for is_right in (0, 1))
     right = kept_right + offloaded[..., 0].sum(axis=-1)
     most = right + offloaded[..., 2].sum(axis=-1)
     return Reached(
