@@ -83,9 +83,7 @@ class PartSum(Record, frozen=True, kw_only=True):
 
 
 _MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
-_NO_WHOLE = (
-    "the whole network was not measured with this mode, dimensions and version of the engine"
-)
+_NO_WHOLE = "the whole network was not measured in this mode, with these dimensions and engine"
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
