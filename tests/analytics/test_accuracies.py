@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +72,7 @@ def accuracy(**changes: Any) -> NetworkAccuracy:
     names = ("n_classes", "top1", "top5", "agreement", "drop", "reference")
     made = NetworkAccuracy(
         run_id="r",
+        started_utc="2026-11-23T10:00:00+00:00",
         device="board",
         source="measured",
         network="net",
@@ -80,6 +82,7 @@ def accuracy(**changes: Any) -> NetworkAccuracy:
         precision="fp32",
         calibration="",
         dataset="val",
+        dataset_hash="d",
         preprocessing="arrays as they are",
         n_samples=100,
         n_not_finite=0,
@@ -92,20 +95,65 @@ def accuracy(**changes: Any) -> NetworkAccuracy:
 
 def test_the_data_set_that_most_precisions_were_measured_with_is_taken() -> None:
     rows = [
-        accuracy(dataset="val"),
-        accuracy(dataset="val", precision="int8"),
-        accuracy(dataset="other", precision="fp16"),
-        accuracy(dataset="val", precision="fp16", remark="it crashed"),
+        accuracy(),
+        accuracy(precision="int8"),
+        accuracy(dataset_hash="other", precision="fp16", started_utc=NOON),
+        accuracy(precision="fp16", remark="it crashed"),
         accuracy(device="another", precision="bf16"),
     ]
     assert set(by_precision(rows, "board", "net")) == {"fp32", "int8"}
     assert by_precision(rows, "board", "none") == {}
 
 
+NOON = "2026-11-23T12:00:00+00:00"  # later than others
+
+
+@pytest.mark.parametrize("field", ["dataset_hash", "weights_hash"])
+def test_of_changed_samples_and_weights_the_newest_are_taken(field: str) -> None:
+    old = [accuracy(**{field: "z"}, precision=each, n_samples=1) for each in ("fp32", "int8")]
+    new = [
+        accuracy(**{field: "a"}, precision=each, n_samples=2, started_utc=NOON)
+        for each in ("fp32", "int8")
+    ]
+    found = by_precision([*new, *old], "board", "net")
+    assert [found[each].n_samples for each in ("fp32", "int8")] == [2, 2]
+
+
+def test_retrained_weights_are_taken_though_fewer_precisions_were_measured() -> None:
+    rows = [
+        accuracy(weights_hash="a", started_utc=NOON),
+        accuracy(weights_hash="z"),
+        accuracy(weights_hash="z", precision="int8"),
+    ]
+    assert set(by_precision(rows, "board", "net")) == {"fp32"}
+
+
+def test_all_precisions_are_of_the_same_samples() -> None:
+    rows = [
+        accuracy(),
+        accuracy(precision="int8"),
+        accuracy(dataset_hash="few", n_samples=10, started_utc=NOON),
+    ]
+    found = by_precision(rows, "board", "net")
+    assert {name: each.n_samples for name, each in found.items()} == {"fp32": 100, "int8": 100}
+
+
+def test_the_engine_that_was_timed_stands_before_others() -> None:
+    rows = [
+        *(accuracy(precision=each) for each in ("fp32", "fp16", "int8")),
+        *(accuracy(engine="tensorrt", provider="tensorrt", precision=each) for each in ("fp32",)),
+    ]
+    timed = pl.DataFrame({"device": "board", "network": "net", "engine": "tensorrt open batch"})
+    assert [each.engine for each in by_precision(rows, "board", "net", timed).values()] == [
+        "tensorrt"
+    ]
+    assert len(by_precision(rows, "board", "net")) == 3
+
+
 def answers(run_id: str, precision: str, predicted_: tuple[int, ...], **known: Any) -> Accuracy:
-    """What a network of six classes said of four samples, of the classes 0, 1, 2 and 5."""
+    """Predictions of a network of six classes for four samples, of the classes 0, 1, 2 and 5."""
     labels = (0, 1, 2, 5)
-    ranks = tuple(0 if said == label else 5 for said, label in zip(predicted_, labels, strict=True))
+    ranks = tuple(0 if one == label else 5 for one, label in zip(predicted_, labels, strict=True))
     made: dict[str, Any] = {
         "run_id": run_id,
         "trial_id": f"trial-{precision}",
@@ -161,9 +209,36 @@ def test_rows_are_kept_in_a_dataset_and_compared_sample_by_sample(tmp_path: Path
         np.array([True, True, False, False]), np.array([True, True, True, False])
     )
     assert int8.n_not_finite == 1
-    assert int8.reference == "ort cpu"
+    assert int8.reference == "onnxruntime cpu"
     assert fp16.drop is None  # of other weights
     assert fp16.unknown["drop"] == "it was not run in fp32 with these samples"
+
+
+def test_each_calibration_is_a_row_and_those_of_the_runs_asked_for_are_shown(
+    tmp_path: Path,
+) -> None:
+    write_answers(tmp_path, answers("fp32", "fp32", (0, 1, 2, 3)))
+    write_answers(tmp_path, answers("one", "int8", (0, 1, 2, 3), calibration="samples of a"))
+    late = {"started_utc": NOON, "trial_id": "late"}
+    write_answers(tmp_path, answers("two", "int8", (0, 1, 3, 3), calibration="of b", **late))
+    write_answers(tmp_path, answers("three", "int8", (3, 3, 3, 3), calibration="of b"))
+    dataset = open_runs([tmp_path])
+    found = network_accuracies(dataset)
+    assert [each.run_id for each in found] == ["fp32", "two", "one"]
+    # The newest of all, and the one of a run that is asked for.
+    found = network_accuracies(dataset, {"fp32", "three"})
+    assert [each.run_id for each in found] == ["fp32", "three", "one"]
+
+
+def test_what_failed_has_no_number_of_samples_without_scores(tmp_path: Path) -> None:
+    unknown = dict.fromkeys(("n_classes", "ranks"), "it could not be run: it crashed")
+    nothing: dict[str, Any] = {"ranks": None, "n_classes": None, "failure": "it crashed"}
+    row = msgspec.structs.replace(
+        answers("one", "fp32", (0, 1, 2, 3)), predicted=(), unknown=unknown, **nothing
+    )
+    (found,) = network_accuracies(open_runs([write_answers(tmp_path, row)]))
+    assert (found.n_not_finite, found.remark) == (None, "it crashed")
+    assert found.unknown["n_not_finite"] == "it could not be run: it crashed"
 
 
 @pytest.mark.parametrize(

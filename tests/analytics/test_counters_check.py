@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from mansard.analytics.counters import differences as classes
 from mansard.analytics.counters.by_kernel import call_sum
 from mansard.analytics.counters.check import check_network
 from mansard.analytics.counters.counting import count
-from mansard.analytics.counters.importing import CounterOrigin, counters_of
+from mansard.analytics.counters.importing import ExportOrigin, counters_of
 from mansard.analytics.counters.launch import Export, Launch
 from mansard.analytics.counters.matching import match
 from mansard.analytics.counters.products import Product, Tile, padded_flop, splits_of, tile_of
@@ -22,7 +23,7 @@ from mansard.core.records import KernelCounters, LayerTime, ModelScore
 from mansard.estimator import score, zoo
 from tests.analytics.ncu_exports import SASS, launch
 
-ORIGIN = CounterOrigin(device="board", network="net", batch=1, precision="fp32")
+ORIGIN = ExportOrigin(device="board", network="net", batch=1, precision="fp32")
 
 
 def kernel(
@@ -41,7 +42,7 @@ def kernel(
     return Launch(1, name, metrics, grid=grid, compute_capability=80, nvtx=nvtx)
 
 
-def rows_of(launches: Sequence[Launch], origin: CounterOrigin = ORIGIN) -> Sequence[KernelCounters]:
+def rows_of(launches: Sequence[Launch], origin: ExportOrigin = ORIGIN) -> Sequence[KernelCounters]:
     return counters_of(Export("raw page", tuple(launches)), origin, "export")
 
 
@@ -110,7 +111,7 @@ def test_sums_are_of_one_call(alexnet: ModelScore) -> None:
     conv = next(layer for layer in alexnet.layers if layer.op_type == "Conv")
     flop = float(conv.work_flop or 0)
     one = [kernel("conv", flop, 10.0, 10.0, nvtx=(f"@{conv.index}@",))]
-    origin = CounterOrigin(device="board", network="net", precision="fp32", iterations=3)
+    origin = ExportOrigin(device="board", network="net", precision="fp32", iterations=3)
     checked = check_network(alexnet, rows_of(one * 3, origin))
     assert checked.counted_flop == pytest.approx(flop)
     part = next(each for each in checked.parts if conv.index in each.nodes)
@@ -120,7 +121,7 @@ def test_sums_are_of_one_call(alexnet: ModelScore) -> None:
 def test_the_sum_of_a_call() -> None:
     # Two calls of a kernel of 100 FLOP in 1 µs and one of 60 in 1 µs: 160 FLOP, 2 µs, 30 + 12 B.
     one = [kernel("a", 100.0, 20.0, 10.0), kernel("b", 60.0, 8.0, 4.0)]
-    origin = CounterOrigin(device="board", network="net", precision="fp32", iterations=2)
+    origin = ExportOrigin(device="board", network="net", precision="fp32", iterations=2)
     found = call_sum(rows_of(one * 2, origin))
     assert (found.calls, found.launches, found.work_flop) == (2, 2, 160)
     assert found.time_s == pytest.approx(2e-6)
@@ -142,7 +143,7 @@ def test_calls_that_launch_other_kernels_are_refused() -> None:
     launches = [kernel(name, 1.0, 1.0, 1.0) for name in ("a", "b", "b", "a")]
     for n in (2, 3):
         with pytest.raises(UsageError, match="not"):
-            rows_of(launches, CounterOrigin(device="board", iterations=n))
+            rows_of(launches, ExportOrigin(device="board", iterations=n))
 
 
 def test_layers_that_were_timed_stand_beside(alexnet: ModelScore) -> None:
@@ -200,72 +201,158 @@ def test_of_products_with_the_same_work_that_whose_tiles_are_the_grid_is_it() ->
         assert list(match(parts, rows).kernels) == [expected]
 
 
-def explained(name: str, flop: float, moved: float, **fields: Any) -> tuple[Any, Any]:
-    """Classes of a 40 × 256 by 256 × 256 product in fp32 that a kernel of this name ran."""
+def explained(name: str, flop: float, read: float, write: float = 0.0, **fields: Any) -> Any:
+    """Classes of a 40 × 256 by 256 × 256 product in fp32 that kernels of these names ran."""
     part = _part(**fields)
-    rows = rows_of([kernel(each, flop, moved, 0.0) for each in name.split(" ")])
+    names = name.split(" ")
+    rows = rows_of([kernel(each, flop, read / len(names), write / len(names)) for each in names])
     work = classes.work_classes(part, rows, flop)
-    traffic = classes.traffic_classes(part, rows, moved, cache_bytes=1 << 20, warm=False)
-    return work, traffic
+    return work, classes.traffic_classes(part, rows, read + write, cache_bytes=1 << 20)
 
 
 def _part(**fields: Any) -> Any:
     from mansard.analytics.counters.estimates import Part
 
     product = Product(1, 40, 256, 256)
-    read, write = 4.0 * (40 * 256 + 256 * 256), 4.0 * 40 * 256
     values: dict[str, Any] = {
         "name": "gemm",
         "nodes": (0,),
         "op_types": ("Gemm",),
         "work_flop": product.flop,
         "multiply_add_flop": product.flop,
-        "read_bytes": read,
-        "write_bytes": write,
-        "bytes_alone": 2 * (read + write),
-        "cached_bytes": None,
+        "read_bytes": READ,
+        "write_bytes": WRITE,
+        "bytes_alone": 2 * MOVED,
         "product": product,
     }
     return Part(**(values | fields))
 
 
 PRODUCT = 2.0 * 40 * 256 * 256
-MOVED = 4.0 * (2 * 40 * 256 + 256 * 256)
+READ, WRITE = 4.0 * (40 * 256 + 256 * 256), 4.0 * 40 * 256
+MOVED = READ + WRITE
+# Partial sums of 16 parts at most, written and read: 2 · 16 · 40 · 256 · 4 = 1,310,720 bytes.
+PARTIAL = 1_310_720
 
 
 @pytest.mark.parametrize(
-    ("name", "flop", "moved", "work", "traffic"),
+    ("name", "flop", "read", "work", "traffic"),
     [
         ("sgemm", PRODUCT, MOVED, (), ()),
         # 40 rows are 64 in tiles of 32.
         ("ampere_sgemm_32x32_tn", 2.0 * 64 * 256 * 256, MOVED, (classes.PADDING,), ()),
         ("sgemm", 1.5 * PRODUCT, MOVED, (classes.NOT_EXPLAINED,), ()),
         ("ampere_winograd_4x4", PRODUCT / 2.25, MOVED, (classes.WINOGRAD,), ()),
-        ("vector_fft", 3 * PRODUCT, MOVED, (classes.FOURIER,), ()),
-        ("sgemm splitKreduce_kernel", PRODUCT, 1.4 * MOVED, (), (classes.SPLIT,)),
-        ("sgemm nchwToNhwcKernel", PRODUCT, 1.4 * MOVED, (), (classes.REFORMATS,)),
+        ("ampere_winograd_4x4", PRODUCT / 6, MOVED, (classes.NOT_EXPLAINED,), ()),
+        ("vector_fft", 3 * PRODUCT, MOVED, (classes.NOT_EXPLAINED,), ()),
+        ("sgemm splitKreduce_kernel", PRODUCT, MOVED + PARTIAL, (), (classes.SPLIT,)),
+        ("sgemm splitKreduce_kernel", PRODUCT, 1e12, (), (classes.NOT_EXPLAINED,)),
+        # Half of the bytes are those of the copy.
+        ("sgemm nchwToNhwcKernel", PRODUCT, 1.9 * MOVED, (), (classes.REFORMATS,)),
+        ("sgemm nchwToNhwcKernel", PRODUCT, 9 * MOVED, (), (classes.NOT_EXPLAINED,)),
         ("sgemm bias_kernel", PRODUCT, 1.4 * MOVED, (), (classes.UNFUSED,)),
+        ("sgemm bias_kernel", PRODUCT, 3 * MOVED, (), (classes.NOT_EXPLAINED,)),
         ("sgemm", PRODUCT, MOVED + 24_000, (), (classes.LAUNCH,)),
-        ("sgemm", PRODUCT, 0.6 * MOVED, (), (classes.CACHE,)),
-        ("sgemm", PRODUCT, 3 * MOVED, (), (classes.NOT_EXPLAINED,)),
+        ("sgemm", PRODUCT, MOVED + 60_000, (), (classes.NOT_EXPLAINED,)),
+        ("sgemm", PRODUCT, READ, (), (classes.CACHE,)),  # what it wrote
+        ("sgemm", PRODUCT, 0.6 * READ, (), (classes.NOT_EXPLAINED,)),  # caches were emptied
+        ("sgemm", PRODUCT, 0.0, (), (classes.NOT_EXPLAINED,)),
     ],
 )
-def test_classes(name: str, flop: float, moved: float, work: Any, traffic: Any) -> None:
-    assert explained(name, flop, moved) == (work, traffic)
+def test_classes(name: str, flop: float, read: float, work: Any, traffic: Any) -> None:
+    assert explained(name, flop, read) == (work, traffic)
+
+
+def test_what_joined_parts_write_for_each_other_need_not_move() -> None:
+    # 2 · 100 kB between them: down to MOVED − 200,000 bytes, and 5 %.
+    joined = {"between_bytes": 200_000.0}
+    _, traffic = explained("sgemm", PRODUCT, MOVED - 200_000, **joined)
+    assert traffic == (classes.FUSED,)
+    _, traffic = explained("sgemm", PRODUCT, MOVED - 280_000, **joined)
+    assert traffic == (classes.NOT_EXPLAINED,)
 
 
 def test_elementwise_work_is_several_instructions() -> None:
-    fields = {"product": None, "multiply_add_flop": 0.0, "work_flop": 5000.0}
+    fields: dict[str, Any] = {"product": None, "multiply_add_flop": 0.0, "work_flop": 5000.0}
     work, _ = explained("gelu", 19_000.0, MOVED, **fields)
     assert work == (classes.SEVERAL,)
+    work, _ = explained("gelu", 1e12, MOVED, **fields)  # 2·10⁸ for one of ours
+    assert work == (classes.NOT_EXPLAINED,)
 
 
-def test_warm_caches_are_held_against_the_cache_aware_estimate() -> None:
-    part = _part(cached_bytes=MOVED / 2)
-    rows = rows_of([kernel("sgemm", PRODUCT, MOVED / 2, 0.0)])
-    for warm, expected in ((True, ()), (False, (classes.CACHE,))):
-        found = classes.traffic_classes(part, rows, MOVED / 2, cache_bytes=1 << 20, warm=warm)
-        assert found == expected
+def test_warm_caches_are_no_check_of_the_bytes(alexnet: ModelScore) -> None:
+    rows = rows_of([kernel("conv", 1.0, 10.0, 10.0)])
+    cold, warm = (check_network(alexnet, rows, is_warm=each) for each in (False, True))
+    assert cold.bytes_ratio is not None
+    assert (warm.bytes_ratio, warm.counted_bytes) == (None, 20.0)
+    assert "caches were not emptied" in warm.unknown["bytes_ratio"]
+    assert all(not part.bytes_classes for part in warm.parts)
+
+
+def _convolutions(score: ModelScore) -> list[Any]:
+    return [layer for layer in score.layers if layer.op_type == "Conv"]
+
+
+def test_parts_of_one_kernel_are_one_part(alexnet: ModelScore) -> None:
+    first, second = _convolutions(alexnet)[:2]
+    flop = float(first.work_flop + second.work_flop)
+    read = float(first.fused_read_bytes + second.fused_read_bytes)
+    name = f"@{first.index}@ + @{second.index}@"
+    checked = check_network(alexnet, rows_of([kernel("a", flop, read, 0.0, nvtx=(name,))]))
+    (part,) = (each for each in checked.parts if each.kernels)
+    assert {first.index, second.index} <= set(part.nodes)
+    assert part.name.endswith(" + 1 more")
+    assert part.work_ratio == pytest.approx(1, abs=0.01)
+    assert sum(first.index in each.nodes for each in checked.parts) == 1
+
+
+def test_a_region_of_tensorrt_has_the_nodes_between_its_ends(alexnet: ModelScore) -> None:
+    last = alexnet.layers[-1].index
+    launches = [
+        kernel("conv", 1.0, 10.0, 0.0, nvtx=("call", "@3@ + @4@")),
+        kernel("rest", 1.0, 10.0, 0.0, nvtx=(f"{{ForeignNode[@0@...@{last}@]}}",)),
+    ]
+    rows = rows_of(launches)
+    assert rows[0].nodes == (3, 4)
+    assert rows[1].nodes == tuple(n for n in range(last + 1) if n not in (3, 4))
+    checked = check_network(alexnet, rows)
+    assert all(part.kernels for part in checked.parts)
+
+
+def test_sums_by_kernel_are_aligned_with_nothing(alexnet: ModelScore) -> None:
+    conv = _convolutions(alexnet)[0]
+    one = kernel("conv_gemm", float(conv.work_flop), 10.0, 10.0)
+    rows = [msgspec.structs.replace(row, n_launches=10) for row in rows_of([one])]
+    checked = check_network(alexnet, rows)
+    assert (checked.matched, checked.matched_share) == ("nothing", None)
+    assert "no order" in checked.unknown["matched_share"]
+    assert checked.counted_flop == pytest.approx(10 * conv.work_flop)
+    assert not any(part.kernels for part in checked.parts)
+
+
+def test_calls_that_launched_other_kernels_are_divided_and_not_aligned(
+    alexnet: ModelScore,
+) -> None:
+    launches = [kernel("conv", 30.0, 3.0, 0.0)] * 3 + [kernel("once", 3.0, 3.0, 0.0)]
+    checked = check_network(alexnet, rows_of(launches), calls=3)
+    assert checked.counted_flop == (3 * 30 + 3) / 3
+    assert checked.counted_bytes == (3 * 3 + 3) / 3
+    assert "different kernels" in checked.unknown["matched_share"]
+
+
+def test_a_kernel_without_a_range_does_not_end_the_call(alexnet: ModelScore) -> None:
+    # The last call as its layers, with a kernel of another thread in the middle.
+    launches = []
+    for number, layer in enumerate(alexnet.layers):
+        if layer.work_flop or layer.traffic_bytes:
+            name = "implicit_gemm" if layer.macs else f"{layer.op_type.lower()}_kernel"
+            moved = float(layer.read_bytes or 0), float(layer.write_bytes or 0)
+            flop = float(layer.work_flop or 0)
+            launches.append(kernel(name, flop, *moved, nvtx=("mansard call 1",)))
+        if number == 9:
+            launches.append(kernel("other_thread", 0.0, 1.0, 1.0, nvtx=()))
+    checked = check_network(alexnet, rows_of(launches))
+    assert all(part.kernels for part in checked.parts)
 
 
 def test_a_launch_without_any_counter_has_a_reason_for_everything() -> None:

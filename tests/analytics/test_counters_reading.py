@@ -144,20 +144,31 @@ def test_a_row_that_was_cut_is_left_out_with_a_note() -> None:
     assert whole.notes == ()
 
 
-def test_a_details_page_that_ends_within_a_launch_loses_that_launch() -> None:
+def test_a_last_launch_with_fewer_metrics_is_kept_with_a_note() -> None:
     def rows(number: str) -> list[tuple[str, str, str, str, str, str]]:
         names = (("Duration", "us", "5.00"), ("# SMs", "SM", "8"))
         return [(number, "gemm", "S", *each) for each in names]
 
     export = read(details_page([*rows("0"), *rows("1"), *rows("2")[:1]]))
-    assert len(export.launches) == 2
-    assert "last launch" in export.notes[0]
+    assert [set(launch.metrics) for launch in export.launches[1:]] == [
+        {TIME, "launch__sm_count"},
+        {TIME},
+    ]
+    assert "its last launch lacks 1" in export.notes[0]
+
+
+def test_a_table_without_quotes_may_end_without_a_line_end() -> None:
+    export = read(f"N,{TIME},{BYTES}\n8,1,2\n9,1,2")
+    assert [launch.metrics[BYTES] for launch in export.launches] == [2, 2]
+    assert len(read(f"N,{TIME},{BYTES}\n8,1,2\n9,1").launches) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is not an export"),
+        (2 * details_page([("0", "gemm", "S", "Duration", "us", "5.00")]), "line 3: its header"),
+        (2 * raw_page({TIME: "ns"}, [["1"]]), "it is two exports"),
         ("a,b\n1,2\n", "is not an export"),
         (b"NVR\x00\x01", "is a report"),
         (b"\x00\x01\x02", "is no text"),

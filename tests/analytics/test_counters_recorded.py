@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.counters.importing import CounterOrigin, import_counters
+from mansard.analytics.counters.importing import ExportOrigin, import_counters
 from mansard.core.errors import InputError
 from mansard.core.records import KernelCounters
 
@@ -34,7 +34,7 @@ NO_COUNTERS = {
 
 def rows_of(folder: Path, name: str, precision: str = "fp32") -> tuple[KernelCounters, ...]:
     sm = 80 if "A100" in name else None
-    origin = CounterOrigin(device="a board", precision=precision, compute_capability=sm)
+    origin = ExportOrigin(device="a board", precision=precision, compute_capability=sm)
     return import_counters(folder / "ncu" / name, origin).rows
 
 

@@ -217,6 +217,7 @@ def test_roofs_and_costs_are_the_same_with_networks_beside_them(
     [
         ({}, "tensorrt"),
         ({"dla_core": "0"}, "tensorrt DLA 0"),
+        ({"calibration": "entropy, 8 batches of 1"}, "tensorrt calibrated"),
         ({"open": "x"}, "tensorrt open batch"),
         ({"optimization_level": "0"}, "tensorrt level 0"),
         ({"workspace_bytes": "1000000"}, "tensorrt workspace 1000000"),

@@ -66,7 +66,7 @@ def test_the_accuracy_of_the_choice_stands_beside_it() -> None:
     # 748 of 1,000, by Wilson 72.0 to 77.4; 0.012 ± 1.96 · 0.004 = 0.4 to 2.0.
     assert found.sentence.endswith(
         "In int8 it is right for 74.8 (72.0 to 77.4)\N{NO-BREAK SPACE}% of 1,000 samples of val, "
-        "a drop of 1.2 (0.4 to 2.0)\N{NO-BREAK SPACE}% from fp32."
+        "on onnxruntime cpu, a drop of 1.2 (0.4 to 2.0)\N{NO-BREAK SPACE}% from fp32."
     )
     (note,) = [each for each in found.notes if "were open" in each]
     assert "of fp32 it is not known" in note
@@ -74,6 +74,23 @@ def test_the_accuracy_of_the_choice_stands_beside_it() -> None:
     blind = recommend(frame(THREE), Wanted())
     assert blind.accuracy is None
     assert blind.unknown["accuracy"] == "it was not measured"
+
+
+def test_without_labels_the_agreement_with_fp32_is_named() -> None:
+    plain = accuracy(device=DEVICE, precision="int8")
+    unknown = {name: why for name, why in plain.unknown.items() if name != "agreement"}
+    found = msgspec.structs.replace(plain, agreement=wilson(99, 100), unknown=unknown)
+    note, *_ = recommend(frame(THREE), Wanted(), (), {"int8": found}).notes
+    # 99 of 100, by Wilson 94.6 to 99.8.
+    assert "int8 is as in fp32 for 99.0 (94.6 to 99.8)" in note
+    assert "of fp16, fp32 it is not known" in note
+
+
+def test_a_program_is_not_limited() -> None:
+    programs = frame([row("MAXN", 0.010, 0.5, spread=1.01, precision=None)])
+    found = recommend(programs, Wanted(max_drop=0.01))
+    assert found.choice is not None
+    assert found.notes[0] == "the accuracy of net, which has no precision, is not limited"
 
 
 def test_what_is_left_out_is_said() -> None:

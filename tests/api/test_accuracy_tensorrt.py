@@ -56,6 +56,6 @@ def test_it_is_measured_from_the_engine_file(tmp_path: Path) -> None:
     w0, w1 = np.random.default_rng(3).standard_normal((2, 64, 64), dtype=np.float32)
     assert rows["fp32"].predicted == tuple(np.argmax(np.maximum(x @ w0, 0) @ w1, axis=1))
     found = {each.precision: each for each in result.accuracies}
-    assert found["int8"].reference == "tensorrt tensorrt"
+    assert found["int8"].reference == "tensorrt"
     assert found["fp32"].top1 is not None
     assert found["fp32"].top1.value == np.mean(np.array(rows["fp32"].predicted) == labels)

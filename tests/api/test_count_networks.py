@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mansard import api
-from mansard.analytics.counters.measured import measured_counters
+from mansard.analytics.counters.counted import measured_counters
 from mansard.core.errors import DeniedError, MeasurementError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import CounterRun
@@ -89,10 +89,10 @@ def test_ranges_name_the_call_and_the_nodes(
     monkeypatch.setenv("RANGES", "1")
     count(n_calls=2)
     (one,) = measured_counters(tmp_path / "runs")
-    assert [row.iteration for row in one.kernels] == [0, 0, 1, 1]
-    assert [row.nodes for row in one.kernels] == [(0,), (1,), (0,), (1,)]
-    assert {row.source for row in one.kernels} == {"measured"}
-    assert {row.table_id for row in one.kernels} == {one.run.run_id}
+    assert [row.iteration for row in one.rows] == [0, 0, 1, 1]
+    assert [row.nodes for row in one.rows] == [(0,), (1,), (0,), (1,)]
+    assert {row.source for row in one.rows} == {"measured"}
+    assert {row.table_id for row in one.rows} == {one.run.run_id if one.run else ""}
 
 
 def test_the_program_is_called_as_it_documents(count: Count, tmp_path: Path) -> None:
@@ -168,7 +168,8 @@ def test_the_folder_can_still_be_read_as_runs(count: Count, tmp_path: Path) -> N
         ),
         ("==WARNING== No kernels were profiled.", MeasurementError, "no kernel ran on the GPU"),
         ("==ERROR== Something new.", MeasurementError, "Something new."),
-        ("Killed", MeasurementError, "0 lines of counters: Killed"),
+        # What comes last is the reason, whatever was said before.
+        ("warning\n" * 300 + "Killed", MeasurementError, "0 lines of counters: Killed"),
     ],
 )
 def test_what_it_says_is_one_line_and_nothing_is_kept(
@@ -203,3 +204,36 @@ def test_what_was_counted_is_held_against_the_estimate(count: Count, tmp_path: P
     count(batches=(1, 2))
     checked = api.check_counters(tmp_path / "runs")
     assert [one.network for one in checked] == ["small", "small"]
+
+
+def test_a_table_that_cannot_be_read_does_not_hide_the_others(count: Count, tmp_path: Path) -> None:
+    first, second = count(batches=(1, 2)).rows
+    assert first.table is not None
+    first.table.write_text("curses")
+    shown, same = count(batches=(1, 2)).rows
+    assert (shown.kernels, shown.call, shown.table) == ((), None, None)
+    assert "is not an export" in shown.notes[0]
+    assert f"move {first.table.parent.parent} away" in shown.notes[0]
+    assert same == second
+    (one,) = api.check_counters(tmp_path / "runs")
+    assert one.batch == 2
+
+
+def test_calls_that_launch_other_kernels_are_averaged(count: Count, tmp_path: Path) -> None:
+    (one,) = count(n_calls=3).rows
+    assert one.table is not None
+    *lines, last = one.table.read_text().splitlines()
+    one.table.write_text("\n".join([*lines, last, last.replace("gemm", "once"), ""]))
+    (one,) = count(n_calls=3).rows
+    assert "different kernels" in one.notes[0]
+    # 7 launches of 5120 FLOP in 3 calls.
+    assert one.call is not None
+    assert one.call.work_flop == pytest.approx(7 * 5120 / 3)
+
+
+def test_a_file_of_another_network_is_refused(count: Count, tmp_path: Path) -> None:
+    count()
+    (tmp_path / "other").mkdir()
+    perceptron(tmp_path / "other" / "small.onnx", width=32, batch="N")
+    with pytest.raises(UsageError, match="is not the network that was counted"):
+        api.check_counters(tmp_path / "runs", models=[tmp_path / "other" / "small.onnx"])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.engine_checks import check_counters
+from mansard.api.engine_checks import check_counters, check_engines
 from mansard.device.identity import identify
 from mansard.simulator import create_board, running, set_fault
 from tests.inference import stand_in
@@ -105,6 +106,20 @@ def test_doctor_tells_what_keeps_tensorrt_from_running() -> None:
     assert found.detail.startswith("8.6.2+stand-in, but there is no GPU that CUDA can use")
     assert found.fix is not None
     assert "driver" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "not_told"),
+    [("jetson", "JetPack 5 use --engine trtexec", "index"), ("gpu", "index", "container")],
+)
+def test_doctor_tells_where_tensorrt_is_to_be_had(
+    kind: str, told: str, not_told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANSARD_TENSORRT", "a_module_that_is_not_there")
+    machine = msgspec.structs.replace(identify(), kind=kind, accelerators=("GPU",))
+    (found,) = [check for check in check_engines(machine) if check.name == "tensorrt"]
+    assert told in str(found.fix)
+    assert not_told not in str(found.fix)
 
 
 def test_doctor_does_not_ask_for_tensorrt_where_there_is_no_gpu(board: Path) -> None:

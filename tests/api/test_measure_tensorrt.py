@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from onnx import helper
 
 from mansard import api
 from mansard.api.engine_builds import choose_engine, highest_first
@@ -24,7 +26,7 @@ from mansard.core.records import EngineBuild
 from mansard.device.controller.controller import LocalController
 from mansard.simulator import create_board
 from tests.inference import stand_in
-from tests.inference.small_networks import perceptron
+from tests.inference.small_networks import perceptron, write
 
 VERSION = "10.3.0+stand-in"
 
@@ -112,8 +114,7 @@ def test_an_engine_file_that_is_gone_is_built_only_to_measure(request_of: Any) -
 
 
 def test_one_file_serves_several_batches(request_of: Any) -> None:
-    build = api.BuildOptions(is_dynamic=True)
-    result = api.measure_networks(request := request_of(batches=(8, 1), build=build))
+    result = api.measure_networks(request := request_of(batches=(8, 1), is_dynamic=True))
     assert [found.row.batch for found in result.rows] == [8, 1]
     assert {found.row.failure for found in result.rows} == {None}
     (row,) = built(request.runs)
@@ -134,7 +135,7 @@ def test_int8_is_calibrated_by_a_version_that_can(request_of: Any) -> None:
 
 
 def test_what_cannot_be_built_is_a_row_and_is_not_tried_again(request_of: Any) -> None:
-    dla = api.BuildOptions(dla_core=0, with_fallback=False)
+    dla = api.BuildSettings(dla_core=0, with_fallback=False)
     request = request_of(precisions=("fp16",), build=dla)
     result = api.measure_networks(request)
     (found,) = result.rows
@@ -178,7 +179,7 @@ def test_what_fails_for_now_is_built_by_the_same_command(
 
 def test_on_a_dla_core_the_share_of_its_layers_is_told(request_of: Any) -> None:
     notes = Notes()
-    request = request_of(precisions=("fp16",), build=api.BuildOptions(dla_core=0))
+    request = request_of(precisions=("fp16",), build=api.BuildSettings(dla_core=0))
     (found,) = api.measure_networks(request, notes).rows
     (row,) = built(request.runs)
     assert row.dla_share is not None
@@ -192,8 +193,8 @@ def test_on_a_dla_core_the_share_of_its_layers_is_told(request_of: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"engine": "ort", "build": api.BuildOptions(dla_core=0)}, "ort loads ONNX files"),
-        ({"build": api.BuildOptions(dla_core=0, is_dynamic=True)}, "fixed shapes"),
+        ({"engine": "ort", "build": api.BuildSettings(dla_core=0)}, "ort loads ONNX files"),
+        ({"build": api.BuildSettings(dla_core=0), "is_dynamic": True}, "fixed shapes"),
         ({"engine": "tensorrt", "provider": "cpu"}, "no provider 'cpu'"),
     ],
 )
@@ -205,7 +206,7 @@ def test_options_that_exclude_one_another(
 
 
 def test_a_fixed_batch_cannot_be_opened(request_of: Any, tmp_path: Path) -> None:
-    request = request_of(build=api.BuildOptions(is_dynamic=True))
+    request = request_of(is_dynamic=True)
     perceptron(tmp_path / "mlp.onnx", batch=1)
     with pytest.raises(UsageError, match="has a fixed batch"):
         api.measure_networks(request)
@@ -292,3 +293,39 @@ def test_each_layer_is_run_from_an_engine_file_of_its_own(request_of: Any) -> No
     (found,) = result.sums
     assert found.calls_s is None
     assert found.n_parts == 2
+
+
+def test_layers_of_an_int8_network_have_the_types_of_their_files(
+    request_of: Any, tmp_path: Path
+) -> None:
+    nodes = [
+        helper.make_node("Gemm", ["x", "w"], ["g"]),
+        helper.make_node("Softmax", ["g"], ["y"]),
+    ]
+    weights = np.random.default_rng(1).random((16, 16), np.float32)
+    write(tmp_path / "mlp.onnx", nodes, {"w": weights}, inputs={"x": (2, 16)})
+    accuracy = api.AccuracySettings(calibration="random")
+    request = request_of(precisions=("int8",), accuracy=accuracy)
+    result = api.measure_layers(request, api.LayerSettings())
+    result.check()
+    # The product has scales, Softmax has none: it is built in fp32.
+    types = {row.model: (row.precision, row.options["types"]) for row in built(request.runs)}
+    assert types == {
+        "mlp": ("int8", "strongly typed"),
+        "mlp layer 0": ("int8", "strongly typed"),
+        "mlp layer 1": ("fp32", "weakly typed"),
+    }
+    assert {each.row.precision for each in result.rows} == {"int8"}
+    (found,) = result.sums
+    assert found.n_parts == 2
+
+
+def test_a_long_name_of_a_data_set_is_cut(request_of: Any, tmp_path: Path) -> None:
+    data = tmp_path / f"{'samples' * 30}.npz"
+    np.savez(data, x=np.random.default_rng(1).random((4, 64), np.float32))
+    accuracy = api.AccuracySettings(calibration=str(data))
+    request = request_of(precisions=("int8",), accuracy=accuracy)
+    (found,) = api.measure_networks(request).rows
+    assert found.row.failure is None
+    (row,) = built(request.runs)
+    assert row.engine_file.startswith(f"mlp_{('samples' * 30)[:40]}_int8-")

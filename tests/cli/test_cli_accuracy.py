@@ -70,7 +70,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     assert 0.5 < found["fp32"]["top1"]["value"] < 0.99  # else nothing could be lost
     assert found["fp32"]["unknown"]["drop"] == "it is what other precisions are compared with"
     int8 = found["int8"]
-    assert int8["reference"] == "ort cpu"
+    assert int8["reference"] == "onnxruntime cpu"
     assert 0.9 < int8["agreement"]["value"] < 1
     drop = found["fp32"]["top1"]["value"] - int8["top1"]["value"]
     assert int8["drop"]["value"] == pytest.approx(drop)
@@ -85,7 +85,7 @@ def test_accuracy_is_measured_once_and_compared_with_fp32(
     code, _, err = answer(capsys, "recommend", model, *asked, "--max-drop", "few")
     assert (code, err.strip()) == (
         2,
-        "mansard: --max-drop 'few' is no share; write --max-drop 0.9 or 90%",
+        "mansard: --max-drop 'few' is no percentage; write --max-drop 1%",
     )
     page = tmp_path / "report.html"
     code, out, _ = answer(capsys, "report", "--runs", tmp_path / "runs", "--output", page)
@@ -138,6 +138,32 @@ def test_a_folder_of_images_with_labels(tmp_path: Path, capsys: pytest.CaptureFi
     assert row["preprocessing"].startswith("resize exact, crop 8 × 8, grey, channels first, /255")
 
 
+def test_random_weights_have_no_accuracy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "x.npz", input=np.zeros((2, 3, 224, 224), np.float32), labels=[0, 1])
+    code, _, err = measure(capsys, tmp_path, "squeezenet1_1", "--data", tmp_path / "x.npz")
+    assert code == 2
+    assert "the weights of squeezenet1_1 are random, so it has no accuracy" in err.splitlines()[-1]
+
+
+def test_what_was_measured_before_is_shown_though_a_newer_run_has_other_ranges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, data, _ = blobs(tmp_path)
+    other = tmp_path / "other.npz"
+    np.savez(other, x=np.random.default_rng(1).standard_normal((40, 16), dtype=np.float32))
+    how = (model, "--data", data, "--precision", "fp32,int8", "--mode", "1c", "--json")
+    found = []
+    for calibration in (data, other, data):
+        code, out, _ = measure(capsys, tmp_path, *how, "--calibration", calibration)
+        assert code == 0
+        found.append({row["precision"]: row for row in json.loads(out)["accuracies"]})
+    assert [set(each) for each in found] == [{"fp32", "int8"}] * 3
+    assert "40 samples of other" in found[1]["int8"]["calibration"]
+    assert found[2] == found[0]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -152,7 +178,13 @@ def test_a_folder_of_images_with_labels(tmp_path: Path, capsys: pytest.CaptureFi
         (["--data", "text.npz"], "it is no .npz of arrays"),
         (["--data", "pictures"], "images are [batch, channels, height, width]"),
         (["--precision", "int8"], "int8 needs data to calibrate with"),
-        (["--preprocess", "nosuch"], "no preprocessing is called 'nosuch'"),
+        (["--preprocess", "unit"], "--preprocess is about --data"),
+        (
+            ["--data", "far.npz", "--precision", "int8", "--calibration", "random"],
+            "int8 with random ranges has no accuracy",
+        ),
+        (["--calibration", "few.npz"], "--calibration is about --precision int8"),
+        (["--data", "far.npz", "--preprocess", "nosuch"], "no preprocessing is called 'nosuch'"),
     ],
 )
 def test_data_that_does_not_fit_is_one_line(

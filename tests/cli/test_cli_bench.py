@@ -26,8 +26,8 @@ PATIENCE_S = 600  # a machine with other work needs several times as long
 def begin(start: Start, tmp_path: Path) -> Start:
     """Begins the bench of these models, in a session of its own."""
 
-    def begin_one(models: list[Path]) -> subprocess.Popen[str]:
-        command = [*COMMAND, "--runs", str(tmp_path / "runs"), *map(str, models)]
+    def begin_one(models: list[Path], *options: str) -> subprocess.Popen[str]:
+        command = [*COMMAND, *options, "--runs", str(tmp_path / "runs"), *map(str, models)]
         return start(command, start_new_session=True)
 
     return begin_one
@@ -52,7 +52,7 @@ def test_interrupted_resumed_finished_and_repeated(
     runs = tmp_path / "runs"
     kept: list[str] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
-        process = begin(models)
+        process = begin(models, "--no-networks")  # those are run after the kernels
         wait_for_trials(runs, len(kept) + FEW, process)
         os.kill(process.pid, number)
         _, stderr = process.communicate(timeout=PATIENCE_S)

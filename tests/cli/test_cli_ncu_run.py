@@ -7,38 +7,40 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from mansard.core.leftovers import is_hidden_name
+from tests.cli.decide_runs import answer
 from tests.inference.ncu_stand_in import write_ncu
 from tests.inference.small_networks import perceptron
 from tests.waiting import awaited
 
-
-def command(tmp_path: Path, *more: str) -> list[str]:
-    network = tmp_path / "small.onnx"
-    if not network.exists():
-        perceptron(network, batch="N")
-    words = ["ncu", "run", str(network), "--provider", "cpu", "--chip", "ga10b"]
-    return [sys.executable, "-m", "mansard.cli", *words, "--runs", str(tmp_path / "runs"), *more]
+MANSARD = (sys.executable, "-m", "mansard.cli")
+Capsys = pytest.CaptureFixture[str]
 
 
-def run(environment: dict[str, str], words: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network and the stand-in."""
+    folder = tmp_path_factory.mktemp("made")
+    perceptron(folder / "small.onnx", batch="N")
+    write_ncu(folder)
+    return folder
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    ncu = write_ncu(tmp_path)
+def words(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The command's words; this process and those that it starts have folders of the test's own."""
     (tmp_path / "tmp").mkdir()
-    return {
-        **os.environ,
-        "PATH": f"{ncu.parent}:{os.environ['PATH']}",
-        "TMPDIR": str(tmp_path / "tmp"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),  # other sweeps are not waited for
-    }
+    monkeypatch.setenv("PATH", f"{made}:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # it was read from the environment before
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # other sweeps are not waited for
+    given = ["ncu", "run", str(made / "small.onnx"), "--provider", "cpu", "--chip", "ga10b"]
+    return [*given, "--runs", str(tmp_path / "runs")]
 
 
 def profiled(tmp_path: Path) -> list[str]:
@@ -58,27 +60,24 @@ def exports(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "runs").glob("*/exports/*"))
 
 
-def test_tables_and_json(tmp_path: Path, environment: dict[str, str]) -> None:
-    ran = run(environment, command(tmp_path, "--batch", "1,2", "--json"))
-    assert ran.returncode == 0, ran.stderr
-    assert [one["row"]["batch"] for one in json.loads(ran.stdout)] == [1, 2]
-    assert [kernel["kernel"] for kernel in json.loads(ran.stdout)[0]["kernels"]] == ["conv", "gemm"]
-    again = run(environment, command(tmp_path, "--batch", "1,2"))
-    assert "already measured" in again.stderr
-    assert "5.120 kFLOP" in again.stdout
-    assert str(exports(tmp_path)[0].parent) in again.stdout
+def test_tables_and_json(words: list[str], tmp_path: Path, capsys: Capsys) -> None:
+    code, out, err = answer(capsys, *words, "--batch", "1,2", "--json")
+    assert code == 0, err
+    assert [one["row"]["batch"] for one in json.loads(out)] == [1, 2]
+    assert [kernel["kernel"] for kernel in json.loads(out)[0]["kernels"]] == ["conv", "gemm"]
+    _, out, err = answer(capsys, *words, "--batch", "1,2")
+    assert "already measured" in err
+    assert "5.120 kFLOP" in out
+    assert str(exports(tmp_path)[0].parent) in out
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_killed_while_it_counts_it_leaves_nothing_and_goes_on(
-    tmp_path: Path, environment: dict[str, str], number: signal.Signals
+    words: list[str], tmp_path: Path, capsys: Capsys, number: signal.Signals
 ) -> None:
+    words += ["--calls", "100"]
     process = subprocess.Popen(
-        command(tmp_path, "--calls", "1000"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
+        [*MANSARD, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     assert awaited(lambda: bool(profiled(tmp_path)))
     process.send_signal(number)
@@ -88,23 +87,27 @@ def test_killed_while_it_counts_it_leaves_nothing_and_goes_on(
         assert "Traceback" not in said
     assert awaited(lambda: not profiled(tmp_path))  # it does not outlive the command
     assert all(is_hidden_name(path.name) for path in exports(tmp_path))
-    ran = run(environment, command(tmp_path, "--calls", "1000"))
-    assert ran.returncode == 0, ran.stderr
+    code, _, err = answer(capsys, *words)
+    assert code == 0, err
     (export,) = exports(tmp_path)
     assert export.suffix == ".csv"
     assert not list((tmp_path / "tmp").iterdir())
 
 
 def test_a_limit_on_files_is_one_line_and_nothing_is_kept(
-    tmp_path: Path, environment: dict[str, str]
+    words: list[str], tmp_path: Path, capsys: Capsys
 ) -> None:
     limit = 1 << 20  # the network takes 33 kB
-    ran = run(
-        {**environment, "BULK": str(2 * limit)}, ["prlimit", f"--fsize={limit}", *command(tmp_path)]
+    ran = subprocess.run(
+        ["prlimit", f"--fsize={limit}", *MANSARD, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BULK": str(2 * limit)},
     )
     assert ran.returncode == 1
     last = ran.stderr.splitlines()[-1]
     assert last.startswith("mansard: ")
     assert "ulimit -f" in last
     assert not exports(tmp_path)
-    assert run(environment, command(tmp_path)).returncode == 0
+    assert answer(capsys, *words)[0] == 0

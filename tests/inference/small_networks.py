@@ -15,7 +15,7 @@ from mansard.core.power_mode import core_count_mode
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
 from mansard.inference.plan import InputSpec, NetworkPlan, NetworkTrial
-from mansard.inference.planning import make_network_plan
+from mansard.inference.planning import make_plan
 
 
 def write(
@@ -68,7 +68,7 @@ def plan(*trials: NetworkTrial) -> NetworkPlan:
     """A plan that takes a fraction of a second for each trial."""
     machine = identify()
     probe = find_engine("ort").probe()
-    made = make_network_plan(machine, core_count_mode(1), "brief", trials, probe, None)
+    made = make_plan(NetworkPlan, machine, core_count_mode(1), trials, probe, None, profile="brief")
     protocol = msgspec.structs.replace(made.protocol, time_cap_s=0.2)
     return msgspec.structs.replace(made, protocol=protocol)
 

@@ -16,11 +16,11 @@ from mansard.core.errors import InputError, MeasurementError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Accuracy
 from mansard.device.identity import identify
-from mansard.inference.accuracy.plan import AccuracyTrial, Normalisation, SampleFile
+from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial, Normalisation, SampleFile
 from mansard.inference.accuracy.samples import batches, normalised, read_labels
 from mansard.inference.accuracy.scores import class_scores, predicted, ranks
 from mansard.inference.engines import find_engine
-from mansard.inference.planning import make_accuracy_plan
+from mansard.inference.planning import any_mode, make_plan
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from tests.inference.small_networks import trial, uniform, write
@@ -112,7 +112,8 @@ def linear(path: Path, batch: int = 4) -> AccuracyTrial:
 
 
 def measured(spec: AccuracyTrial, folder: Path) -> Accuracy:
-    plan = make_accuracy_plan(identify(), spec, find_engine("ort").probe(), None)
+    machine, probe = identify(), find_engine("ort").probe()
+    plan = make_plan(AccuracyPlan, machine, any_mode(machine), (spec,), probe, None)
     outcome = run_plan(plan, folder / "runs", measurer=LocalMeasurer(files=folder))
     (row,) = read_rows(outcome.folder / "accuracies.jsonl", Accuracy).rows
     assert run_plan(plan, folder / "runs").n_measured == 0  # it is there

@@ -106,7 +106,6 @@ def test_the_calls_alone_are_counted_each_in_a_range(tmp_path: Path, driver_log:
     (tmp_path / "files").mkdir()
     row = counted(tmp_path, network_of(tmp_path / "files"), n_calls=2)
     assert row.failure is None
-    assert row.has_ranges
     assert (row.engine, row.engine_version) == ("tensorrt", "10.3.0")
     calls = ["push mansard call 0", "pop", "push mansard call 1", "pop"]
     assert driver_log.read_text().splitlines() == ["start", *calls, "stop"]

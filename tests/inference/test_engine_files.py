@@ -29,7 +29,7 @@ from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.tensorrt import progress
 from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
-from mansard.inference.planning import make_build_plan
+from mansard.inference.planning import make_plan
 from mansard.measuring.events import Done, Event, Row, started
 from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
@@ -58,7 +58,8 @@ def build(model: str, **changes: object) -> BuildTrial:
 
 
 def plan_of(*trials: BuildTrial) -> BuildPlan:
-    return make_build_plan(MACHINE, core_count_mode(1), trials, find_engine("ort").probe(), None)
+    probe = find_engine("ort").probe()
+    return make_plan(BuildPlan, MACHINE, core_count_mode(1), trials, probe, None)
 
 
 class Builder:

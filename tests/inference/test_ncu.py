@@ -78,6 +78,15 @@ def test_that_on_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert find_ncu(root=tmp_path).path == own
 
 
+def test_one_in_the_present_folder_is_not_looked_up_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = write_ncu(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert find_ncu(Path("ncu")) == Ncu(own, VERSION)
+
+
 def test_without_one_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="--ncu"):
@@ -115,7 +124,12 @@ def test_a_warning_is_no_refusal() -> None:
             "==ERROR== An error was reported by the counter measurement library:\n"
             "==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a "
             "compatible driver library is loaded.\n==PROF== Trying to shutdown target application",
-            "sudo -E",
+            "not in a sandbox, or name a newer one",
+        ),
+        (
+            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
+            "Performance Counters on the target device 0.",
+            'sudo -E "$(which mansard)"',
         ),
         ("==ERROR== Failed to find metric regex:^foo__bar...", "does not know a metric"),
         ("==ERROR== A header:\n==ERROR== and what it is.", "A header: and what it is."),

@@ -11,6 +11,7 @@ import pytest
 from mansard.inference.calls import (
     CallSource,
     paced_protocol,
+    samples_of_run,
     single_calls,
     undisturbed,
     warm_up,
@@ -52,6 +53,39 @@ def test_a_call_of_seconds_is_made_a_few_times() -> None:
     assert warm_up(network.call, QUICK, clock) == 3.0
     assert network.n_calls == 1
     assert single_calls(network.call, QUICK, clock) == (3.0,)
+
+
+@pytest.mark.parametrize(
+    ("call_s", "n_asked", "n_kept", "stability"),
+    [
+        # 20 calls a sample of 2 ms; 8 blocks of 10 samples and one that is dropped, twice
+        (1e-4, 20 * 2 * 8 * 11, 80, "stable"),
+        # 8 blocks of 4 samples and one that is dropped; 1.5 s hold 75 of the 80 calls
+        (0.02, 75, 32, "stable"),
+        (3.0, 1, 1, "unstable"),
+    ],
+)
+def test_calls_of_one_run_are_its_blocks(
+    call_s: float, n_asked: int, n_kept: int, stability: str
+) -> None:
+    asked = []
+
+    def time_calls(n_calls: int) -> list[float]:
+        asked.append(n_calls)
+        return [call_s] * n_calls
+
+    samples = samples_of_run(time_calls, QUICK, call_s)
+    assert asked == [n_asked]
+    assert (len(samples.seconds_s), samples.stability) == (n_kept, stability)
+    assert samples.seconds_s == pytest.approx([call_s] * n_kept)
+
+
+def test_what_differs_within_a_run_is_unstable() -> None:
+    # 4 of 16 blocks are of shorter calls; the interval is from the 4th median to the 13th.
+    samples = samples_of_run(lambda n: [1e-4] * (n // 4) + [2e-4] * (n - n // 4), QUICK, 1e-4)
+    assert samples.stability == "unstable"
+    assert len(set(samples.block)) == 16  # it looks at all that was asked for
+    assert "block medians differ" in str(samples.stability_reason)
 
 
 def schedstat(folder: Path, thread: str, on_cpu_ns: int, waited_ns: int) -> None:

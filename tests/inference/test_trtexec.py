@@ -236,17 +236,23 @@ def measured(bench: Path, made: Built) -> Measurement:
     return row
 
 
-def test_an_export_that_is_cut_is_a_row_with_a_failure(bench: Path) -> None:
+@pytest.mark.parametrize(
+    ("spoils", "said"),
+    [('printf "[{" >', "the times that trtexec exported are cut"), ("rm", "exported no times")],
+)
+def test_an_export_that_is_cut_or_missing_is_a_row_with_a_failure(
+    bench: Path, spoils: str, said: str
+) -> None:
     made = built(bench)
     program = bench / "bin" / "trtexec"
     whole = program.rename(bench / "bin" / "whole")
     program.write_text(
         f'#!/bin/sh\n"{whole}" "$@" || exit\n'
-        'for word; do case $word in --exportTimes=*) printf "[{" > "${word#*=}"; esac; done\n'
+        f'for word; do case $word in --exportTimes=*) {spoils} "${{word#*=}}"; esac; done\n'
     )
     program.chmod(0o755)
     row = measured(bench, made)
-    assert "are cut" in str(row.failure)
+    assert said in str(row.failure)
     assert row.seconds_s == ()
 
 

@@ -137,6 +137,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
             Wanted(falls_back=True),
             refused=refused,
             accuracies=network_accuracies(dataset),
+            observations=models.observations,
         ),
         findings=findings,
     )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mansard.analytics.counters.check import CheckedNetwork as CheckedNetwork
     from mansard.analytics.counters.check import CheckedPart as CheckedPart
+    from mansard.analytics.counters.importing import ExportOrigin as ExportOrigin
     from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
     from mansard.analytics.data.opening import Merged as Merged
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
@@ -91,7 +92,6 @@ if TYPE_CHECKING:
     from mansard.api.counter_runs import CountRequest as CountRequest
     from mansard.api.counter_runs import CountResult as CountResult
     from mansard.api.counter_runs import count_networks as count_networks
-    from mansard.api.counters import ExportOrigin as ExportOrigin
     from mansard.api.counters import ImportedExport as ImportedExport
     from mansard.api.counters import check_counters as check_counters
     from mansard.api.counters import import_counters as import_counters
@@ -107,7 +107,6 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
-    from mansard.api.engine_builds import BuildOptions as BuildOptions
     from mansard.api.hierarchical import HiRequest as HiRequest
     from mansard.api.hierarchical import hi as hi
     from mansard.api.hierarchical import parse_amount as parse_amount
@@ -191,6 +190,7 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
+    from mansard.inference.plan import BuildSettings as BuildSettings
 
 
 @cache

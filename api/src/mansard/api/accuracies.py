@@ -37,20 +37,33 @@ class AccuracySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataSets:
-    """The data sets of ``settings``, each looked at once; raises what is wrong with them."""
+    """The data sets of ``settings``, each looked at once; raises what is wrong with them.
 
-    def __init__(self, settings: AccuracySettings) -> None:
+    ``precisions``: of the networks, where they are not those of the files.
+    """
+
+    def __init__(self, settings: AccuracySettings, precisions: Sequence[str]) -> None:
         from mansard.inference.planning import SEED
         from mansard.inference.preparing.datasets import find_dataset
         from mansard.inference.preparing.preprocessing import parse_preprocessing
 
         if settings.data is None:
-            for option, value in (
-                ("--labels", settings.labels),
-                ("--samples", settings.n_samples),
-            ):
+            of_data: dict[str, object] = {
+                "--labels": settings.labels,
+                "--samples": settings.n_samples,
+            }
+            if settings.calibration in {None, RANDOM}:
+                of_data["--preprocess"] = settings.preprocess
+            for option, value in of_data.items():
                 if value is not None:
                     raise UsageError(f"{option} is about --data", fix="give --data as well")
+        if settings.calibration is not None and "int8" not in precisions:
+            raise UsageError("--calibration is about --precision int8", fix="leave it out")
+        if settings.data is not None and settings.calibration == RANDOM:
+            raise UsageError(
+                "int8 with random ranges has no accuracy",
+                fix="leave --data or --calibration random out",
+            )
         self._seed, self._n_samples = SEED, settings.n_samples
         self._preprocessing: Preprocessing = parse_preprocessing(settings.preprocess)
         self._data: DataSet | None = None
@@ -73,11 +86,19 @@ class DataSets:
         return samples_for(found, specs, self._preprocessing, is_for_calibration=True)
 
     def samples(self, network: PreparedNetwork) -> Samples | None:
-        """What the accuracy of ``network`` is measured with; None: there is no data set."""
+        """What the accuracy of ``network`` is measured with; None: there is no data set.
+
+        Raises UsageError for samples that do not fit it, and for random weights.
+        """
         from mansard.inference.preparing.samples import samples_for
 
         if self._data is None:
             return None
+        if network.files.is_drawn:
+            raise UsageError(
+                f"the weights of {network.model} are random, so it has no accuracy",
+                fix="leave --data out, or give a file with trained weights",
+            )
         return samples_for(
             self._data,
             network.input_specs,
@@ -108,10 +129,11 @@ def plan_accuracy(
     It is found again whatever else is asked for, and in whichever modes: the machine is left as it
     is.
     """
-    from mansard.inference.planning import make_accuracy_plan
+    from mansard.inference.accuracy.plan import AccuracyPlan
+    from mansard.inference.planning import any_mode, make_plan
     from mansard.measuring.runner import missing_trials
 
-    plan = make_accuracy_plan(machine, spec, probe, gpu)
+    plan = make_plan(AccuracyPlan, machine, any_mode(machine), (spec,), probe, gpu, profile="brief")
     n_missing = len(missing_trials(plan, runs))
     title = f"accuracy of {spec.network.model} in {spec.network.precision}"
     return ModePlan(plan, n_missing, files, write, of=title, is_bounded=False)

@@ -13,11 +13,7 @@ from mansard.api.accuracies import int8_form
 from mansard.api.boards import board_root
 from mansard.api.engine_builds import builds_files, choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan, measure_modes
-from mansard.api.networks import (
-    build_needed,
-    choose_provider,
-    write_loaded,
-)
+from mansard.api.networks import choose_provider, write_loaded
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
@@ -27,8 +23,6 @@ from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.ncu_metrics import chip_of, choose_metrics
 from mansard.core.records import CounterRun, PowerMode, chain_length
 from mansard.core.text import listed
-from mansard.core.version import VERSION
-from mansard.measuring.protocol import Profile
 
 if TYPE_CHECKING:
     from mansard.analytics.counters.by_kernel import CallSum, KernelSum
@@ -41,7 +35,6 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Measurer
 
 MOST_CALLS = 1000
-_PROFILE: Profile = "quick"  # counting has no profile; of a protocol only the name is used
 
 
 class CountRequest(SweepRequest, frozen=True, kw_only=True):
@@ -134,9 +127,7 @@ def _plan(
 ) -> list[ModePlan]:
     from mansard.inference.builds import device_name
     from mansard.inference.counters.plan import CounterPlan, CounterTrial
-    from mansard.inference.planning import SEED, make_build_plan
-    from mansard.measuring.plan import cpus_of
-    from mansard.measuring.protocol import find_protocol
+    from mansard.inference.planning import make_plan
     from mansard.measuring.runner import missing_trials
 
     machine, settings = target.controller.identify(), request.settings
@@ -154,17 +145,11 @@ def _plan(
     )
     files, plans, needed = preparation.new_folder(), [], set[str]()
     for mode in modes:
-        plan = CounterPlan(
-            profile=_PROFILE,
-            machine=machine,
+        plan = make_plan(CounterPlan, machine, mode, trials, probe, gpu)
+        plan = msgspec.structs.replace(
+            plan,
             processor="cpu" if provider == "cpu" else "gpu",
-            gpu=gpu,
-            mode=mode,
-            cpus=cpus_of(machine, mode),
-            trials=trials,
-            protocol=find_protocol(_PROFILE),
-            seed=SEED,
-            versions={"mansard": VERSION, "ncu": ncu.version, **probe.versions},
+            versions={**plan.versions, "ncu": ncu.version},
             unknown={} if gpu else {"gpu": "the networks run on the CPU, or CuPy is not there"},
         )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
@@ -174,15 +159,8 @@ def _plan(
         plans.append(
             ModePlan(plan, len(missing), files, write_files, of="counters", is_bounded=False)
         )
-    build_needed(
-        preparation,
-        [build for build in builds.values() if build.engine_file in needed],
-        lambda mode, wanted: make_build_plan(machine, mode, wanted, probe, gpu),
-        target.plain,
-        modes,
-        runs=request.runs,
-        reporter=reporter,
-    )
+    wanted = [build for build in builds.values() if build.engine_file in needed]
+    preparation.build(wanted, probe, gpu, target.plain, modes, runs=request.runs, reporter=reporter)
     return plans
 
 
@@ -258,24 +236,24 @@ def _chip(gpu: Gpu | None) -> str:
 
 
 def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNetwork]:
-    """What the run of a mode holds; raises InputError for a table that cannot be read."""
+    """What the run of a mode holds; a table that cannot be read is a note."""
     from mansard.analytics.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.counters.measured import counters_of_run
+    from mansard.analytics.counters.counted import counters_of_run
     from mansard.core.jsonl import read_rows
     from mansard.inference.counters.trial import COUNTERS
 
     folder, mode = runs / each.plan.run_id, each.plan.mode.name
     if each.plan.run_id not in run_ids:
         return []
-    read = {one.run.trial_id: one for one in counters_of_run(folder)}
+    read = {one.run.trial_id: one for one in counters_of_run(folder) if one.run}
     found = []
     for row in read_rows(folder / COUNTERS.rows_name, CounterRun, runs).rows:
         one = read.get(row.trial_id)
-        if one is None or row.export is None:
-            found.append(CountedNetwork(mode, row, None, 0, None, (), ()))
+        if one is None or row.export is None or not one.rows:
+            found.append(CountedNetwork(mode, row, None, 0, None, (), one.notes if one else ()))
             continue
-        n_launches = sum(kernel.n_launches for kernel in one.kernels)
-        call, sums = call_sum(one.kernels), by_kernel(one.kernels)
+        n_launches = sum(kernel.n_launches for kernel in one.rows)
+        call, sums = call_sum(one.rows, row.n_calls), by_kernel(one.rows, row.n_calls)
         path = folder / row.export
         found.append(CountedNetwork(mode, row, path, n_launches, call, sums, one.notes))
     return found

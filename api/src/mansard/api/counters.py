@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,24 +18,8 @@ from mansard.core.text import is_utf8
 if TYPE_CHECKING:
     from mansard.analytics.counters.by_kernel import CallSum, KernelSum
     from mansard.analytics.counters.check import CheckedNetwork
-    from mansard.analytics.counters.settings import Counted
-
-
-class ExportOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """What exports are of, as far as they do not say so. ``compute_capability``: 87 is 8.7.
-
-    ``iterations``: calls of the network in each export, which launch the same kernels.
-    """
-
-    citation: str
-    device: str
-    mode: str = "not said"
-    network: str | None = None
-    batch: int | None = None
-    precision: str | None = None
-    phase: Literal["inference", "training"] = "inference"
-    iterations: int | None = None
-    compute_capability: int | None = None
+    from mansard.analytics.counters.counted import Counted
+    from mansard.analytics.counters.importing import ExportOrigin
 
 
 class ImportedExport(msgspec.Struct, frozen=True):
@@ -64,18 +49,17 @@ def import_counters(
     metrics. All are read before one is written. Raises UsageError, InputError, StorageError.
     """
     from mansard.analytics.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.counters.importing import CounterOrigin
     from mansard.analytics.counters.importing import import_counters as read
     from mansard.analytics.published.store import write_counters
 
-    for word in (origin.device, origin.citation, origin.mode, origin.network or ""):
+    citation = origin.citation or ""
+    for word in (origin.device, citation, origin.mode, origin.network or ""):
         if not is_utf8(word):
             raise UsageError(f"{word!r} is no text in UTF-8", fix="write it in UTF-8")
-    for name, word in (("device", origin.device), ("citation", origin.citation)):
+    for name, word in (("device", origin.device), ("citation", citation)):
         if not word.strip():
             raise UsageError(f"the {name} is empty", fix=f"say --{name}")
-    own = CounterOrigin(**{name: getattr(origin, name) for name in origin.__struct_fields__})
-    found = [(path, read(path, own)) for path in exports]
+    found = [(path, read(path, origin)) for path in exports]
     written = []
     for path, one in found:
         for line in one.notes:
@@ -109,23 +93,33 @@ def check_counters(
 ) -> tuple[CheckedNetwork, ...]:
     """Hold estimates against the counters in ``runs``: those imported, and those of 'ncu run'.
 
-    ``network``: only this one. ``models``: ONNX files of networks whose scores are not in ``runs``
-    and which are not in the zoo; each is for the network of its name, a single one for all.
-    ``batch`` and ``precision``: of networks whose counters do not say them.
+    ``network``: only this one. ``models``: ONNX files, each for the network of its name; a single
+    one is for ``network``, or for the only network that has neither a score in ``runs`` nor a file
+    in the zoo. ``batch`` and ``precision``: of networks whose counters do not say them.
     ``cache_bytes``: the last-level cache; None: that of the device, where it is known. Raises
     UsageError, InputError, ModelError, StorageError.
     """
-    found = _counted(runs)
+    from mansard.api.scores import find_onnx_files
+
+    found = _counted(runs, reporter)
     if not found:
         raise InputError(
             "holds no counters", where=str(runs), fix="'mansard ncu run' or 'ncu import' makes some"
         )
-    wanted = [one for one in found if network is None or one.network == network]
+    wanted = [one for one in found if network is None or one.rows[0].network == network]
     if not wanted:
-        names = sorted({one.network or "(not named)" for one in found})
-        raise UsageError(f"no counters are of {network!r}", fix=f"use one of {', '.join(names)}")
-    checker = _Checker(runs, models, batch, precision)
-    checked = [checker.check(one, cache_bytes) for one in wanted]
+        names = sorted({one.rows[0].network or "(not named)" for one in found})
+        raise UsageError(
+            f"there are no counters of {network!r}", fix=f"use one of {', '.join(names)}"
+        )
+    files = {path.stem: path for path in find_onnx_files(models)}
+    only = next(iter(files.values())) if len(files) == 1 else None
+    checker = _Checker(runs, files, batch, precision, cache_bytes)
+    checked = [checker.check(one, only if network else None) for one in wanted]
+    left = [at for at, each in enumerate(checked) if each is None]
+    if only is not None and len({wanted[at].rows[0].network for at in left}) == 1:
+        for at in left:
+            checked[at] = checker.check(wanted[at], only)
     for one, result in zip(wanted, checked, strict=True):
         if result is None:
             reporter.note(f"note: {_without_estimate(one)}: give its ONNX file")
@@ -145,14 +139,14 @@ def checks_in(
     found = []
     for folder in (Path(each) for each in locations if "://" not in str(each)):
         try:
-            counted = _counted(folder)
-            checker = _Checker(folder, (), None, None) if counted else None
+            counted = _counted(folder, reporter)
+            checker = _Checker(folder) if counted else None
         except MansardError as error:
             reporter.note(f"note: counters are not shown: {error}")
             continue
         for one in counted:
             try:
-                result = checker.check(one, None) if checker else None
+                result = checker.check(one) if checker else None
             except MansardError as error:
                 reporter.note(f"note: {_without_estimate(one)}: {error}")
                 continue
@@ -163,76 +157,109 @@ def checks_in(
     return tuple(found)
 
 
-def _counted(runs: Path) -> tuple[Counted, ...]:
-    """What was imported into ``runs``, and what 'ncu run' counted there."""
-    from mansard.analytics.counters.measured import measured_counters
-    from mansard.analytics.counters.settings import Counted, by_setting
+def _counted(runs: Path, reporter: Reporter) -> tuple[Counted, ...]:
+    """What was imported into ``runs``, and what 'ncu run' counted there, with its notes."""
+    from mansard.analytics.counters.counted import by_setting, measured_counters
     from mansard.analytics.published.store import read_counters
 
-    own = (
-        Counted(one.kernels, warm=one.run.cache_control == "none")
-        for one in measured_counters(runs)
-        if one.kernels
-    )
-    return (*by_setting(read_counters(runs)), *own)
+    measured = measured_counters(runs)
+    for one in measured:
+        for line in one.notes:
+            reporter.note(f"note: {one.run.model if one.run else ''}: {line}")
+    return (*by_setting(read_counters(runs)), *(one for one in measured if one.rows))
 
 
 def _without_estimate(one: Counted) -> str:
-    return f"{one.network or 'a network without a name'} on {one.rows[0].device} has no estimate"
+    row = one.rows[0]
+    return f"{row.network or 'a network without a name'} on {row.device} has no estimate"
 
 
 class _Checker:
     """Holds counted networks against scores: of a given file, as they are in the runs, or of the
-    zoo."""
+    zoo. ``files``: by the name of the network."""
 
     def __init__(
-        self, runs: Path, models: Sequence[Path], batch: int | None, precision: str | None
+        self,
+        runs: Path,
+        files: Mapping[str, Path] = MappingProxyType({}),
+        batch: int | None = None,
+        precision: str | None = None,
+        cache_bytes: int | None = None,
     ) -> None:
-        from mansard.api.scores import find_onnx_files
         from mansard.core.jsonl import read_rows
 
-        self._files, self._batch, self._precision = find_onnx_files(models), batch, precision
+        self._files, self._batch, self._precision = files, batch, precision
+        self._cache_bytes = cache_bytes
         path = runs / "scores.jsonl"
         is_there = find_status(path, runs) is not None
         self._scores = read_rows(path, ModelScore, runs).rows if is_there else ()
         self._timed = _timed_layers(runs)
 
-    def check(self, counted: Counted, cache_bytes: int | None) -> CheckedNetwork | None:
-        """None where there is no score; raises ModelError, UsageError, StorageError."""
-        from mansard.analytics.counters.check import check_network
-        from mansard.analytics.counters.settings import layers_of
+    def check(self, counted: Counted, model: Path | None = None) -> CheckedNetwork | None:
+        """None where there is no score; raises ModelError, UsageError, StorageError.
 
-        cache = cache_bytes or counted.cache_bytes
-        score = self._score(counted, cache)
+        ``model``: the network's file, whatever it is called.
+        """
+        from mansard.analytics.counters.check import check_network
+        from mansard.analytics.counters.counted import layers_of
+
+        score = self._score(counted, model)
         if score is None:
             return None
-        layers = layers_of(self._timed, score, counted)
-        return check_network(score, counted.rows, layers, cache_bytes=cache, warm=counted.warm)
+        return check_network(
+            score,
+            counted.rows,
+            layers_of(self._timed, counted),
+            calls=counted.run.n_calls if counted.run else None,
+            cache_bytes=self._cache_bytes or counted.cache_bytes,
+            is_warm=counted.is_warm,
+        )
 
-    def _score(self, counted: Counted, cache_bytes: int | None) -> ModelScore | None:
-        from mansard.analytics.counters.settings import is_of
+    def _score(self, counted: Counted, model: Path | None) -> ModelScore | None:
         from mansard.estimator import score, zoo
 
-        row = counted.rows[0]
-        named = [path for path in self._files if path.stem == row.network]
-        source: Path | bytes | None = next(iter(named), None)
-        if source is None and len(self._files) == 1:
-            source = self._files[0]
-        if source is None:
-            known = [each for each in self._scores if is_of(each, counted)]
-            if known:
-                return known[-1]
-            if row.network not in zoo.names():
-                return None
-            source = zoo.read(row.network)
-        return score(
-            source,
+        row, run = counted.rows[0], counted.run
+        path = model or self._files.get(row.network or "")
+        if path is None:
+            known = self._known(counted)
+            if known is not None or row.network not in zoo.names():
+                return known
+        found = score(
+            path or zoo.read(row.network or ""),
             name=row.network,
             batch=row.batch or self._batch,
+            dims=run.dimensions if run else None,
             precision=row.precision or self._precision,
             phase=row.phase,
-            cache_bytes=cache_bytes,
         )
+        if row.model_hash in (None, found.model_hash):
+            return found
+        if path is None:
+            return None
+        raise UsageError(
+            f"{path} is not the network that was counted as {row.network}",
+            fix="give the file that was counted",
+        )
+
+    def _known(self, counted: Counted) -> ModelScore | None:
+        """The newest score of the setting; raises UsageError where there are several settings."""
+        from mansard.analytics.counters.counted import is_of
+
+        row = counted.rows[0]
+        found = {
+            (each.batch, each.precision, *sorted(each.dimensions.items())): each
+            for each in self._scores
+            if is_of(each, counted)
+            and (row.batch is not None or self._batch in (None, each.batch))
+            and (row.precision is not None or self._precision in (None, each.precision))
+        }
+        if len(found) > 1:
+            settings = "; ".join(f"batch {each[0]} in {each[1]}" for each in found)
+            raise UsageError(
+                f"the counters of {row.network} do not say which score they are of: {settings}",
+                fix="say --batch and --precision",
+            )
+        return next(iter(found.values()), None)
 
 
 def _timed_layers(runs: Path) -> list[tuple[str, str, Measurement]]:

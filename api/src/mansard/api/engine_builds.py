@@ -1,19 +1,19 @@
-"""Engine files that networks are run from: which engine, how they are built, and when.
+"""Engine files that networks are run from: which engine, what they are built from, and when.
 
 They are built before a mode is measured, once for all modes, in the highest of those that are
-measured: the builder times kernels there, and takes the least time. No mode is set that was not
-asked for.
+measured: the builder times kernels there, and takes the least time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from mansard.api.measurements import ModePlan, measure_modes
 from mansard.api.reporter import Reporter
@@ -26,75 +26,19 @@ from mansard.core.errors import (
     UsageError,
 )
 from mansard.core.records import PowerMode
+from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, ShapeRange
 
 if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, MachineIdentity
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, ShapeRange
     from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.samples import RandomSamples, Samples
 
 # In the order in which they are taken on a Jetson where none is named.
 _OF_JETSON = ("tensorrt", "trtexec", "ort")
 STAND_IN = "+stand-in"  # that the version of a stand-in of an engine ends with
-
-
-class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How engine files are built; None: as the builder does by itself."""
-
-    optimization_level: int | None = None
-    workspace_bytes: int | None = None
-    dla_core: int | None = None  # None: the GPU
-    with_fallback: bool = True  # to the GPU, of layers that the DLA lacks
-    is_dynamic: bool = False  # one engine file for all batches of a network
-
-    def settings(self) -> BuildSettings:
-        """The same for the plan of a build."""
-        from mansard.inference.plan import BuildSettings
-
-        return BuildSettings(
-            optimization_level=self.optimization_level,
-            workspace_bytes=self.workspace_bytes,
-            dla_core=self.dla_core,
-            with_fallback=self.with_fallback,
-        )
-
-    def check(self, engine: str) -> None:
-        """Raises UsageError where the engine has no use for them, or they exclude one another."""
-        if self != BuildOptions() and not builds_files(engine):
-            raise UsageError(
-                f"{engine} loads ONNX files: there is no engine file to build with these options",
-                fix="leave --dla, --no-fallback, --opt-level, --workspace and --dynamic out, or "
-                "use --engine tensorrt",
-            )
-        if self.is_dynamic and self.dla_core is not None:
-            raise UsageError(
-                "a DLA core runs networks of fixed shapes alone", fix="leave --dynamic out"
-            )
-
-
-def serving(networks: Sequence[PreparedNetwork], opened: PreparedNetwork) -> dict[str, ShapeRange]:
-    """The ranges of the open dimensions of ``opened`` in an engine file for all of ``networks``.
-
-    ``opened``: the same network with its batch left open, at the usual batch; ``networks``: it at
-    every batch. Raises UsageError where its file fixes the batch.
-    """
-    from mansard.inference.plan import ShapeRange
-
-    shapes = [{spec.name: spec.shape for spec in network.input_specs} for network in networks]
-    usual = {spec.name: spec.shape for spec in opened.input_specs}
-    is_open = [name for name, shape in opened.recipe.shapes.items() if -1 in shape]
-    if not is_open:
-        raise UsageError(
-            f"{opened.model} has a fixed batch", fix="leave --dynamic out, or export it again"
-        )
-    return {
-        name: ShapeRange(
-            least=min(each[name] for each in shapes),
-            usual=usual[name],
-            most=max(each[name] for each in shapes),
-        )
-        for name in is_open
-    }
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
+_NAME_CHARACTERS = 40  # of a data set, in the names of engine files
 
 
 def choose_engine(
@@ -138,6 +82,155 @@ def builds_files(engine: str) -> bool:
     return isinstance(find_engine(engine), BuildingEngine)
 
 
+class Builds:
+    """The engine files of a sweep, each built from the network that is run or one like it.
+
+    Another one is needed where a file serves several batches, so that its batch is open; and where
+    the builder finds the ranges of int8 itself, from samples and a network of fp32. Weights, names
+    of nodes and model hash are the same. ``is_dynamic``: one file for all batches of a network;
+    ``has_scales``: int8 files have their ranges in them, also where the builder could find them.
+    """
+
+    def __init__(
+        self,
+        settings: BuildSettings,
+        dims: Mapping[str, int],
+        *,
+        is_dynamic: bool = False,
+        has_scales: bool = False,
+    ) -> None:
+        self._settings, self._dims = settings, dims
+        self._is_dynamic, self._has_scales = is_dynamic, has_scales
+        self.others: dict[tuple[str, bool], PreparedNetwork] = {}  # that files are built from
+        self.samples: dict[str, Samples | RandomSamples] = {}  # to calibrate with, by their file
+
+    def trials(
+        self, networks: Sequence[PreparedNetwork], probe: EngineProbe, device: str
+    ) -> dict[str, BuildTrial]:
+        """The engine file of each network, by the name of its ONNX file; none where none is needed.
+
+        ``device``: that the files are for, in words. Raises UsageError where the engine has no use
+        for the settings, or files cannot be built with them.
+        """
+        if not builds_files(probe.engine):
+            if self._is_dynamic or self._settings != BuildSettings():
+                raise UsageError(
+                    f"{probe.engine} loads ONNX files: there is no engine file to build with these "
+                    "options",
+                    fix="leave --dla, --no-fallback, --opt-level, --workspace and --dynamic out, "
+                    "or use --engine tensorrt",
+                )
+            return {}
+        if self._is_dynamic and self._settings.dla_core is not None:
+            raise UsageError(
+                "a DLA core runs networks of fixed shapes alone", fix="leave --dynamic out"
+            )
+        return {network.file: self._trial(network, networks, probe, device) for network in networks}
+
+    def _trial(
+        self,
+        network: PreparedNetwork,
+        networks: Sequence[PreparedNetwork],
+        probe: EngineProbe,
+        device: str,
+    ) -> BuildTrial:
+        from mansard.inference.engines.tensorrt.versions import has
+        from mansard.inference.preparing.parts import PreparedPart
+
+        version, settings, samples = str(probe.version), self._settings, network.recipe.calibration
+        if samples is not None:
+            name = _UNSAFE.sub("-", samples.file.name).strip("-.")[:_NAME_CHARACTERS]
+            settings = replace(settings, dataset=name or "data")
+        # trtexec can be given no samples.
+        can_calibrate = probe.engine == "tensorrt" and has(version, "calibrators")
+        is_calibrated = can_calibrate and not self._has_scales and samples is not None
+        if is_calibrated and samples is not None:
+            self.samples[samples.file.file] = samples
+            settings = replace(
+                settings,
+                calibration_file=samples.file.file,
+                calibration_hash=samples.file.file_hash,
+            )
+        precision, source, batches = network.precision, network, list[int | None]()
+        if self._is_dynamic:
+            same = _at_every_batch(network, networks)
+            usual = same[len(same) // 2]
+            source = self._other(usual, is_fp32=is_calibrated, is_open=True)
+            settings = replace(settings, ranges=_ranges(same, source))
+            shared = set.intersection(*(set(each.dimensions.items()) for each in same))
+            source = replace(source, dimensions=dict(sorted(shared)))
+            batches = [each.batch for each in same]
+        elif is_calibrated:
+            source = self._other(network, is_fp32=True, is_open=False)
+        elif isinstance(network, PreparedPart) and network.types != precision:
+            # Where the builder chooses types, it may take fp16 for these layers in the whole too.
+            precision = network.types if has(version, "strongly_typed") else "fp16"
+        return source.build_trial(
+            engine=probe.engine,
+            version=version,
+            device=device,
+            settings=settings,
+            precision=precision,
+            batches=batches,
+        )
+
+    def _other(self, network: PreparedNetwork, *, is_fp32: bool, is_open: bool) -> PreparedNetwork:
+        """``network`` before it was converted to int8, with its batch left open, or both."""
+        from mansard.inference.planning import SEED
+        from mansard.inference.preparing.prepare import Calibrating, prepare
+
+        recipe, key = network.recipe, (network.file, is_fp32)
+        if key not in self.others:
+            is_converted = recipe.conversion is not None and not is_fp32
+            self.others[key] = prepare(
+                recipe.source,
+                batch=network.batch,
+                dims=self._dims,
+                inputs=recipe.inputs,
+                seed=SEED,
+                precision=network.precision if is_converted else None,
+                calibrating=Calibrating("tensorrt", lambda _: recipe.calibration),
+                is_batch_open=is_open,
+            )
+        return self.others[key]
+
+
+def _at_every_batch(
+    network: PreparedNetwork, networks: Sequence[PreparedNetwork]
+) -> list[PreparedNetwork]:
+    """``network`` at all of its batches, the smallest first."""
+    found = [
+        each
+        for each in networks
+        if (each.model_hash, each.recipe.source, each.precision)
+        == (network.model_hash, network.recipe.source, network.precision)
+    ]
+    return sorted(found, key=lambda each: each.batch or 0)
+
+
+def _ranges(networks: Sequence[PreparedNetwork], opened: PreparedNetwork) -> dict[str, ShapeRange]:
+    """The ranges of the open dimensions of ``opened`` in an engine file for all of ``networks``.
+
+    ``opened``: the same network with its batch left open, at the usual batch; ``networks``: it at
+    every batch. Raises UsageError where its file fixes the batch.
+    """
+    shapes = [{spec.name: spec.shape for spec in network.input_specs} for network in networks]
+    usual = {spec.name: spec.shape for spec in opened.input_specs}
+    is_open = [name for name, shape in opened.recipe.shapes.items() if -1 in shape]
+    if not is_open:
+        raise UsageError(
+            f"{opened.model} has a fixed batch", fix="leave --dynamic out, or export it again"
+        )
+    return {
+        name: ShapeRange(
+            least=min(each[name] for each in shapes),
+            usual=usual[name],
+            most=max(each[name] for each in shapes),
+        )
+        for name in is_open
+    }
+
+
 def highest_first(modes: Sequence[PowerMode]) -> list[PowerMode]:
     """``modes`` by their caps of GPU, memory and CPU, the highest first; without a cap first."""
 
@@ -167,29 +260,27 @@ def build_missing(
     from mansard.inference.engine_files import EngineFiles
 
     kept, ranked = EngineFiles(runs), highest_first(modes)
-    trials = make_plan(ranked[0]).trials
-    missing = [trial for trial in trials if kept.find(trial.engine_file) is None]
-    if missing:
-        for number, mode in enumerate(ranked):
-            plan = make_plan(mode)
-            write = partial(write_files, missing)
-            each = ModePlan(
-                plan, len(missing), files, write, of="engine files", is_bounded=False, kept=kept
-            )
-            try:
-                measure_modes([each], target, kept.folder, reporter)
-            except (ControllerLost, DeniedError):
+    trials = {trial.engine_file: trial for trial in make_plan(ranked[0]).trials}
+    missing = [trial for name, trial in trials.items() if kept.find(name) is None]
+    write = partial(write_files, missing)
+    for mode in ranked if missing else []:
+        plan = make_plan(mode)
+        each = ModePlan(
+            plan, len(missing), files, write, of="engine files", is_bounded=False, kept=kept
+        )
+        try:
+            measure_modes([each], target, kept.folder, reporter)
+        except (ControllerLost, DeniedError):
+            raise
+        except DeviceError as error:
+            if mode is ranked[-1]:
                 raise
-            except DeviceError as error:
-                if number == len(ranked) - 1:
-                    raise
-                reporter.note(f"{mode.name}: no engine files are built in it: {error}")
-            else:
-                break
-    built = {trial.engine_file for trial in missing}
-    rows = tuple(row for trial in trials if (row := kept.row(trial.engine_file)) is not None)
+            reporter.note(f"{mode.name}: no engine files are built in it: {error}")
+        else:
+            break
+    rows = tuple(row for name in trials if (row := kept.row(name)) is not None)
     for row in rows:
-        if row.engine_file in built:
+        if row.engine_file in {trial.engine_file for trial in missing}:
             reporter.note(_told(row))
     return rows
 

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 _REMEDIES = {
     "ort": "install onnxruntime; until then networks are predicted, but not run",
-    "tensorrt": "measure in a container: its image has TensorRT; or use JetPack's Python, or on a "
-    "PC TensorRT from NVIDIA's package index",
-    "trtexec": "measure in a container: its image has it; or install TensorRT's programs "
-    "(JetPack: tensorrt), or set PATH to where trtexec lies",
+    "tensorrt": "install TensorRT from NVIDIA's package index",
+    "trtexec": "install TensorRT's programs, or set PATH to where trtexec lies",
+}
+_ON_JETSON = {
+    "tensorrt": "measure in a container, whose image has it, or use JetPack's Python; with "
+    "JetPack 5 use --engine trtexec",
+    "trtexec": "measure in a container, whose image has it, or install JetPack's package tensorrt",
 }
 _NO_GPU = "load the GPU's driver: 'nvidia-smi' (a board: 'tegrastats') must answer"
 
@@ -33,14 +36,15 @@ def check_engines(machine: MachineIdentity) -> Iterator[Check]:
         probe = engine.probe()
         if probe.version is None and engine.name != "ort" and not has_gpu:
             continue
-        yield _check(engine.name, probe)
+        remedies = _REMEDIES | (_ON_JETSON if machine.kind == "jetson" else {})
+        yield _check(engine.name, probe, remedies[engine.name])
 
 
-def _check(name: str, probe: EngineProbe) -> Check:
+def _check(name: str, probe: EngineProbe, remedy: str) -> Check:
     if probe.providers is None:
         reason = probe.unknown["providers"]
         if probe.version is None:
-            return missing(name, reason, _REMEDIES[name])
+            return missing(name, reason, remedy)
         return missing(name, f"{probe.version}, but {reason}", _NO_GPU)
     absent = "".join(f"; no {each}: {reason}" for each, reason in probe.absent.items())
     cores = _dla_cores() if name == "tensorrt" else ""
@@ -78,7 +82,7 @@ def check_counters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     except OSError:  # a Jetson's driver has none: there it is root
         parameters = _RESTRICTED if machine.kind == "jetson" else ""
     if _RESTRICTED in parameters and os.geteuid() != 0:
-        fix = "run 'sudo -E mansard ncu run'; until then counters are imported, but not read"
+        fix = "run 'sudo -E \"$(which mansard)\" ncu run'; this user can only import counters"
         yield warning("ncu", f"{told}; this user may not read counters", fix)
     else:
         yield ok("ncu", told)

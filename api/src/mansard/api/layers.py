@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.measurements import ModePlan
 from mansard.api.networks import (
     MeasuredNetwork,
     MeasureRequest,
     MeasureResult,
     measure_networks,
     measured_rows,
-    plan_networks,
+    sweep_networks,
     with_image,
 )
 from mansard.api.preparation import Preparation
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.sweeps import sweep
-from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import Measurement, NetworkPart, PowerMode
+from mansard.core.records import Measurement, NetworkPart
 from mansard.core.text import listed
 
 if TYPE_CHECKING:
@@ -91,41 +87,22 @@ def measure_layers(
     """Run ``request.models`` whole, then their layers or stages one by one, in each mode.
 
     Networks are measured as by ``measure_networks``, and kept in the same runs; parts have a run
-    of their own in each mode. Raises any MansardError that keeps everything from being measured.
+    of their own in each mode. An int8 network has its ranges in its file, as its parts have: those
+    that a builder finds itself are of the whole alone. Raises any MansardError that keeps
+    everything from being measured.
     """
+    if request.settings.is_dynamic:
+        raise UsageError("a layer has the shapes of its batch", fix="leave --dynamic out")
+    settings = msgspec.structs.replace(request.settings, has_scales=True)
+    request = msgspec.structs.replace(request, settings=settings)
     whole = measure_networks(request, reporter)
     request = with_image(request)
     ran = [found.row for found in whole.rows if found.row.failure is None]
     with _PartPreparation(request, alone, ran) as preparation:
-        if request.hosts:
-            preparation.prepare(request.models, reporter)
-        swept = sweep(request, partial(_plan, request, alone, preparation), reporter)
+        swept = sweep_networks(request, preparation, reporter)
     rows = tuple(measured_rows(request.runs, swept.run_ids, of_parts=True))
     parts, sums = _compared(request.runs, swept.run_ids, reporter)
     return LayersResult(whole, rows, parts, sums, swept.failure)
-
-
-def _plan(
-    request: MeasureRequest,
-    alone: LayerSettings,
-    preparation: Preparation,
-    target: BenchTarget,
-    modes: Sequence[PowerMode],
-    reporter: Reporter,
-) -> list[ModePlan]:
-    machine = target.controller.identify()
-    found = find_processor(target, machine, request.processor, reporter)
-    plans = plan_networks(
-        preparation,
-        request.models,
-        target,
-        modes,
-        request,
-        reporter,
-        gpu=found.gpu,
-    )
-    of = f"{alone.kind}s alone"
-    return [msgspec.structs.replace(each, of=of) for each in plans if each.plan.trials]
 
 
 def _protocol(profile: str, alone: LayerSettings) -> Protocol:
@@ -149,6 +126,7 @@ class _PartPreparation(Preparation):
         self, request: MeasureRequest, alone: LayerSettings, ran: Sequence[Measurement]
     ) -> None:
         super().__init__(request.settings)
+        self.title = f"{alone.kind}s alone"
         self.protocol = _protocol(request.profile, alone)
         self._alone, self._ran = alone, ran
         self._is_cut = False

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.accuracies import (
-    int8_form,
-    plan_accuracy,
-)
-from mansard.api.engine_builds import (
-    build_missing,
-    choose_engine,
-    is_stand_in,
-)
+from mansard.api.accuracies import int8_form, plan_accuracy
+from mansard.api.engine_builds import choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
-from mansard.api.sweeps import SweepRequest, chosen_hosts, sweep
+from mansard.api.sweeps import SweepRequest, Swept, chosen_hosts, sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import Measurement, PowerMode, chain_length
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, Gpu
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
+    from mansard.inference.plan import NetworkTrial
 
 
 _TENSORRT = ("tensorrt", "trtexec")  # engines that images with TensorRT have, the better first
@@ -113,12 +106,8 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
         find_engine(request.settings.engine)
     request = with_image(request)
     with Preparation(request.settings) as preparation:
-        if request.hosts:
-            chosen_hosts(request)  # what is wrong with them is said first
-            preparation.prepare(request.models, reporter)  # faults first, and once for all boards
-        planner = partial(_plan, request, preparation)
         try:
-            swept = sweep(request, planner, reporter)
+            swept = sweep_networks(request, preparation, reporter)
         finally:
             if request.runs.exists():  # something was measured
                 keep_scores(request.runs, preparation.scores)
@@ -126,6 +115,14 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     times, accuracies, memory = _known(request.runs, swept.run_ids, reporter)
     builds = tuple(preparation.built.values())
     return MeasureResult(rows, times, accuracies, swept.failure, memory, builds)
+
+
+def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: Reporter) -> Swept:
+    """Measure what ``preparation`` makes of ``request.models`` in each mode."""
+    if request.hosts:
+        chosen_hosts(request)  # what is wrong with them is said first
+        preparation.prepare(request.models, reporter)  # faults first, and once for all boards
+    return sweep(request, partial(_plan, request, preparation), reporter)
 
 
 def with_image(request: MeasureRequest) -> MeasureRequest:
@@ -174,7 +171,8 @@ def plan_networks(
     MeasurementError where the engine is not there, before a network is looked at.
     """
     from mansard.inference.builds import device_name
-    from mansard.inference.planning import make_build_plan, make_network_plan
+    from mansard.inference.plan import NetworkPlan
+    from mansard.inference.planning import make_plan
     from mansard.measuring.runner import missing_trials
 
     settings, machine = preparation.settings, target.controller.identify()
@@ -199,51 +197,24 @@ def plan_networks(
         )
         needed |= {spec.network.engine_file} if plans[-1].n_missing else set()
     for mode in modes:
-        plan = make_network_plan(
-            machine, mode, request.profile, trials, probe, gpu, protocol=preparation.protocol
+        plan = make_plan(
+            NetworkPlan,
+            machine,
+            mode,
+            trials,
+            probe,
+            gpu,
+            profile=request.profile,
+            protocol=preparation.protocol,
         )
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
         needed |= {spec.engine_file for spec in missing}
         write_files = partial(write_loaded, preparation, missing, files, request.runs, reporter)
-        plans.append(ModePlan(plan, len(missing), files, write_files, of="networks"))
-    build_needed(
-        preparation,
-        [build for build in builds.values() if build.engine_file in needed],
-        lambda mode, wanted: make_build_plan(machine, mode, wanted, probe, gpu),
-        target,
-        modes,
-        runs=request.runs,
-        reporter=reporter,
-    )
-    return plans
-
-
-def build_needed(
-    preparation: Preparation,
-    wanted: Sequence[BuildTrial],
-    make_plan: Callable[[PowerMode, Sequence[BuildTrial]], BuildPlan],
-    target: BenchTarget,
-    modes: Sequence[PowerMode],
-    *,
-    runs: Path,
-    reporter: Reporter,
-) -> None:
-    """Build those of the ``wanted`` engine files that ``runs`` lacks, each once."""
-    by_name = {build.engine_file: build for build in wanted}
-    if not by_name:
-        return
-    folder = preparation.new_folder()
-    found = build_missing(
-        lambda mode: make_plan(mode, tuple(by_name.values())),
-        target,
-        modes,
-        runs,
-        reporter,
-        files=folder,
-        write_files=lambda missing: preparation.write_sources(missing, folder, reporter),
-    )
-    preparation.built.update({row.engine_file: row for row in found})
+        plans.append(ModePlan(plan, len(missing), files, write_files, of=preparation.title))
+    wanted = [build for build in builds.values() if build.engine_file in needed]
+    preparation.build(wanted, probe, gpu, target, modes, runs=request.runs, reporter=reporter)
+    return [each for each in plans if each.plan.trials]
 
 
 def write_loaded(
@@ -328,7 +299,7 @@ def _known(
         return (), (), ()
     return (
         tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
-        tuple(each for each in network_accuracies(dataset) if each.run_id in run_ids),
+        tuple(each for each in network_accuracies(dataset, run_ids) if each.run_id in run_ids),
         tuple(each for each in memory if each.run_id in run_ids),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,26 +18,24 @@ from mansard.api.accuracies import (
     calibration_words,
     note_calibration,
 )
-from mansard.api.build_sources import BuildSources
-from mansard.api.engine_builds import (
-    BuildOptions,
-    builds_files,
-)
+from mansard.api.engine_builds import Builds, build_missing
 from mansard.api.predictions import onnx_files
 from mansard.api.reporter import Reporter
+from mansard.api.targets import BenchTarget
 from mansard.core.errors import MansardError
 from mansard.core.files import make_folder, storage_errors
 from mansard.core.leftovers import temporary_folder
-from mansard.core.records import Copies, Waiting
+from mansard.core.records import Copies, PowerMode, Waiting
+from mansard.inference.plan import BuildSettings
 
 if TYPE_CHECKING:
-    from mansard.core.records import EngineBuild, ModelScore
+    from mansard.core.records import EngineBuild, Gpu, ModelScore
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildTrial, NetworkTrial
+    from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import Samples
+    from mansard.inference.preparing.samples import RandomSamples, Samples
     from mansard.measuring.protocol import Protocol
 
 
@@ -56,7 +54,9 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Waiting = "spin"
     with_graph: bool = False  # as a CUDA graph
     with_layers: bool = True
-    build: BuildOptions = BuildOptions()  # of engine files, where the engine needs them
+    build: BuildSettings = BuildSettings()  # of engine files, where the engine needs them
+    is_dynamic: bool = False  # one engine file for all batches of a network
+    has_scales: bool = False  # int8 files have their ranges in them, whatever the builder could do
 
 
 class Preparation:
@@ -66,6 +66,8 @@ class Preparation:
     trial of it is missing; each board has a folder of links to its own.
     """
 
+    title = "networks"  # what is measured, for progress
+
     def __init__(self, settings: NetworkSettings) -> None:
         self.settings = settings
         self.protocol: Protocol | None = None  # None: that of the profile
@@ -74,7 +76,12 @@ class Preparation:
         self.samples: dict[str, Samples] = {}  # for accuracy, by their file
         self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
         self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
-        self._sources = BuildSources(settings.build, settings.dims)
+        self._builds = Builds(
+            settings.build,
+            settings.dims,
+            is_dynamic=settings.is_dynamic,
+            has_scales=settings.has_scales,
+        )
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -120,7 +127,7 @@ class Preparation:
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
-            datasets = DataSets(self.settings.accuracy)
+            datasets = DataSets(self.settings.accuracy, self.settings.precisions)
             with reporter.progress("Preparing networks") as progress:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
@@ -180,7 +187,7 @@ class Preparation:
         files = {trial.file for trial in trials}
         found = [
             each
-            for each in (*self.networks, *self.chains, *self._sources.others.values())
+            for each in (*self.networks, *self.chains, *self._builds.others.values())
             if each.file in files and not (folder / each.file).exists()
         ]
         if not found:
@@ -195,29 +202,43 @@ class Preparation:
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
 
-    def write_sources(self, trials: Sequence[BuildTrial], folder: Path, reporter: Reporter) -> None:
-        """Write what engine files are built from, with the samples that they are calibrated with.
-
-        Raises StorageError, and InputError for samples that have changed meanwhile.
-        """
-        from mansard.inference.preparing.samples import write_samples
-
-        self.write(trials, folder, reporter)
-        for name in {trial.settings.calibration_file for trial in trials} - {""}:
-            write_samples(self._sources.samples[name], self.store)
-            with storage_errors(folder / name), suppress(FileExistsError):
-                os.link(self.store / name, folder / name)
-
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
-        """The engine file of each network, by the name of its ONNX file; none where none is needed.
-
-        ``device``: that the files are for, in words.
-        """
-        self.settings.build.check(probe.engine)
-        if not builds_files(probe.engine):
-            return {}
+        """The engine file of each network, by the name of its ONNX file, as ``Builds.trials``."""
         with self._lock:
-            return self._sources.trials(self.networks, probe, device)
+            return self._builds.trials(self.networks, probe, device)
+
+    def build(
+        self,
+        wanted: Iterable[BuildTrial],
+        probe: EngineProbe,
+        gpu: Gpu | None,
+        target: BenchTarget,
+        modes: Sequence[PowerMode],
+        *,
+        runs: Path,
+        reporter: Reporter,
+    ) -> None:
+        """Build those of the ``wanted`` engine files that ``runs`` lacks; as ``build_missing``."""
+        from mansard.inference.plan import BuildPlan
+        from mansard.inference.planning import make_plan
+
+        files, machine = self.new_folder(), target.controller.identify()
+        trials = tuple({trial.engine_file: trial for trial in wanted}.values())
+        if not trials:
+            return
+
+        def write_files(missing: Sequence[BuildTrial]) -> None:
+            self.write(missing, files, reporter)
+            for name in {trial.settings.calibration_file for trial in missing} - {""}:
+                self._write_samples(self._builds.samples[name], files, reporter)
+
+        def plan_in(mode: PowerMode) -> BuildPlan:
+            return make_plan(BuildPlan, machine, mode, trials, probe, gpu)
+
+        found = build_missing(
+            plan_in, target, modes, runs, reporter, files=files, write_files=write_files
+        )
+        self.built.update({row.engine_file: row for row in found})
 
     def trials(
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
@@ -268,13 +289,18 @@ class Preparation:
 
     def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
         """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
+        self._write_samples(self.samples[name], folder, reporter)
+
+    def _write_samples(
+        self, samples: Samples | RandomSamples, folder: Path, reporter: Reporter
+    ) -> None:
         from mansard.inference.preparing.samples import write_samples
 
+        name = samples.file.file
         if (folder / name).exists():
             return
-        samples = self.samples[name]
         with self._lock, reporter.progress("Writing samples") as progress:
-            progress.update(0, 1, None, f"{samples.file.n_samples} of {samples.file.name}")
+            progress.update(0, 1, None, samples.file.in_words)
             write_samples(samples, self.store)
             with storage_errors(folder / name), suppress(FileExistsError):
                 os.link(self.store / name, folder / name)

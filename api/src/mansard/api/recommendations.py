@@ -63,7 +63,8 @@ def recommend(
             wanted,
             defaults,
             refused,
-            network_accuracies(predicted.models.dataset),
+            accuracies=network_accuracies(predicted.models.dataset),
+            observations=predicted.models.observations,
         )
     )
 
@@ -147,10 +148,11 @@ def _without_drops(
     accuracies, kept = network_accuracies(predicted.models.dataset), []
     for rows in predictions.partition_by("device", "network", maintain_order=True):
         device, network = str(rows["device"][0]), str(rows["network"][0])
-        allowed = without_drops(rows, wanted, by_precision(accuracies, device, network))
-        for line in allowed.notes:
+        known = by_precision(accuracies, device, network, predicted.models.observations)
+        allowed, notes = without_drops(rows, wanted, known)
+        for line in notes:
             reporter.note(f"note: {network} on {device}: {line}")
-        kept.append(allowed.predictions)
+        kept.append(allowed)
     found = kept[0]
     for rows in kept[1:]:
         found = found.vstack(rows)

@@ -210,7 +210,6 @@ class ContainerTarget:
         return build
 
     def _launch(self, processor: Processor) -> ContainerLaunch:
-
         return launch_for(
             self._engine, self._machine, self.image.digest, board=self._root, processor=processor
         )

@@ -8,8 +8,11 @@ that change a format, and layers that its parser adds, are no nodes of the netwo
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mansard.core.node_labels import labels_of
 from mansard.core.records import LayerKind
 
 LONGEST_LAYER_NAME = 20_000  # characters; a region of a DLA may list hundreds of nodes
@@ -68,6 +71,29 @@ def take_apart(name: str, metadata: str = "") -> FusedName:
     if is_region or name.startswith("__my"):  # Myelin's kernels have names of their own
         return FusedName(() if name.startswith("__my") else nodes, "region")
     return FusedName(nodes, "layer" if nodes else "engine")
+
+
+def trace(names: Sequence[FusedName]) -> tuple[tuple[int, ...] | None, ...]:
+    """The labels of the network's nodes in each of the layers that an engine has.
+
+    Of a region TensorRT may name the first and the last node alone: it has all between them that
+    no other layer has. None where two regions would have the same nodes, or a name has no label.
+    """
+    nodes = [set(labels_of(" ".join(each.parts))) for each in names]
+    named = zip(names, nodes, strict=True)
+    taken = set().union(*(own for each, own in named if each.kind == "layer"))
+    regions = {
+        at: nodes[at] | (set(range(min(nodes[at]), max(nodes[at]) + 1)) - taken)
+        for at, each in enumerate(names)
+        if each.kind == "region" and nodes[at]
+    }
+    times = Counter(node for region in regions.values() for node in region)
+    for at, region in regions.items():
+        nodes[at] = region if all(times[node] == 1 for node in region) else set()
+    return tuple(
+        () if each.kind == "engine" else tuple(sorted(own)) or None
+        for each, own in zip(names, nodes, strict=True)
+    )
 
 
 def _unwrapped(piece: str) -> tuple[str, str]:

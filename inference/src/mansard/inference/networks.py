@@ -133,9 +133,9 @@ def _time(
             version = plan.versions[engine.package]
             built = check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
         if isinstance(engine, SelfTimingEngine):
-            asked = engine.open(spec, folder, inputs)
-            stack.callback(asked.close)
-            return _time_by_program(spec, asked, plan, instruments, built)
+            program = engine.open(spec, folder, inputs)
+            stack.callback(program.close)
+            return _time_by_program(spec, program, plan, instruments, built)
         start_s = time.monotonic()
         network = engine.load(spec, folder, inputs, n_threads)
         stack.callback(network.close)

@@ -1,56 +1,35 @@
-"""From prepared networks to the plan of one mode, or of accuracy, by what the engine has."""
+"""The plans of runs of networks, of builds and of accuracy, by what the engine has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.core.version import VERSION
-from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.engines.engine import EngineProbe
-from mansard.inference.plan import BuildPlan, BuildTrial, NetworkPlan, NetworkTrial
-from mansard.measuring.plan import cpus_of
+from mansard.measuring.plan import PlannedTrial, RunPlan, cpus_of
 from mansard.measuring.protocol import Protocol, find_protocol
 
 SEED = 20_180_613  # of weights and inputs; the value means nothing
+_ANY_MODE = "accuracy does not depend on the power mode"
+PlanT = TypeVar("PlanT", bound=RunPlan)
 
 
-def make_build_plan(
+def make_plan(
+    kind: type[PlanT],
     machine: MachineIdentity,
     mode: PowerMode,
-    trials: Sequence[BuildTrial],
-    probe: EngineProbe,
-    gpu: Gpu | None,
-) -> BuildPlan:
-    """The plan of building ``trials`` in one mode; ``gpu``: as for ``make_network_plan``."""
-    return BuildPlan(
-        profile="quick",
-        machine=machine,
-        processor="cpu" if gpu is None else "gpu",
-        gpu=gpu,
-        mode=mode,
-        cpus=cpus_of(machine, mode),
-        trials=tuple(trials),
-        protocol=find_protocol("quick"),
-        seed=SEED,
-        versions={"mansard": VERSION, **probe.versions},
-        unknown={} if gpu is not None else {"gpu": "the engine files are built for the CPU"},
-    )
-
-
-def make_network_plan(
-    machine: MachineIdentity,
-    mode: PowerMode,
-    profile: str,
-    trials: Sequence[NetworkTrial],
+    trials: Sequence[PlannedTrial],
     probe: EngineProbe,
     gpu: Gpu | None,
     *,
+    profile: str = "quick",
     protocol: Protocol | None = None,
-) -> NetworkPlan:
-    """The plan of ``trials`` in one mode, in their order.
+) -> PlanT:
+    """The plan of ``trials`` of a kind in one mode, in their order.
 
     ``gpu``: that the networks run on, as the kernels' probe found it, so that both are of one
     device; None: they run on the CPU. ``protocol``: None is that of the profile. Raises UsageError
@@ -58,7 +37,7 @@ def make_network_plan(
     """
     if gpu is not None and mode.n_sms is not None:
         gpu = msgspec.structs.replace(gpu, n_sms=mode.n_sms)
-    return NetworkPlan(
+    return kind(
         profile=profile,  # type: ignore[arg-type]  # checked by find_protocol
         machine=machine,
         processor="cpu" if gpu is None else "gpu",
@@ -73,17 +52,10 @@ def make_network_plan(
     )
 
 
-_ANY_MODE = "accuracy does not depend on the power mode"
-
-
-def make_accuracy_plan(
-    machine: MachineIdentity,
-    trial: AccuracyTrial,
-    probe: EngineProbe,
-    gpu: Gpu | None,
-) -> AccuracyPlan:
-    """The plan of ``trial`` alone, the same for every mode and profile: it is measured once."""
-    mode = PowerMode(
+def any_mode(machine: MachineIdentity) -> PowerMode:
+    """The mode of a plan that is the same for every mode, such as of accuracy: all CPUs, no cap."""
+    absent = ("cpu_hz", "gpu_hz", "memory_hz", "dla_hz", "n_sms", "power_limit_w")
+    return PowerMode(
         name="any",
         kind="present",
         n_cpus=len(machine.cpus),
@@ -94,20 +66,5 @@ def make_accuracy_plan(
         dla_hz=None,
         n_sms=None,
         power_limit_w=None,
-        unknown=dict.fromkeys(
-            ("cpu_hz", "gpu_hz", "memory_hz", "dla_hz", "n_sms", "power_limit_w"), _ANY_MODE
-        ),
-    )
-    return AccuracyPlan(
-        profile="brief",
-        machine=machine,
-        processor="cpu" if gpu is None else "gpu",
-        gpu=gpu,
-        mode=mode,
-        cpus=machine.cpus,
-        trials=(trial,),
-        protocol=find_protocol("brief"),
-        seed=SEED,
-        versions={"mansard": VERSION, **probe.versions},
-        unknown={} if gpu is not None else {"gpu": "the networks run on the CPU"},
+        unknown=dict.fromkeys(absent, _ANY_MODE),
     )

@@ -43,9 +43,12 @@ class CallSum(Record, frozen=True, kw_only=True):
     traffic: tuple[TrafficCount, ...]
 
 
-def call_sum(rows: Sequence[KernelCounters]) -> CallSum:
-    """The sums of ``rows``, of one network in one setting, for a call."""
-    calls = n_calls(rows)
+def call_sum(rows: Sequence[KernelCounters], calls: int | None = None) -> CallSum:
+    """The sums of ``rows``, of one network in one setting, for a call.
+
+    ``calls``: that the rows are of; None: as their iterations say.
+    """
+    calls = calls or n_calls(rows)
     sums = {
         "time_s": total((row.time_s for row in rows), rows),
         "work_flop": total((row.work_flop for row in rows), rows),
@@ -120,9 +123,9 @@ def memory_of(row: KernelCounters) -> TrafficCount | None:
     return next((each for each in row.traffic if each.level == "memory"), None)
 
 
-def by_kernel(rows: Sequence[KernelCounters]) -> tuple[KernelSum, ...]:
-    """The kernels of ``rows``, of one network in one setting, by their time in a call."""
-    calls = n_calls(rows)
+def by_kernel(rows: Sequence[KernelCounters], calls: int | None = None) -> tuple[KernelSum, ...]:
+    """The kernels of ``rows``, as for ``call_sum``, by their time in a call."""
+    calls = calls or n_calls(rows)
     named: dict[str, list[KernelCounters]] = {}
     for row in rows:
         named.setdefault(row.kernel, []).append(row)

@@ -24,7 +24,7 @@ _POINT = re.compile(
 _COMMA = re.compile(
     r"^\d{1,3}(\.\d{3})+,\d*$|^\d*,(\d{1,2}|\d{4,})$|^0?,\d+$|^\d{1,3}(\.\d{3}){2,}$"
 )
-MOST = 1e24  # of any count: a slip is beyond it
+MOST = 1e24  # of any count; more is an error of the file
 
 
 def plain_number(text: str) -> str | None:

@@ -37,7 +37,8 @@ class CheckedPart(Record, frozen=True, kw_only=True):
 class CheckedNetwork(Record, frozen=True, kw_only=True):
     """One network in one setting: its parts, and all of it.
 
-    ``matched``: how kernels were joined to parts; ``matched_share``: of the kernels' time.
+    ``matched``: how kernels were joined to parts; ``matched_share``: of the kernels' time. Parts
+    that kernels have in common are one part.
     ``left``: kernels of no part.
     """
 
@@ -68,38 +69,50 @@ def check_network(
     rows: Sequence[KernelCounters],
     layers: Sequence[LayerTime] = (),
     *,
+    calls: int | None = None,
     cache_bytes: int | None = None,
-    warm: bool = False,
+    is_warm: bool = False,
 ) -> CheckedNetwork:
     """``score`` held against ``rows``, the kernels of one network in one setting; at least one row.
 
     Fused groups are parts, or single nodes where more of the kernels' time then has its part.
-    ``layers``: measured without a profiler. ``cache_bytes``: the last-level cache. ``warm``: caches
-    were not emptied before each kernel (``--cache-control none``).
+    ``layers``: measured without a profiler. ``calls``: that the rows are of; None: as their
+    iterations say. ``cache_bytes``: the last-level cache. ``is_warm``: caches were not emptied
+    before each kernel (``--cache-control none``), and the bytes are no check of the estimate.
     """
-    tried = [_tried(score, rows, fused=fused) for fused in (True, False)]
-    is_fused, (parts, matching) = max(
-        zip((True, False), tried, strict=True), key=lambda each: (_share(each[1][1], rows), each[0])
+    calls = calls or n_calls(rows)
+    tried = [match(parts_of(score, fused=fused), rows, calls) for fused in (True, False)]
+    is_fused, matching = max(
+        zip((True, False), tried, strict=True), key=lambda each: (_share(each[1], rows), each[0])
     )
-    calls = n_calls(rows) if matching.matched == "nodes" else 1
+    parts, of_calls = matching.parts, calls if matching.matched == "nodes" else 1
     times = _times(parts, layers)
     checked = tuple(
-        _part(part, matching.kernels.get(at, ()), calls, times.get(at), cache_bytes, warm=warm)
+        _part(
+            part,
+            matching.kernels.get(at, ()),
+            of_calls,
+            times.get(at),
+            cache_bytes,
+            is_warm=is_warm,
+        )
         for at, part in enumerate(parts)
     )
-    first, whole = rows[0], _counted(rows, n_calls(rows))
+    first, whole = rows[0], _counted(rows, calls)
     estimated = {
         "estimated_flop": _sum([part.work_flop for part in parts]),
-        "estimated_bytes": _sum([part.expected_bytes(warm=warm) for part in parts]),
+        "estimated_bytes": None if is_warm else _sum([part.traffic_bytes for part in parts]),
     }
     values: dict[str, float | None] = {
         **estimated,
         **whole,
         "work_ratio": _ratio(whole["counted_flop"], estimated["estimated_flop"]),
         "bytes_ratio": _ratio(whole["counted_bytes"], estimated["estimated_bytes"]),
-        "matched_share": _share(matching, rows),
+        "matched_share": None if matching.matched == "nothing" else _share(matching, rows),
     }
-    reasons = {name: _why(name, rows) for name in values}
+    reasons = {name: _why(name, rows) for name in values} | {"matched_share": matching.why}
+    if is_warm:
+        reasons |= dict.fromkeys(("estimated_bytes", "bytes_ratio"), _WARM)
     unknown = {n: reasons[n] for n, value in values.items() if value is None}
     unknown |= {n: first.unknown[n] for n in _SETTING if getattr(first, n) is None}
     return CheckedNetwork(
@@ -117,13 +130,6 @@ def check_network(
         **values,
         unknown=unknown,
     )
-
-
-def _tried(
-    score: ModelScore, rows: Sequence[KernelCounters], *, fused: bool
-) -> tuple[tuple[Part, ...], Matching]:
-    parts = parts_of(score, fused=fused)
-    return parts, match(parts, rows)
 
 
 def _share(matching: Matching, rows: Sequence[KernelCounters]) -> float:
@@ -155,26 +161,27 @@ def _part(
     measured_s: float | None,
     cache_bytes: int | None,
     *,
-    warm: bool,
+    is_warm: bool,
 ) -> CheckedPart:
     counted = _counted(rows, calls) if rows else dict.fromkeys(_COUNTS)
     flop, bytes_ = counted["counted_flop"], counted["counted_bytes"]
     # At least so much work: enough to explain what is above the estimate.
     least, expected = counted["least_flop"], part.work_flop
     known_flop = flop if flop is not None or (least or 0) < (expected or 0) else least
+    estimated_bytes = None if is_warm else part.traffic_bytes
     values: dict[str, float | None] = {
         **counted,
         "estimated_flop": expected,
-        "estimated_bytes": part.expected_bytes(warm=warm),
+        "estimated_bytes": estimated_bytes,
         "work_ratio": _ratio(flop, part.work_flop),
-        "bytes_ratio": _ratio(bytes_, part.expected_bytes(warm=warm)),
+        "bytes_ratio": _ratio(bytes_, estimated_bytes),
         "measured_s": measured_s,
     }
     reasons = {
         **{name: _why(name, rows) for name in values},
         "measured_s": "no run measured its layers",
         "estimated_flop": "the work of a node is not known",
-        "estimated_bytes": "the traffic of a node is not known",
+        "estimated_bytes": _WARM if is_warm else "the traffic of a node is not known",
     }
     return CheckedPart(
         name=part.name,
@@ -183,13 +190,14 @@ def _part(
         kernels=tuple(row.kernel for row in rows),
         work_classes=() if known_flop is None else work_classes(part, rows, known_flop),
         bytes_classes=()
-        if bytes_ is None
-        else traffic_classes(part, rows, bytes_, cache_bytes=cache_bytes, warm=warm),
+        if bytes_ is None or is_warm
+        else traffic_classes(part, rows, bytes_, calls=calls, cache_bytes=cache_bytes),
         **values,
         unknown={name: reasons[name] for name, value in values.items() if value is None},
     )
 
 
+_WARM = "caches were not emptied before each kernel, and what they keep is not estimated"
 _SETTING = ("citation", "batch", "precision")
 _COUNTS = ("counted_flop", "least_flop", "counted_bytes", "counted_s")
 

@@ -1,8 +1,8 @@
 """Why counters differ from an estimate, as far as kernels and shapes tell.
 
-Each class is tried by what it predicts: padding by the FLOP of whole tiles, split sums by the bytes
-of their partial results, unfused kernels by the bytes of nodes that run alone. What none of them
-predicts is "not explained".
+Each class has a bound, or predicts the count: padding the FLOP of whole tiles, split sums the bytes
+of their partial results, unfused kernels the bytes of nodes that run alone. What none of them
+allows is "not explained".
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mansard.analytics.counters.by_kernel import memory_of, total
 from mansard.analytics.counters.estimates import Part
 from mansard.analytics.counters.matching import is_helper
-from mansard.analytics.counters.products import Product, nearest_padding, tile_of
+from mansard.analytics.counters.products import Product, nearest_padding, splits_of, tile_of
 from mansard.core.records import KernelCounters
 
 AGREE = 0.05  # counted within so much of the estimate: no difference to explain
@@ -21,18 +22,22 @@ PADDING = "padding to tiles"
 EPILOGUE = "scaling and bias of a product"
 SEVERAL = "operations as several instructions"
 WINOGRAD = "Winograd"
-FOURIER = "Fourier transforms"
 SPLIT = "split sums"
 REFORMATS = "reformats"
 UNFUSED = "not fused"
 CACHE = "kept in the cache"
+FUSED = "fused further"
 LAUNCH = "code and parameters of a kernel"
 # Recorded kernels read 4 to 24 kB beside their tensors, the same whatever they work on.
 _LAUNCH_BYTES = 25_000
 _MOST_SPLITS = 16
 _EPILOGUE_FLOP = 3.0  # for each output: alpha, beta and the bias
+_PARTIAL_BYTES = 4  # of a partial sum
+# Recorded kernels of elementwise operations have 1 to 9 instructions' FLOP for one of ours.
+_MOST_FLOP = 16.0
+# Lavin and Gray (CVPR 2016): F(6×6, 3×3) does 64 multiplications instead of 324.
+_MOST_SAVED = 324 / 64
 _WINOGRAD = re.compile(r"winograd", re.I)
-_FOURIER = re.compile(r"fft", re.I)
 _REFORMAT = re.compile(r"reformat|nchwtonhwc|nhwctonchw|transpose|permut|copy", re.I)
 
 
@@ -48,23 +53,24 @@ def work_classes(
     expected = part.work_flop
     if expected is None or is_near(counted_flop, expected):
         return ()
-    names = " ".join(row.kernel for row in rows)
-    if _WINOGRAD.search(names) and counted_flop < expected:
+    is_winograd = any(_WINOGRAD.search(row.kernel) for row in rows)
+    if is_winograd and expected / _MOST_SAVED <= counted_flop < expected:
         return (WINOGRAD,)
-    if _FOURIER.search(names):
-        return (FOURIER,)
     found = () if part.product is None else _of_product(part, part.product, rows, counted_flop)
-    if not found and counted_flop > expected and not _has_other_sums(part, rows):
+    if not found and _is_several(part, rows, counted_flop):
         found = (SEVERAL,)
     return found or (NOT_EXPLAINED,)
 
 
-def _has_other_sums(part: Part, rows: Sequence[KernelCounters]) -> bool:
-    """Whether matrix instructions did other work than the multiply-adds of the part."""
-    if not part.multiply_add_flop:
-        return False
-    flop = sum(work.flop for row in rows for work in row.work if work.unit == "tensor core")
-    return not flop or not is_near(flop, part.multiply_add_flop)
+def _is_several(part: Part, rows: Sequence[KernelCounters], counted_flop: float) -> bool:
+    """Whether the operations beside the multiply-adds have more FLOP, and these agree."""
+    sums = part.multiply_add_flop or 0.0
+    if sums:
+        flop = sum(work.flop for row in rows for work in row.work if work.unit == "tensor core")
+        if not is_near(flop, sums):
+            return False
+    others = (part.work_flop or 0.0) - sums
+    return others < counted_flop - sums <= _MOST_FLOP * others
 
 
 def _of_product(
@@ -87,7 +93,19 @@ def _of_product(
     epilogue = _EPILOGUE_FLOP * padded / (2 * product.length)
     if padded < counted_flop <= (padded + beside + epilogue) * (1 + AGREE):
         return (*own, EPILOGUE)
-    return (*own, SPLIT) if is_split and counted_flop > padded else ()
+    partial = _n_splits(product, rows) * product.outputs
+    fits = padded < counted_flop <= (padded + beside + epilogue + partial) * (1 + AGREE)
+    return (*own, SPLIT) if is_split and fits else ()
+
+
+def _n_splits(product: Product, rows: Sequence[KernelCounters]) -> int:
+    """In how many parts the sums are split, by tile and grid; as many as usual at most."""
+    found = [
+        splits_of(product, tile, row.grid)
+        for row in rows
+        if row.grid is not None and (tile := tile_of(row.kernel))
+    ]
+    return max((n for n in found if n and n > 1), default=_MOST_SPLITS)
 
 
 def traffic_classes(
@@ -95,26 +113,42 @@ def traffic_classes(
     rows: Sequence[KernelCounters],
     counted_bytes: float,
     *,
-    cache_bytes: int | None,
-    warm: bool,
+    calls: int = 1,
+    cache_bytes: int | None = None,
 ) -> tuple[str, ...]:
     """The classes that explain ``counted_bytes``; empty where they agree with the estimate.
 
-    ``cache_bytes``: the last-level cache; ``warm``: as ``Part.expected_bytes`` has it.
+    ``rows``: the kernels of ``calls`` calls; ``cache_bytes``: the last-level cache.
     """
-    expected, alone = part.expected_bytes(warm=warm), part.bytes_alone
+    expected = part.traffic_bytes
     if expected is None or is_near(counted_bytes, expected):
         return ()
+    slack = AGREE * expected
     if counted_bytes < expected:
-        fits = cache_bytes is not None and expected - counted_bytes <= cache_bytes
-        return (CACHE,) if fits else (NOT_EXPLAINED,)
-    found = []
-    if any(is_helper(row) for row in rows):
-        found.append(SPLIT)
-    elif counted_bytes - expected <= _LAUNCH_BYTES * len(rows):
-        return (LAUNCH,)
-    if any(_REFORMAT.search(row.kernel) for row in rows) and len(rows) > 1:
-        found.append(REFORMATS)
-    if not found and len(rows) > 1 and alone is not None and counted_bytes <= alone * (1 + AGREE):
-        found.append(UNFUSED)
-    return tuple(found) or (NOT_EXPLAINED,)
+        missing = expected - counted_bytes - slack
+        if missing <= part.between_bytes:
+            return (FUSED,)
+        # Caches were emptied, so only what is written can stay there.
+        kept = min(part.write_bytes or 0.0, cache_bytes or 0)
+        return (CACHE,) if missing <= kept and _reads_all(part, rows, calls) else (NOT_EXPLAINED,)
+    n_kernels = len(rows) / calls
+    bounds = {LAUNCH: 0.0}
+    if part.product is not None and any(is_helper(row) for row in rows):
+        partial = _n_splits(part.product, rows) * part.product.outputs * _PARTIAL_BYTES
+        bounds[SPLIT] = 2.0 * partial  # written, and read
+    if n_kernels > 1:
+        copies = [memory_of(row) for row in rows if _REFORMAT.search(row.kernel)]
+        bounds[REFORMATS] = sum(each.traffic_bytes or 0 for each in copies if each) / calls
+        bounds[UNFUSED] = (part.bytes_alone or expected) - expected
+    extra = counted_bytes - expected - slack - _LAUNCH_BYTES * n_kernels
+    for names in ((SPLIT,), (LAUNCH,), (REFORMATS,), (UNFUSED,), (SPLIT, REFORMATS)):
+        if all(name in bounds for name in names) and extra <= sum(bounds[name] for name in names):
+            return names
+    return (NOT_EXPLAINED,)
+
+
+def _reads_all(part: Part, rows: Sequence[KernelCounters], calls: int) -> bool:
+    """Whether the kernels read as much as estimated, as far as reads were counted apart."""
+    memory = [memory_of(row) for row in rows]
+    read = total((each.read_bytes if each else None for each in memory), rows)
+    return read is None or read / calls >= (1 - AGREE) * (part.read_bytes or 0)

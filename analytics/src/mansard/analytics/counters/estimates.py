@@ -16,7 +16,8 @@ from mansard.core.records import LayerScore, ModelScore
 class Part:
     """``nodes``: by LayerScore.index. FLOP and bytes are None where a node's are not known.
 
-    ``bytes_alone``: of its nodes if each ran alone; ``cached_bytes``: cache-aware.
+    ``bytes_alone``: of its nodes if each ran alone; ``between_bytes``: that would not move if all
+    of it ran as one kernel.
     """
 
     name: str
@@ -27,22 +28,33 @@ class Part:
     read_bytes: float | None
     write_bytes: float | None
     bytes_alone: float | None
-    cached_bytes: float | None
     product: Product | None
+    between_bytes: float = 0.0
 
     @property
     def traffic_bytes(self) -> float | None:
-        """Both directions, without any cache."""
-        both = (self.read_bytes, self.write_bytes)
-        return None if None in both else sum(each for each in both if each is not None)
+        """Both directions, without any cache: Nsight Compute empties them before each kernel."""
+        return _sum((self.read_bytes, self.write_bytes))
 
-    def expected_bytes(self, *, warm: bool) -> float | None:
-        """What is held against the counters.
 
-        Nsight Compute empties the caches before each kernel, so a part reads all that it reads from
-        memory. ``warm``: it did not, and the cache-aware traffic counts where it is known.
-        """
-        return self.cached_bytes if warm and self.cached_bytes is not None else self.traffic_bytes
+def joined(parts: Sequence[Part]) -> Part:
+    """Parts that kernels have in common, as one part; what they write for each other counts."""
+    if len(parts) == 1:
+        return parts[0]
+    heavy = max(parts, key=lambda part: part.work_flop or 0)
+    products = [part.product for part in parts if part.multiply_add_flop]
+    sums = {name: _sum(getattr(part, name) for part in parts) for name in _SUMS}
+    return Part(
+        name=f"{heavy.name} + {len(parts) - 1} more",
+        nodes=tuple(node for part in parts for node in part.nodes),
+        op_types=tuple(dict.fromkeys(op_type for part in parts for op_type in part.op_types)),
+        product=products[0] if len(products) == 1 else None,
+        between_bytes=2 * sum(part.write_bytes or 0 for part in parts[:-1]),
+        **sums,
+    )
+
+
+_SUMS = ("work_flop", "multiply_add_flop", "read_bytes", "write_bytes", "bytes_alone")
 
 
 def parts_of(score: ModelScore, *, fused: bool = True) -> tuple[Part, ...]:
@@ -74,7 +86,6 @@ def _part(layers: Sequence[LayerScore], *, fused: bool) -> Part:
         read_bytes=_sum(getattr(layer, read) for layer in layers),
         write_bytes=_sum(getattr(layer, write) for layer in layers),
         bytes_alone=_sum(layer.traffic_bytes for layer in layers),
-        cached_bytes=_sum(layer.cached_traffic_bytes for layer in layers) if fused else None,
         product=products[0] if n_with_sums == 1 and products else None,
     )
 

@@ -19,12 +19,13 @@ from mansard.core.files import read_whole
 from mansard.core.ncu_metrics import call_of
 from mansard.core.node_labels import labels_of
 from mansard.core.records import KernelCounters, Phase, Source
+from mansard.core.tensorrt_names import take_apart, trace
 
 NOT_SAID = "the export does not say it"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CounterOrigin:
+class ExportOrigin:
     """What an export is of, as far as it does not say so itself.
 
     ``iterations``: calls of the network in the export, which launch the same kernels.
@@ -56,7 +57,7 @@ class ImportedCounters:
     notes: tuple[str, ...]
 
 
-def import_counters(path: Path, origin: CounterOrigin) -> ImportedCounters:
+def import_counters(path: Path, origin: ExportOrigin) -> ImportedCounters:
     """Read one export; raises InputError for what it holds, UsageError for what the caller said."""
     source = ToolFile(str(path), read_whole(path, most_bytes=MOST_EXPORT_BYTES))
     export = read_export(source)
@@ -66,31 +67,52 @@ def import_counters(path: Path, origin: CounterOrigin) -> ImportedCounters:
     return ImportedCounters(table_id, export.form, rows, export.notes)
 
 
-def counters_of(export: Export, origin: CounterOrigin, where: str) -> tuple[KernelCounters, ...]:
+def counters_of(export: Export, origin: ExportOrigin, where: str) -> tuple[KernelCounters, ...]:
     """A row for each launch of ``export``; raises UsageError where iterations differ."""
-    iterations = _iterations(export.launches, origin.iterations, where)
+    nodes = _nodes(export.launches)
+    rows = tuple(
+        _row(launch, number, nodes.get(_label(launch)), origin, where)
+        for number, launch in enumerate(export.launches)
+    )
+    return rows if origin.iterations is None else in_calls(rows, origin.iterations, where)
+
+
+def in_calls(rows: Sequence[KernelCounters], n: int, where: str) -> tuple[KernelCounters, ...]:
+    """Rows of ``n`` equal calls, one after the other; raises UsageError where they are not."""
+    each, left = divmod(len(rows), n)
+    names = [row.kernel for row in rows]
+    if left or any(names[at] != names[at % each] for at in range(len(names))):
+        raise UsageError(
+            f"{where}: its {len(rows)} launches are not {n} times the same kernels",
+            fix="say --iterations as many calls as were profiled, or leave it out",
+        )
     return tuple(
-        _row(launch, number, iteration, origin, where)
-        for number, (launch, iteration) in enumerate(zip(export.launches, iterations, strict=True))
+        replace(
+            row,
+            iteration=at // each,
+            unknown={name: why for name, why in row.unknown.items() if name != "iteration"},
+        )
+        for at, row in enumerate(rows)
     )
 
 
-def _iterations(launches: Sequence[Launch], n: int | None, where: str) -> list[int | None]:
-    """The call of each launch: launches of ``n`` equal calls, one after the other."""
-    if n is None:
-        return [None] * len(launches)
-    each, left = divmod(len(launches), n)
-    names = [launch.kernel for launch in launches]
-    if left or any(names[at] != names[at % each] for at in range(len(names))):
-        raise UsageError(
-            f"{where}: its {len(launches)} launches are not {n} times the same kernels",
-            fix="say --iterations as many calls as were profiled, or leave it out",
-        )
-    return [at // each for at in range(len(launches))]
+def _label(launch: Launch) -> str:
+    """The name of the innermost range that holds labels; empty: there is none."""
+    return next((name for name in reversed(launch.nvtx or ()) if labels_of(name)), "")
+
+
+def _nodes(launches: Sequence[Launch]) -> dict[str, tuple[int, ...] | None]:
+    """The nodes of each range that holds labels: a region of TensorRT has those between, too."""
+    names = [name for name in dict.fromkeys(map(_label, launches)) if name]
+    return dict(zip(names, trace([take_apart(name) for name in names]), strict=True))
 
 
 def _row(
-    launch: Launch, number: int, iteration: int | None, origin: CounterOrigin, where: str
+    launch: Launch,
+    number: int,
+    nodes: tuple[int, ...] | None,
+    origin: ExportOrigin,
+    where: str,
 ) -> KernelCounters:
     counted = count(launch, precision=origin.precision, sm=origin.compute_capability)
     sm = launch.compute_capability or origin.compute_capability
@@ -100,16 +122,13 @@ def _row(
             where=where,
             fix="remove the row",
         )
-    nodes = nodes_of(launch.nvtx)
-    if iteration is None:
-        iteration = call_of(launch.nvtx or ())
     values: dict[str, object] = {
         "citation": origin.citation,
         "network": origin.network,
         "model_hash": origin.model_hash,
         "batch": origin.batch,
         "precision": origin.precision,
-        "iteration": iteration,
+        "iteration": call_of(launch.nvtx or ()),
         "grid": launch.grid,
         "block": launch.block,
         "compute_capability": sm,
@@ -144,11 +163,3 @@ def _row(
         **values,  # type: ignore[arg-type]
         unknown={n: reasons.get(n, NOT_SAID) for n, value in values.items() if value is None},
     )
-
-
-def nodes_of(ranges: Sequence[str] | None) -> tuple[int, ...] | None:
-    """The nodes that the innermost labelled range names; None where none does."""
-    for name in reversed(ranges or ()):
-        if found := labels_of(name):
-            return found
-    return None

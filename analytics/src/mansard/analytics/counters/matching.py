@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from math import inf, isclose, log
 from types import MappingProxyType
 from typing import Literal, TypeAlias, cast
@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mansard.analytics.counters.by_kernel import memory_of
-from mansard.analytics.counters.estimates import Part
+from mansard.analytics.counters.estimates import Part, joined
 from mansard.analytics.counters.products import nearest_padding, splits_of, tile_of
 from mansard.core.records import KernelCounters
 
 FloatArray: TypeAlias = NDArray[np.float64]
-Matched = Literal["nodes", "order and size"]
+Matched = Literal["nodes", "order and size", "nothing"]
 _MATRIX = re.compile(
     r"gemm|gemv|fprop|conv(?!ert)|wgrad|dgrad|xmma|cutlass|winograd|fmha|implicit", re.I
 )
@@ -34,11 +34,16 @@ _HELPERS = re.compile(r"splitK_?reduce", re.I)
 
 @dataclass(frozen=True)
 class Matching:
-    """``kernels``: rows of each part by its position, in one call; ``left``: those of none."""
+    """``kernels``: rows of each of ``parts`` by its position; ``left``: those of none.
 
+    By nodes they are of all calls, else of one. ``why``: nothing was joined.
+    """
+
+    parts: tuple[Part, ...]
     kernels: Mapping[int, tuple[KernelCounters, ...]]
     left: tuple[KernelCounters, ...]
     matched: Matched
+    why: str = ""
 
 
 def is_product(row: KernelCounters) -> bool:
@@ -61,26 +66,48 @@ _OTHER_GRID = 0.2  # a grid that is not one of the product's tiles; some are rou
 _NOT_NAMED = 0.1  # of two kernels that move as much, that with the operator's name is it
 
 
-def match(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
-    """The kernels of each part. ``rows``: all calls; a call that was counted last is aligned."""
+def match(parts: Sequence[Part], rows: Sequence[KernelCounters], calls: int = 1) -> Matching:
+    """The kernels of each part. ``rows``: all ``calls``; by order the last of them is aligned."""
     if any(row.nodes for row in rows):
         return _by_nodes(parts, rows)
-    calls = [list(own) for _, own in groupby(rows, key=lambda row: row.iteration)]
-    return _by_order(parts, calls[-1])
+    last = max((row.iteration for row in rows if row.iteration is not None), default=None)
+    own = [row for row in rows if row.iteration == last]
+    if any(row.n_launches > 1 for row in rows):
+        why = "sums by kernel have no order of launches"
+    elif last is None and calls > 1:
+        why = "the calls launched different kernels"
+    elif len(parts) * len(own) > _MOST_CELLS:
+        why = f"{len(parts):,} layers and {len(own):,} kernels are too many to align"
+    else:
+        return _by_order(parts, own)
+    return Matching(tuple(parts), {}, tuple(rows), "nothing", why)
 
 
 def _by_nodes(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
+    """Parts whose nodes one kernel ran, or one range, become one part."""
     part_of = {node: at for at, part in enumerate(parts) for node in part.nodes}
+    first = list(range(len(parts)))  # the first of the parts that each is joined to
+
+    def root(at: int) -> int:
+        while first[at] != at:
+            at = first[at]
+        return at
+
+    own = [[part_of[node] for node in row.nodes or () if node in part_of] for row in rows]
+    for each in own:
+        for one, other in pairwise(each):
+            before, after = sorted((root(one), root(other)))
+            first[after] = before
+    members: dict[int, list[Part]] = {}
+    for at, part in enumerate(parts):
+        members.setdefault(root(at), []).append(part)
+    position = {at: number for number, at in enumerate(members)}
     found: dict[int, list[KernelCounters]] = {}
-    left = []
-    for row in rows:
-        own = [part_of[node] for node in row.nodes or () if node in part_of]
-        if own:
-            # A kernel of several parts counts with that of most nodes, the first of equals.
-            found.setdefault(max(own, key=own.count), []).append(row)
-        else:
-            left.append(row)
-    return Matching({at: tuple(own) for at, own in found.items()}, tuple(left), "nodes")
+    left: list[KernelCounters] = []
+    for row, each in zip(rows, own, strict=True):
+        (found.setdefault(position[root(each[0])], []) if each else left).append(row)
+    kernels = {at: tuple(each) for at, each in found.items()}
+    return Matching(tuple(map(joined, members.values())), kernels, tuple(left), "nodes")
 
 
 _SKIP_PART, _SKIP_KERNEL = 1.0, 0.4
@@ -97,8 +124,6 @@ def _by_order(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching
     """
     own = [row for row in rows if not is_helper(row)]
     n_parts, n_rows = len(parts), len(own)
-    if n_parts * n_rows > _MOST_CELLS:
-        return Matching({}, tuple(rows), "order and size")
     costs = _costs(parts, own)
     skipped = _SKIP_KERNEL * np.arange(n_rows + 1)
     best = np.empty((n_parts + 1, n_rows + 1))
@@ -121,7 +146,8 @@ def _by_order(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching
     _add_helpers(found, rows)
     taken = {row.index for each in found.values() for row in each}
     left = tuple(row for row in rows if row.index not in taken)
-    return Matching({at: tuple(each) for at, each in found.items()}, left, "order and size")
+    kernels = {at: tuple(each) for at, each in found.items()}
+    return Matching(tuple(parts), kernels, left, "order and size")
 
 
 def _add_helpers(found: dict[int, list[KernelCounters]], rows: Sequence[KernelCounters]) -> None:
@@ -133,7 +159,7 @@ def _add_helpers(found: dict[int, list[KernelCounters]], rows: Sequence[KernelCo
 
 
 def _costs(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> FloatArray:
-    """How little each kernel looks like each part: 0 the same, infinite another kind or size."""
+    """What it costs to join each kernel to each part: 0 as estimated, infinite another kind."""
     products = np.array([is_product(row) for row in rows], dtype=bool)
     names = [row.kernel.casefold() for row in rows]
     memory = _memory(rows)

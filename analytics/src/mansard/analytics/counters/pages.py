@@ -110,10 +110,9 @@ def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export
         usual = set.intersection(*(each.seen for each in launches[:-1]))
         if lacking := usual - launches[-1].seen:
             notes.append(
-                f"ends within its last launch, which lacks {len(lacking)} of the metrics that all "
-                f"others have: that launch is left out"
+                f"its last launch lacks {len(lacking)} of the metrics that all others have: the "
+                "file may be cut"
             )
-            launches.pop()
     return _export(form, lines, launches, notes, has_units=True)
 
 

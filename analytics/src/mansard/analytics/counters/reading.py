@@ -6,8 +6,8 @@ What is before the table (``==PROF==`` lines, what the program printed) is skipp
 from __future__ import annotations
 
 import csv
-import io
 import re
+from itertools import islice
 
 from mansard.analytics.counters.launch import Export, is_used
 from mansard.analytics.counters.pages import (
@@ -36,7 +36,7 @@ _BINARY = (b"NVR\x00", b"PK\x03\x04", b"\x1f\x8b", b"SQLite format 3")
 def read_export(source: ToolFile) -> Export:
     """The launches of a file; raises InputError with the line of what cannot be read."""
     text = _decoded(source)
-    lines = text.splitlines()
+    lines = text.splitlines(keepends=True)
     start = _header_line(lines)
     if start is None:
         if is_sections(lines):
@@ -46,7 +46,7 @@ def read_export(source: ToolFile) -> Export:
             where=source.where,
             fix="export it with ncu --import REPORT --csv --page raw",
         )
-    table = _rows(source.where, text, lines, start)
+    table = _rows(source.where, lines, start)
     if METRIC in table.header and KERNEL in table.header:
         return read_summary(table) if "Average" in table.header else read_details(table)
     return read_raw(table) if KERNEL in table.header else read_metric_table(table)
@@ -96,25 +96,37 @@ def _header(line: str) -> tuple[str, ...] | None:
     return tuple(cell.strip() for cell in cells) if len(cells) > 1 else None
 
 
-def _rows(where: str, text: str, lines: list[str], start: int) -> Lines:
-    header = _header(lines[start]) or ()
+def _checked_header(line: str, where: str) -> tuple[str, ...]:
+    header = _header(line) or ()
     if len(header) > MOST_COLUMNS:
         raise InputError(f"has {len(header):,} columns", where=where, fix="export fewer metrics")
     if name := twice(header):
         raise InputError(
             f"its header has the column {name!r} more than once", where=where, fix="leave one out"
         )
-    body = "\n".join("" if _MESSAGE.match(line) else line for line in lines[start + 1 :])
+    return header
+
+
+def _rows(where: str, lines: list[str], start: int) -> Lines:
+    header = _checked_header(lines[start], where)
     used = [at for at, column in enumerate(header) if is_used(column)]
-    reader = csv.reader(io.StringIO(body, newline=""))
+    body = islice(lines, start + 1, None)
+    reader = csv.reader("" if _MESSAGE.match(line) else line for line in body)
     rows: list[tuple[int, list[str]]] = []
-    skipped, is_row = 0, False
+    skipped, is_row, is_full = 0, False, False
     least = _least_cells(header)
     try:
         for cells in reader:
             if not any(cells):
                 continue
             is_row = least <= len(cells) <= len(header) + 1
+            is_full = len(cells) >= len(header)
+            if tuple(cell.strip() for cell in cells) == header:
+                raise InputError(
+                    f"line {start + 1 + reader.line_num}: its header again: it is two exports",
+                    where=where,
+                    fix="split it",
+                )
             if not is_row:
                 skipped += 1
                 continue
@@ -131,7 +143,8 @@ def _rows(where: str, text: str, lines: list[str], start: int) -> Lines:
             where=where,
             fix="export it again",
         ) from error
-    cut = not text.endswith(("\n", "\r")) and not (is_row and _is_closed(lines[-1]))
+    is_ended = lines[-1].endswith(("\n", "\r"))
+    cut = not is_ended and not (is_row and _is_closed(lines[-1], is_full=is_full))
     if cut and is_row:
         rows.pop()
     elif cut and skipped:
@@ -144,6 +157,9 @@ def _least_cells(header: tuple[str, ...]) -> int:
     return header.index(METRIC) + 3 if METRIC in header and KERNEL in header else len(header)
 
 
-def _is_closed(line: str) -> bool:
-    """Whether a last row without a line end is whole: its last cell is closed by a quote."""
+def _is_closed(line: str, *, is_full: bool) -> bool:
+    """Whether a last row without a line end is whole: a quote closes its last cell, or a table that
+    no tool wrote has all its cells."""
+    if '"' not in line:
+        return is_full
     return line.endswith('"') and not line.endswith(',"')

@@ -205,7 +205,9 @@ def _without_half(
     if threads is None:
         return (n if instruction_flop(launch.kernel) else None), formula
     most, least = max(n - threads / _WARP, 0.0), max(n - threads, 0.0)
-    is_known = most - least <= _NOISE * n or most == 0 or instruction_flop(launch.kernel)
+    if most <= _NOISE * n:  # some lanes are off
+        return 0.0, formula
+    is_known = most - least <= _NOISE * n or instruction_flop(launch.kernel)
     return (most if is_known else None), f"({formula} − hfma / 32)"
 
 

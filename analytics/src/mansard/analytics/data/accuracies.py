@@ -1,10 +1,10 @@
-"""How often networks are right, from what they said of samples: shares, each with its interval.
+"""How often networks are right, from the classes that they predict: shares with their intervals.
 
 - A share of n samples has the 95 % interval of E. B. Wilson (Probable inference, the law of
   succession, and statistical inference, JASA 22(158), 1927): (p + z²/2n ± z √(p(1 - p)/n + z²/4n²))
   / (1 + z²/n), z = 1.95996. It lies within 0 to 1, also where none or all are right.
 - The drop is the share of samples that fp32 has right and this precision wrong, less the share of
-  the reverse: both say of the same samples, so it is known better than either share. With b and c
+  the reverse: both have the same samples, so it is known better than either share. With b and c
   the numbers of both, its estimate and standard error are those of A. Agresti and Y. Min (Simple
   improved confidence intervals for comparing matched proportions, Statistics in Medicine 24(5),
   2005): half a sample is added to each of the four cells, b' = b + ½, c' = c + ½, n' = n + 2,
@@ -14,22 +14,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import (
     device_labels,
     display_name,
     display_text,
+    engine_words,
     network_key,
     network_names,
 )
+from mansard.analytics.data.quantities import NBSP, UNKNOWN
 from mansard.core.records import Accuracy, Record, Source
 
 _NORMAL = NormalDist()
@@ -68,11 +71,12 @@ class Drop(Record, frozen=True, kw_only=True):
 class NetworkAccuracy(Record, frozen=True, kw_only=True):
     """How often one network in one precision is right, on one device and engine.
 
-    ``agreement``: the share of samples of which it says the same class as in fp32; ``reference``:
-    the engine and provider that ran it in fp32.
+    ``agreement``: the share of samples that it predicts the same class of as in fp32;
+    ``reference``: the engine and provider that ran it in fp32.
     """
 
     run_id: str
+    started_utc: str
     device: str
     source: Source
     network: str
@@ -82,6 +86,7 @@ class NetworkAccuracy(Record, frozen=True, kw_only=True):
     precision: str
     calibration: str  # what the ranges of int8 come from; empty: nothing was calibrated
     dataset: str
+    dataset_hash: str  # of the samples as they are stored, their labels and preprocessing
     preprocessing: str
     n_samples: int
     n_classes: int | None
@@ -90,8 +95,13 @@ class NetworkAccuracy(Record, frozen=True, kw_only=True):
     agreement: Share | None
     drop: Drop | None
     reference: str | None
-    n_not_finite: int  # samples with a score that is NaN: wrong, and none of the classes
+    n_not_finite: int | None  # samples with a score that is NaN: wrong, and none of the classes
     remark: str  # why it could not be run; empty: it ran
+
+    @property
+    def engine_words(self) -> str:
+        """What ran it, as tables and observations call it: ``onnxruntime cpu``."""
+        return engine_words(self.engine, self.provider)
 
 
 def wilson(n_right: int, n_samples: int) -> Share:
@@ -140,15 +150,22 @@ class _Known:
     row: Accuracy
 
 
-def network_accuracies(dataset: Dataset) -> tuple[NetworkAccuracy, ...]:
-    """The newest row of each network, device, engine, precision and data set of ``dataset``."""
-    labels = device_labels((*dataset.all_manifests, *dataset.accuracy_manifests))
-    names = network_names(dataset)
+def network_accuracies(
+    dataset: Dataset, run_ids: Collection[str] = ()
+) -> tuple[NetworkAccuracy, ...]:
+    """The newest row of each network, device, engine, precision, calibration and data set.
+
+    Rows of ``run_ids`` stand before newer ones of other runs.
+    """
+    labels, names = device_labels(dataset.all_manifests), network_names(dataset)
     newest: dict[tuple[str, ...], _Known] = {}
-    for row in sorted(dataset.accuracies, key=lambda each: (each.started_utc, each.trial_id)):
+    for row in sorted(
+        dataset.accuracies,
+        key=lambda each: (each.run_id in run_ids, each.started_utc, each.trial_id),
+    ):
         name = names.get(network_key(row.model, row.model_hash), display_name(row.model))
         found = _Known(labels[row.run_id], name, row)
-        how = (row.engine, row.provider, row.precision)
+        how = (row.engine, row.provider, row.precision, row.calibration)
         newest[_same(found) + how] = found
     rows = sorted(newest.items())
     return tuple(_accuracy(found, _reference(found, newest.values())) for _, found in rows)
@@ -188,12 +205,13 @@ def _accuracy(found: _Known, reference: Accuracy | None) -> NetworkAccuracy:
         if (row.n_classes or 0) > _TOP:
             top5 = wilson(int((ranks < _TOP).sum()), n_samples)
     if reference is not None and row.failure is None:
-        said, said_in_fp32 = np.array(row.predicted), np.array(reference.predicted)
-        agreement = wilson(int((said == said_in_fp32).sum()), n_samples)
+        is_same = np.array(row.predicted) == np.array(reference.predicted)
+        agreement = wilson(int(is_same.sum()), n_samples)
         if row.ranks is not None and reference.ranks is not None:
             drop = paired_drop(np.array(row.ranks) == 0, np.array(reference.ranks) == 0)
     reasons = {
         "n_classes": why,
+        "n_not_finite": why,
         "top1": no_labels,
         "top5": no_labels or f"it has no more than {_TOP} classes",
         "agreement": no_reference,
@@ -202,16 +220,18 @@ def _accuracy(found: _Known, reference: Accuracy | None) -> NetworkAccuracy:
     }
     values = {
         "n_classes": row.n_classes,
+        "n_not_finite": None if why else sum(each == row.n_classes for each in row.predicted),
         "top1": top1,
         "top5": top5,
         "agreement": agreement,
         "drop": drop,
         "reference": None
         if reference is None or row.failure is not None
-        else f"{reference.engine} {reference.provider}",
+        else engine_words(reference.engine, reference.provider),
     }
     return NetworkAccuracy(
         run_id=row.run_id,
+        started_utc=row.started_utc,
         device=found.device,
         source=row.source,
         network=found.network,
@@ -221,9 +241,9 @@ def _accuracy(found: _Known, reference: Accuracy | None) -> NetworkAccuracy:
         precision=row.precision,
         calibration=display_text(row.calibration) if row.calibration else "",
         dataset=display_name(row.dataset),
+        dataset_hash=row.dataset_hash,
         preprocessing=display_text(row.preprocessing),
         n_samples=n_samples,
-        n_not_finite=sum(each == row.n_classes for each in row.predicted),
         remark=display_text(row.failure) if row.failure is not None else "",
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,  # type: ignore[arg-type]  # each is of its field
@@ -231,17 +251,46 @@ def _accuracy(found: _Known, reference: Accuracy | None) -> NetworkAccuracy:
 
 
 def by_precision(
-    accuracies: Sequence[NetworkAccuracy], device: str, network: str
+    accuracies: Sequence[NetworkAccuracy],
+    device: str,
+    network: str,
+    observations: pl.DataFrame | None = None,
 ) -> Mapping[str, NetworkAccuracy]:
-    """What is known of each precision of one network on one device.
+    """What is known of each precision of one network on one device, all of the same samples.
 
-    Of several data sets, engines and weights the one that most precisions were measured with, of
-    equal ones the last.
+    Of the newest weights. Of several engines the one that ``observations`` (OBSERVATION_SCHEMA) are
+    of; then the engine and samples that most precisions were measured with, of equal ones the
+    newest.
     """
-    own = [each for each in accuracies if (each.device, each.network) == (device, network)]
-    groups: dict[tuple[str, ...], dict[str, NetworkAccuracy]] = {}
+    engines: list[str] = []
+    if observations is not None:
+        engines = observations.filter(device=device, network=network)["engine"].unique().to_list()
+    own = [
+        each
+        for each in sorted(accuracies, key=lambda each: each.started_utc)
+        if (each.device, each.network, each.remark) == (device, network, "")
+    ]
+    groups: dict[tuple[str, str, str], dict[str, NetworkAccuracy]] = {}
     for each in own:
-        if not each.remark:
-            key = (each.weights_hash, each.engine, each.provider, each.dataset, each.preprocessing)
+        if each.weights_hash == own[-1].weights_hash:
+            key = (each.engine, each.provider, each.dataset_hash)
             groups.setdefault(key, {})[each.precision] = each
-    return max(reversed(groups.values()), key=len, default={})
+
+    def rank(group: Mapping[str, NetworkAccuracy]) -> tuple[bool, int, str]:
+        newest = max(group.values(), key=lambda each: each.started_utc)
+        words = f"{newest.engine_words} "
+        is_timed = any(f"{name} ".startswith(words) for name in engines)
+        return is_timed, len(group), newest.started_utc
+
+    return max(groups.values(), key=rank, default={})
+
+
+def share_text(share: Share | Drop | None) -> str:
+    """``76.1 (75.7 to 76.5) %``; a drop is below 0 where fp32 is right less often."""
+    if share is None:
+        return UNKNOWN
+    value, low, high = (
+        f"{round(100 * each, 1) + 0.0:.1f}".replace("-", "−")  # no -0.0
+        for each in (share.value, share.low, share.high)
+    )
+    return f"{value} ({low} to {high}){NBSP}%"

@@ -55,8 +55,8 @@ class Dataset:
 
     @property
     def all_manifests(self) -> tuple[Manifest, ...]:
-        """Those of kernels, then those of networks and programs."""
-        return (*self.manifests, *self.workload_manifests)
+        """Those of kernels, then those of networks and programs, then those of accuracy."""
+        return (*self.manifests, *self.workload_manifests, *self.accuracy_manifests)
 
     def manifest(self, run_id: str) -> Manifest:
         """The manifest of one run; raises KeyError for a run that is not here."""

@@ -46,12 +46,12 @@ def engine_name(row: Measurement) -> str:
     The threads are named where they are not one for each CPU of the mode: else each number of CPUs
     would be an engine of its own, and no model would hold over modes.
     """
-    words = [_ENGINES.get(row.engine, row.engine)]
-    words += [row.provider] if row.provider != row.engine else []
+    words = [engine_words(row.engine, row.provider)]
     if row.engine in _BUILDING:
         core = row.options.get("dla_core")
         words += [] if core is None else [f"DLA {core}"]
         words += ["open batch"] if "open" in row.options else []
+        words += ["calibrated"] if "calibration" in row.options else []  # by its builder
         words += [f"{word} {row.options[key]}" for key, word in _ASKED if key in row.options]
     if row.processor == "cpu" and row.threads not in {None, len(row.cpus)}:
         words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")
@@ -59,6 +59,12 @@ def engine_name(row: Measurement) -> str:
     words += ["blocking"] if row.waiting == "block" else []
     words += [_COPIES[row.copies]] if row.copies != "none" else []
     return display_name(" ".join(words))
+
+
+def engine_words(engine: str, provider: str) -> str:
+    """``onnxruntime cpu``, ``tensorrt``: an engine, and its provider where that is another."""
+    name = display_name(_ENGINES.get(engine, engine))
+    return name if provider == engine else f"{name} {display_name(provider)}"
 
 
 _BUILDING = frozenset({"tensorrt", "trtexec"})  # whose rows have the options of their builds

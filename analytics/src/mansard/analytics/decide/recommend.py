@@ -133,8 +133,8 @@ def read_question(
     accuracies: Accuracies,
 ) -> Question:
     """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
-    allowed = without_drops(predictions, wanted, accuracies)
-    values = read_values(allowed.predictions, wanted)
+    predictions, left_out = without_drops(predictions, wanted, accuracies)
+    values = read_values(predictions, wanted)
     fallback = ""
     if wanted.falls_back and wanted.minimise == "energy":
         wanted, fallback = _fall_back(values, wanted)
@@ -152,7 +152,7 @@ def read_question(
         broken=is_broken,
         unknown=~is_comparable & ~is_broken,
         accuracies=accuracies,
-        left_out=allowed.notes,
+        left_out=left_out,
         fallback=fallback,
     )
 
@@ -380,13 +380,16 @@ def recommend_each(
     wanted: Wanted,
     defaults: Mapping[str, str] | None = None,
     refused: Mapping[tuple[str, str], str] | None = None,
+    *,
     accuracies: Sequence[NetworkAccuracy] = (),
+    observations: pl.DataFrame | None = None,
 ) -> tuple[Recommendation, ...]:
     """One recommendation for each device, network and phase of ``predictions``.
 
     The highest of ``modes`` (MODE_SCHEMA) and the mode that ``defaults`` names for the device
     are what the choice is compared with. ``refused``: by device and network, why there is none.
-    ``accuracies``: how often networks are right.
+    ``accuracies``: how often networks are right, of several engines on those of ``observations``
+    (OBSERVATION_SCHEMA).
     """
     found = []
     keys = ("device", "network", "phase")
@@ -404,7 +407,7 @@ def recommend_each(
             baselines.append(Baseline(DEFAULT, default))
         elif default is not None:
             baselines = [Baseline(f"{HIGHEST} and its default", default)]
-        known = by_precision(accuracies, device, str(rows["network"][0]))
+        known = by_precision(accuracies, device, str(rows["network"][0]), observations)
         found.append(recommend(rows, wanted, baselines, known))
     return tuple(found)
 

@@ -88,11 +88,16 @@ def checked_words(checked: CheckedNetwork) -> str:
     """The sums of a network in a sentence, and how kernels were joined to layers."""
     by = "the nodes of their ranges" if checked.matched == "nodes" else checked.matched
     kind = "fused groups" if checked.is_fused else "single nodes"
+    joined = (
+        f"{percent(checked.matched_share)} of the kernels' time joined to {kind} by {by}"
+        if checked.matched_share is not None
+        else f"no kernel joined to a layer: {checked.unknown['matched_share']}"
+    )
     words = [
         f"work {quantity(checked.estimated_flop, 'FLOP')} estimated, {_work_text(checked)} counted",
         f"bytes {quantity(checked.estimated_bytes, 'B')} estimated, "
         f"{quantity(checked.counted_bytes, 'B')} counted",
-        f"{percent(checked.matched_share)} of the kernels' time joined to {kind} by {by}",
+        joined,
     ]
     if checked.left:
         names = ", ".join(kernel_text(kernel) for kernel in checked.left[:3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from mansard.analytics.data.accuracies import Drop, NetworkAccuracy, Share
+from mansard.analytics.data.accuracies import NetworkAccuracy, share_text
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, joules, seconds, watts
 from mansard.analytics.figures.tables import Column, Table, batch_text, scaled, tabulate
@@ -82,39 +82,18 @@ def accuracy_table(rows: Sequence[NetworkAccuracy]) -> Table:
         Column("Network", lambda row: row.network),
         Column("Precision", lambda row: display_name(row.precision)),
         Column("Device", lambda row: row.device),
-        Column("Engine", lambda row: f"{row.engine} {row.provider}"),
+        Column("Engine", lambda row: row.engine_words),
         Column("Data", lambda row: row.dataset),
         Column("Samples", lambda row: f"{row.n_samples:,}", is_numeric=True),
         Column("Top-1", lambda row: share_text(row.top1), is_numeric=True),
         Column("Top-5", lambda row: share_text(row.top5), is_numeric=True),
         Column("Same as fp32", lambda row: share_text(row.agreement), is_numeric=True),
-        Column("Drop", lambda row: drop_text(row.drop), is_numeric=True),
+        Column("Drop", lambda row: share_text(row.drop), is_numeric=True),
         Column("Ranges of int8", lambda row: row.calibration),
         Column("Source", lambda row: row.source),
         Column("Remark", _accuracy_remark),
     ]
     return tabulate("Accuracy of networks", columns, rows)
-
-
-def share_text(share: Share | None) -> str:
-    """``76.1 (75.7 to 76.5) %``."""
-    if share is None:
-        return UNKNOWN
-    return f"{_points(share.value)} ({_points(share.low)} to {_points(share.high)}){NBSP}%"
-
-
-def drop_text(drop: Drop | None) -> str:
-    """The same of a drop, which is below 0 where the precision is right more often than fp32."""
-    if drop is None:
-        return UNKNOWN
-    ends = (drop.value, drop.low, drop.high)
-    value, low, high = (_points(each).replace("-", "−") for each in ends)
-    return f"{value} ({low} to {high}){NBSP}%"
-
-
-def _points(share: float) -> str:
-    text = f"{100 * share:.1f}"
-    return "0.0" if text == "-0.0" else text
 
 
 def _accuracy_remark(row: NetworkAccuracy) -> str:

@@ -1,4 +1,4 @@
-"""``mansard ncu``: counters of Nsight Compute, imported and held against estimates."""
+"""``mansard ncu``: counters of Nsight Compute, read or imported, and held against estimates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines
-from mansard.cli.counting.ncu_run import run_networks
-from mansard.cli.options import JsonOption
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines
+from mansard.cli.options import (
+    BatchSizesOption,
+    BoardOption,
+    DimOption,
+    InputsOption,
+    JsonOption,
+    KeptRunsOption,
+    PickOption,
+    PrecisionsOption,
+    ProviderOption,
+    parse_dimensions,
+    parse_precisions,
+    parse_sizes,
+)
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
@@ -20,8 +32,77 @@ ncu_app = typer.Typer(
     help="Counters of Nsight Compute: FLOP and bytes of each kernel, beside the estimate.",
     no_args_is_help=True,
 )
-ncu_app.command("run")(run_networks)
-_MOST_SHOWN = 15  # kernels of an export
+_MOST_SHOWN = 15  # kernels of a network
+
+
+@ncu_app.command("run")
+def run_networks(
+    models: Annotated[
+        list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
+    ],
+    batch: BatchSizesOption = None,
+    precision: PrecisionsOption = None,
+    dim: DimOption = None,
+    inputs: InputsOption = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="What runs the networks: ort or tensorrt; the latter on a Jetson."),
+    ] = None,
+    provider: ProviderOption = None,
+    mode: Annotated[
+        str | None, typer.Option(help="Power modes, as for bench; by default the machine as it is.")
+    ] = None,
+    pick: PickOption = None,
+    calls: Annotated[
+        int, typer.Option(min=1, help="Calls of each network that are counted; 1 by default.")
+    ] = 1,
+    cache: Annotated[
+        Literal["all", "none"],
+        typer.Option(help="Caches to empty before each kernel: all (the default) or none."),
+    ] = "all",
+    ncu: Annotated[
+        Path | None, typer.Option(help="Nsight Compute; found by default.", readable=False)
+    ] = None,
+    chip: Annotated[
+        str | None, typer.Option(help="As ncu --list-chips calls it; by default the first card's.")
+    ] = None,
+    runs: KeptRunsOption = Path("runs"),
+    board: BoardOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run MODELS under Nsight Compute, and keep what it counts of each kernel.
+
+    On this machine, not in a container: reading counters needs root, or a driver that lets
+    everybody. What was counted before is not counted again.
+    """
+    settings = api.NetworkSettings(
+        engine=engine,
+        provider=provider,
+        batches=parse_sizes("--batch", batch) if batch else (),
+        precisions=parse_precisions(precision),
+        dims=parse_dimensions(dim or []),
+        inputs=inputs,
+        with_layers=False,
+    )
+    request = api.CountRequest(
+        models=tuple(models),
+        settings=settings,
+        mode=mode,
+        pick=pick,
+        runs=runs,
+        board=board,
+        ncu=ncu,
+        chip=chip,
+        n_calls=calls,
+        cache_control=cache,
+    )
+    result = api.count_networks(request, TerminalReporter())
+    if as_json:
+        print_json(result.rows)
+    else:
+        for one in result.rows:
+            _print(one)
+    result.check()
 
 
 @ncu_app.command("import")
@@ -77,12 +158,7 @@ def import_exports(
         print_json(imported)
         return
     for one in imported:
-        caption = f"{one.export.name}: {one.launches} launches, {one.form}"
-        table = api.kernel_table(caption, one.kernels[:_MOST_SHOWN])
-        print_tables([(table.caption, table.columns, table.rows)])
-        if (left := len(one.kernels) - _MOST_SHOWN) > 0:
-            typer.echo(f"and {left} more kernels")
-        print_lines([api.call_words(one.call)])
+        _print_kernels(f"{one.export.name}: {one.launches} launches, {one.form}", one)
         typer.echo(f"{'was there before' if one.was_there else 'written'}: {one.path}")
 
 
@@ -140,3 +216,25 @@ def _capability(text: str | None) -> int | None:
     if found is None:
         raise UsageError(f"{text!r} is no compute capability", fix="write it as 8.7")
     return 10 * int(found[1]) + int(found[2])
+
+
+def _print(one: api.CountedNetwork) -> None:
+    """The kernels of a network, or why there are none."""
+    batch = "" if one.row.batch is None else f" × {one.row.batch}"
+    name = f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
+    if one.row.failure is not None:
+        note(f"{name}: not run: {one.row.failure}")
+    for line in one.notes:
+        note(f"note: {name}: {line}")
+    if one.table is not None:
+        _print_kernels(f"{name}: {one.launches} launches", one)
+        typer.echo(f"kept: {one.table}")
+
+
+def _print_kernels(caption: str, one: api.CountedNetwork | api.ImportedExport) -> None:
+    table = api.kernel_table(caption, one.kernels[:_MOST_SHOWN])
+    print_tables([(table.caption, table.columns, table.rows)])
+    if (left := len(one.kernels) - _MOST_SHOWN) > 0:
+        typer.echo(f"and {left} more kernels")
+    if one.call is not None:
+        print_lines([api.call_words(one.call)])

@@ -212,7 +212,9 @@ def accuracy_tables(accuracies: Sequence[api.NetworkAccuracy]) -> list[Table]:
     if not accuracies:
         return []
     table = api.accuracy_table(accuracies)
-    narrow = _table(table, ("device", "engine", "data", "samples", "source"), ("ranges of int8",))
+    is_one = len({row.calibration for row in accuracies if row.calibration}) < 2
+    shared = ("device", "engine", "data", "samples", "source")
+    narrow = _table(table, shared, ("ranges of int8",) if is_one else ())
     return [(f"{narrow[0]}; (95 % interval)", *narrow[1:])]
 
 

@@ -101,6 +101,8 @@ def recommend(
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
     if workload is not None and default is not None:
         raise UsageError("--workload compares with no --default", fix="leave one of them out")
+    if max_drop is not None and not max_drop.strip().endswith("%"):
+        raise UsageError(f"--max-drop {max_drop!r} is no percentage", fix="write --max-drop 1%")
     wanted = api.Wanted(
         minimise=minimise or "energy",
         falls_back=minimise is None,

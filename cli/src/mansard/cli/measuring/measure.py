@@ -56,16 +56,16 @@ class MeasureCommand(TyperCommand):
 COMMAND_CLASS = MeasureCommand  # app.py builds the command with it
 
 
-# Options that mean something for one of the two alone.
+# Options that mean something for layers that are run alone, for programs, for networks only.
+_OF_LAYERS = ("window", "boundary", "rest", "meter_interval", "nn_profiler")
 _OF_PROGRAMS = ("name", "metric", "repeat", "again")
 _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
     *("data", "labels", "preprocess", "samples", "calibration"),
     *("graph", "layers", "processor", "local", "hosts_file", "image", "images", "offline"),
     *("container_engine", "yes", "dla", "fallback", "dynamic", "opt_level", "workspace"),
-    *("each_layer", "window", "boundary", "rest", "meter_interval", "nn_profiler"),
+    *("each_layer", *_OF_LAYERS),
 )
-_OF_LAYERS = ("window", "boundary", "rest", "meter_interval", "nn_profiler")
 
 
 def measure(
@@ -240,8 +240,10 @@ def measure(
             "name networks or a command, and not both",
             fix="mansard measure resnet50, or mansard measure -- python3 my_program.py",
         )
-    _check_options(context, _OF_NETWORKS if command else _OF_PROGRAMS, is_program=bool(command))
-    if command:
+    if not command:
+        _check_options(context, _OF_PROGRAMS, "programs, not for a network", "leave it out")
+    else:
+        _check_options(context, _OF_NETWORKS, "networks, not for a program", "leave it out")
         request = api.ProgramRequest(
             command=command,
             name=name,
@@ -281,13 +283,13 @@ def measure(
         copies=copies,
         waiting=wait,
         with_graph=graph,
-        build=api.BuildOptions(
+        build=api.BuildSettings(
             optimization_level=opt_level,
             workspace_bytes=None if workspace is None else workspace * 10**6,
             dla_core=dla,
             with_fallback=fallback,
-            is_dynamic=dynamic,
         ),
+        is_dynamic=dynamic,
     )
     wanted = api.WantedImage(name=image, table=images, is_offline=offline, engine=container_engine)
     networks = api.MeasureRequest(
@@ -318,28 +320,14 @@ def measure(
         written = () if nn_profiler is None else api.write_nn_profiler(found, nn_profiler)
         print_layers(found, runs, written, with_layers=layers, as_json=as_json)
         return
-    _check_layer_options(context)
+    _check_options(context, _OF_LAYERS, "layers that are run alone", "add --each-layer all")
     result = api.measure_networks(networks, TerminalReporter(is_agreed=yes))
     print_networks(result, runs, with_layers=layers, as_json=as_json)
 
 
-def _check_layer_options(context: typer.Context) -> None:
-    """Raises UsageError for an option that means nothing without --each-layer."""
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in _OF_LAYERS and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(
-                f"{parameter.opts[0]} is an option for layers that are run alone",
-                fix="add --each-layer all",
-            )
-
-
-def _check_options(context: typer.Context, others: Collection[str], *, is_program: bool) -> None:
-    """Raises UsageError for an option that means nothing here."""
+def _check_options(context: typer.Context, others: Collection[str], what: str, fix: str) -> None:
+    """Raises UsageError for an option that means nothing here: one of ``others``."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name in others and source is not None and source.name == "COMMANDLINE":
-            of, given = ("networks", "a program") if is_program else ("programs", "a network")
-            raise UsageError(
-                f"{parameter.opts[0]} is an option for {of}, not for {given}", fix="leave it out"
-            )
+            raise UsageError(f"{parameter.opts[0]} is an option for {what}", fix=fix)

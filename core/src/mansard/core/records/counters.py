@@ -94,7 +94,6 @@ class CounterRun(Record, frozen=True, kw_only=True):
     metrics: tuple[str, ...]
     lacking: tuple[str, ...]  # what the chip has no metric for: ``core/ncu_metrics.py``
     n_calls: int  # that were counted; a few before them were not
-    has_ranges: bool  # whether each call has an NVTX range of its own
     cache_control: Literal["all", "none"]  # which caches are emptied before each kernel
     export: str | None  # raw page as CSV, in the folder of the run
     failure: str | None  # why it could not be run; no table then

@@ -48,11 +48,12 @@ def find_ncu(wanted: Path | None = None, root: Path = Path("/")) -> Ncu:
             "ncu is neither on PATH nor where NVIDIA installs it",
             fix=f"{_INSTALL}, or name it with --ncu",
         )
+    found = found.absolute()  # a name without a folder would be looked up on PATH
     answer = _ask(found, "--version")
     version = _VERSION.search(answer.text)
     if version is None:
         raise MeasurementError("does not say its version", where=str(found), fix=_INSTALL)
-    return Ncu(found.absolute(), version[1])
+    return Ncu(found, version[1])
 
 
 def _newest(root: Path) -> Path | None:
@@ -111,55 +112,39 @@ def command_line(ncu: Ncu, trial: CounterTrial, program: Sequence[str]) -> list[
     ]
 
 
+_AS_ROOT = 'run it as root: sudo -E "$(which mansard)" ncu run'
+_NOT_ALLOWED = (DeniedError, "this user may not read the GPU's counters", _AS_ROOT)
+_NO_DRIVER = (
+    MeasurementError,
+    "Nsight Compute finds no CUDA driver",
+    "load NVIDIA's driver, and run this on the machine itself, not in a container",
+)
+_OTHER = "name another Nsight Compute with --ncu: that of the driver's CUDA"
 # A part of a message, what it means, and the one thing to do about it.
-_KNOWN: tuple[tuple[str, type[MansardError], str, str], ...] = (
-    (
-        "ERR_NVGPUCTRPERM",
-        DeniedError,
-        "this user may not read the GPU's counters",
-        "run the same command as root (sudo -E)",
-    ),
-    (
-        "does not have permission to access NVIDIA GPU Performance Counters",
-        DeniedError,
-        "this user may not read the GPU's counters",
-        "run the same command as root (sudo -E)",
-    ),
-    (
-        "failed to connect to the CUDA driver",
-        MeasurementError,
-        "Nsight Compute finds no CUDA driver",
-        "load NVIDIA's driver, and run this on the machine itself, not in a container",
-    ),
-    (
-        "Driver could not be loaded",
-        MeasurementError,
-        "Nsight Compute finds no CUDA driver",
-        "load NVIDIA's driver, and run this on the machine itself, not in a container",
-    ),
+_KNOWN: tuple[tuple[str, tuple[type[MansardError], str, str]], ...] = (
+    ("ERR_NVGPUCTRPERM", _NOT_ALLOWED),
+    ("does not have permission to access NVIDIA GPU Performance Counters", _NOT_ALLOWED),
+    ("failed to connect to the CUDA driver", _NO_DRIVER),
+    ("Driver could not be loaded", _NO_DRIVER),
     (
         "Insufficient driver version",
-        MeasurementError,
-        "the driver is too old for this Nsight Compute",
-        "name the Nsight Compute of the driver's CUDA with --ncu",
+        (MeasurementError, "the driver is too old for this Nsight Compute", _OTHER),
     ),
     (
         "driver is not compatible with Nsight Compute",
-        MeasurementError,
-        "the driver and this Nsight Compute do not fit together",
-        "name the Nsight Compute of the driver's CUDA with --ncu",
+        (MeasurementError, "the driver and this Nsight Compute do not fit together", _OTHER),
     ),
-    (
+    (  # seen in sandboxes (gVisor), and of a program that is older than the card
         "Failed to initialize the profiler: LibraryNotLoaded",
-        MeasurementError,
-        "the driver's library for counters does not load",
-        "run the same command as root (sudo -E)",
+        (
+            MeasurementError,
+            "the driver's library for counters does not load",
+            "run it on the machine itself and not in a sandbox, or name a newer one with --ncu",
+        ),
     ),
     (
         "Failed to find metric",
-        MeasurementError,
-        "Nsight Compute does not know a metric that it lists",
-        "name another Nsight Compute with --ncu",
+        (MeasurementError, "Nsight Compute does not know a metric that it lists", _OTHER),
     ),
 )
 
@@ -170,10 +155,10 @@ _PROGRAM_FAILED = "application returned an error code"
 def refusal_of(messages: Sequence[str]) -> MansardError | None:
     """Why ``ncu`` counts nothing here, by what it said in lines ``==ERROR== …``; None: no reason.
 
-    What follows from an end of the program that it ran is none.
+    That the program which it ran has failed is none.
     """
     text = "\n".join(messages)
-    for part, error, what, fix in _KNOWN:
+    for part, (error, what, fix) in _KNOWN:
         if part in text:
             return error(what, where="ncu", fix=fix)
     found = [match for line in messages if (match := MESSAGE.match(line)) is not None]

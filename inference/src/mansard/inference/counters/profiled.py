@@ -44,13 +44,12 @@ class ProfiledJob(Record, frozen=True, kw_only=True):
 
 
 class ProfiledResult(Record, frozen=True, kw_only=True):
-    """What became of it. ``has_ranges``: whether each call had an NVTX range."""
+    """What became of it."""
 
     schema: ClassVar[Schema] = Schema("profiled-result", 1)
 
     failure: str | None
     options: dict[str, str]
-    has_ranges: bool
 
 
 def run_job(job: ProfiledJob) -> ProfiledResult:
@@ -70,7 +69,6 @@ def run_job(job: ProfiledJob) -> ProfiledResult:
         return ProfiledResult(
             failure=None,
             options=dict(network.options),
-            has_ranges=ranged is not None,
             unknown={"failure": "it ran"},
         )
     finally:
@@ -141,7 +139,7 @@ def main(job_file: str, result_file: str, alive: str) -> int:
         result = run_job(msgspec.json.decode(Path(job_file).read_bytes(), type=ProfiledJob))
     except (MansardError, MemoryError) as error:
         failure = str(error) or "too little memory"
-        result = ProfiledResult(failure=failure, options={}, has_ranges=False)
+        result = ProfiledResult(failure=failure, options={})
     Path(result_file).write_bytes(msgspec.json.encode(result))
     return 0 if result.failure is None else 1
 

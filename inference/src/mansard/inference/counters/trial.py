@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -62,7 +63,7 @@ class _FailedError(Exception):
 
 
 def counter_kind(counting: Counting | None = None) -> MeasurementKind[CounterPlan, CounterRun]:
-    """The kind "counters"; one that failed is counted again by the next command."""
+    """The kind "counters"; the next command counts again what failed."""
     return MeasurementKind(
         "counters",
         CounterPlan,
@@ -126,7 +127,6 @@ def count_network(
         metrics=spec.metrics,
         lacking=spec.lacking,
         n_calls=spec.n_calls,
-        has_ranges=result.has_ranges if result else False,
         cache_control=spec.cache_control,
         export=None if failure is not None else f"{EXPORTS}/{export.name}",
         failure=failure,
@@ -176,8 +176,11 @@ def _run(job: ProfiledJob, ncu: Ncu, export: IO[bytes]) -> ProfiledResult:
 
 
 def _stream(command: list[str], folder: Path, export: IO[bytes]) -> tuple[int, list[str], int]:
-    """The exit code, the messages in its output, and the lines of the table."""
-    messages: list[str] = []
+    """The exit code, the last messages in its output, and the lines of the table.
+
+    Raises MeasurementError where it takes too long.
+    """
+    messages: deque[str] = deque(maxlen=_MOST_MESSAGES)
     # TMPDIR: what ncu leaves when it is killed goes with the folder.
     environment = {**os.environ, "TMPDIR": str(folder)}
     n_rows = 0
@@ -185,7 +188,13 @@ def _stream(command: list[str], folder: Path, export: IO[bytes]) -> tuple[int, l
         process = start_program(
             command, stderr=complaints, environment=environment, error=MeasurementError
         )
-        watchdog = threading.Timer(_LONGEST_S, end_program, (process,), {"patience_s": 0.0})
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            end_program(process, patience_s=0.0)
+
+        watchdog = threading.Timer(_LONGEST_S, end)
         watchdog.daemon = True
         watchdog.start()
         try:
@@ -201,16 +210,22 @@ def _stream(command: list[str], folder: Path, export: IO[bytes]) -> tuple[int, l
         finally:
             watchdog.cancel()
             end_program(process, patience_s=_PATIENCE_S)
-        complaints.seek(0)
-        for piece in complaints.read(_PIECE_BYTES).splitlines():
+        if is_late.is_set():
+            raise MeasurementError(
+                f"had not ended after {_LONGEST_S / 3600:.0f} hours",
+                where="ncu",
+                fix="count fewer calls, or a smaller network",
+            )
+        complaints.seek(max(complaints.seek(0, os.SEEK_END) - _PIECE_BYTES, 0))
+        for piece in complaints:
             _keep(messages, piece)
-    return code, messages, n_rows
+    return code, list(messages), n_rows
 
 
-def _keep(messages: list[str], piece: bytes) -> None:
+def _keep(messages: deque[str], piece: bytes) -> None:
     line = piece.decode("utf-8", "replace").strip()[:_MESSAGE_CHARACTERS]
     is_progress = (found := MESSAGE.match(line)) is not None and found[1] == "PROF"
-    if line and not is_progress and len(messages) < _MOST_MESSAGES:
+    if line and not is_progress:
         messages.append(line)
 
 

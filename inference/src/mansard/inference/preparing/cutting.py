@@ -114,6 +114,10 @@ class CutGraph:
         n_bytes: int = sum(self.nodes[at].ByteSize() for at in places)
         return n_bytes + sum(int(each.ByteSize()) for each in constants)
 
+    def op_types(self, part: Part) -> set[str]:
+        """Of its nodes, and of those that make its constants."""
+        return {self.nodes[at].op_type for at in self._with_constants(part.places)[0]}
+
     def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
         """Also the nodes that make the constants of ``places``; and what is stored of these."""
         found, waiting = set(places), list(places)

@@ -25,12 +25,15 @@ from mansard.inference.preparing.prepare import PreparedNetwork, in_words
 from mansard.inference.preparing.prepare import write as write_network
 
 _CUT_VERSION = 1  # of what a file of a part is made of
+_QUANTISED = frozenset({"int8", "fp8"})
+_SCALING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
 class PreparedPart(PreparedNetwork, frozen=True, kw_only=True):
     """A part of ``whole``, whose file holds what it is cut out of."""
 
     whole: PreparedNetwork
+    types: str  # the precision of its file: that of the whole, but for int8 without scales
     places: tuple[int, ...]  # of its nodes in the graph of the whole's file
 
 
@@ -145,5 +148,14 @@ def _prepared(
         files=replace(whole.files, file=file, file_hash=digest, made={file: graph.n_bytes(part)}),
         part=about,
         whole=whole,
+        types=_types(whole, graph, part),
         places=part.places,
     )
+
+
+def _types(whole: PreparedNetwork, graph: CutGraph, part: Part) -> str:
+    """The precision of a part's own numbers: of an int8 network, only some parts have scales."""
+    if whole.precision not in _QUANTISED or graph.op_types(part) & _SCALING:
+        return whole.precision
+    names = {graph.tensors[name].dtype.name for name in (*part.inputs, *part.outputs)}
+    return "fp16" if "float16" in names else "fp32"

@@ -155,9 +155,8 @@ class Execution:
                 continue
             placed[name] = growing = GrowingBuffer(self._cuda, dtype)
             self._held.callback(growing.close)
-            asked = allocator(self._bindings, growing)
-            self._allocators.append(asked)
-            self._context.set_output_allocator(name, asked)
+            self._allocators.append(allocator(self._bindings, growing))
+            self._context.set_output_allocator(name, self._allocators[-1])
         return placed
 
     def _address(self, name: str, buffer: Buffer) -> int:

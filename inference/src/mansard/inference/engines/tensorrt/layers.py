@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.node_labels import labels_of
 from mansard.core.records import LayerTime
 from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer
 from mansard.core.tensorrt_names import FusedName, take_apart
+from mansard.core.tensorrt_names import trace as trace_names
 
 _UNTRACED = "TensorRT does not say which they are"
 _NO_KIND = "unknown"
@@ -92,27 +91,8 @@ def layer_times(
 
 
 def trace(layers: Sequence[ExportedLayer]) -> tuple[tuple[int, ...] | None, ...]:
-    """The labels of the network's nodes in each layer.
-
-    Of a region TensorRT may name the first and the last node alone: it has all between them that
-    no other layer has. None where two regions would have the same nodes.
-    """
-    fused = [_fused(layer) for layer in layers]
-    nodes = [set(labels_of(" ".join(each.parts))) for each in fused]
-    named = zip(fused, nodes, strict=True)
-    taken = set().union(*(own for each, own in named if each.kind == "layer"))
-    regions = {
-        at: nodes[at] | (set(range(min(nodes[at]), max(nodes[at]) + 1)) - taken)
-        for at, each in enumerate(fused)
-        if each.kind == "region" and nodes[at]
-    }
-    times = Counter(node for region in regions.values() for node in region)
-    for at, region in regions.items():
-        nodes[at] = region if all(times[node] == 1 for node in region) else set()
-    return tuple(
-        () if each.kind == "engine" else tuple(sorted(own)) or None
-        for each, own in zip(fused, nodes, strict=True)
-    )
+    """The labels of the network's nodes in each layer."""
+    return trace_names([_fused(layer) for layer in layers])
 
 
 def _fused(layer: ExportedLayer) -> FusedName:

@@ -18,8 +18,8 @@ from mansard.core.errors import MeasurementError
 # Names another module with TensorRT's interface, such as ``tensorrt_rtx_bindings``.
 MODULE_VARIABLE = "MANSARD_TENSORRT"
 _REMEDY = (
-    "on a Jetson use the Python of a JetPack image, which has it in dist-packages; "
-    "on a PC install tensorrt from NVIDIA's package index"
+    "on a Jetson use the Python of a JetPack image, which has it in dist-packages, or --engine "
+    "trtexec; on a PC install tensorrt from NVIDIA's package index"
 )
 
 
@@ -158,6 +158,7 @@ def parse_version(text: str, *, is_rtx: bool = False) -> Version:
     return Version(number, f"{'.'.join(map(str, number))}{local}")
 
 
-def calibrates(text: str) -> bool:
-    """Whether the version of this text finds the ranges of int8 itself, from samples."""
-    return not text.startswith("rtx") and parse_version(text).has("calibrators")
+def has(text: str, ability: Ability) -> bool:
+    """Whether the version of this text, as a probe gives it, has it in the table."""
+    is_rtx = text.startswith("rtx")
+    return (Version(_RTX_LIKE, text, is_rtx=True) if is_rtx else parse_version(text)).has(ability)

@@ -19,7 +19,7 @@ _PROVIDER = "tensorrt"
 
 
 class Trtexec:
-    """The engine "trtexec". Whether there is a GPU, only a build or a run tells."""
+    """The engine "trtexec". Only a build or a run tells whether there is a GPU."""
 
     name = "trtexec"
     package = "trtexec"

@@ -86,14 +86,13 @@ def find_program() -> Program:
     path = shutil.which(_NAME) or shutil.which(_NAME, path=str(_FOLDER))
     if path is None:
         raise MeasurementError("there is no trtexec", fix=_REMEDY)
-    asked = run_program(
-        [path, "--help"], timeout_s=_ASKING_S, is_merged=True, error=MeasurementError
-    )
-    version = version_in(asked.text)
+    command = [path, "--help"]
+    text = run_program(command, timeout_s=_ASKING_S, is_merged=True, error=MeasurementError).text
+    version = version_in(text)
     if version is None:
-        lines = asked.text.strip().splitlines() or ["nothing"]
+        lines = text.strip().splitlines() or ["nothing"]
         raise MeasurementError(f"trtexec does not say its version: {lines[-1]}", where=path)
-    return Program(path, parse_version(version), frozenset(_SIMPLE.findall(asked.text)))
+    return Program(path, parse_version(version), frozenset(_SIMPLE.findall(text)))
 
 
 def read_printed(text: str) -> Printed:
