@@ -102,8 +102,9 @@ def hi(
         bool, typer.Option("--balanced", help="Fit right and wrong samples with equal weight.")
     ] = False,
     held_out: Annotated[
-        float, typer.Option(help="Share of the samples to judge on; 0: all to both.")
-    ] = 0.5,
+        float | None,
+        typer.Option(help="Share of the samples to judge on, a half by default; 0: all to both."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
     bins: Annotated[int, typer.Option(min=1, max=1000, help="Of the calibration error.")] = 15,
     replay: Annotated[
@@ -157,27 +158,33 @@ def hi(
             table=costs,
             local=local,
             offload=offload,
-            runs=tuple(runs or ("runs",)),
-            precisions=parse_precisions(precision),
-            modes=modes,
-            device=device,
-            board=board,
-            mix=mix,
-            minimise=minimise,
-            max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
-            max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
-            min_accuracy=None
-            if min_accuracy is None
-            else api.parse_share("--min-accuracy", min_accuracy),
-            offload_cost=beta,
-            probability=probability,
-            rule=rule,
-            published=logistic,
-            is_balanced=balanced,
-            held_out=held_out,
-            seed=seed,
-            n_bins=bins,
-            n_replayed=replay,
+            measured=api.PredictionRequest(
+                runs=tuple(runs or ("runs",)),
+                precisions=parse_precisions(precision),
+                modes=modes,
+                device=device,
+                board=board,
+                mix=mix,
+            ),
+            goal=api.Goal(
+                minimise=minimise,
+                max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
+                max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
+                min_accuracy=(
+                    api.parse_share("--min-accuracy", min_accuracy) if min_accuracy else None
+                ),
+                offload_cost=beta,
+                probability=probability,
+            ),
+            settings=api.HiSettings(
+                held_out=held_out,
+                seed=seed,
+                rule="published logistic" if rule == "published" else rule,
+                published=api.parse_logistic(logistic) if logistic else None,
+                is_balanced=balanced,
+                n_bins=bins,
+                n_replayed=replay,
+            ),
             curve=curve,
             page=report,
             name=keep,
