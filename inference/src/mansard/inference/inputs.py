@@ -53,7 +53,7 @@ def spec_arrays(spec: InputSpec, seed: int, n_arrays: int) -> Iterator[Array]:
 
 def _made(spec: InputSpec, seed: int) -> Array:
     if spec.fill == "ones":
-        return _cast(np.ones(spec.shape, np.float32), spec.type_name)
+        return cast(np.ones(spec.shape, np.float32), spec.type_name)
     rng = np.random.default_rng((seed, zlib.crc32(spec.name.encode())))
     if spec.fill == "integers":
         integers: Array = rng.integers(int(spec.low), int(spec.high), spec.shape, dtype=np.int64)
@@ -61,13 +61,14 @@ def _made(spec: InputSpec, seed: int) -> Array:
     numbers = rng.random(spec.shape, dtype=np.float32)
     numbers *= np.float32(spec.high - spec.low)
     numbers += np.float32(spec.low)
-    return _cast(numbers, spec.type_name)
+    return cast(numbers, spec.type_name)
 
 
-def _cast(numbers: npt.NDArray[np.float32], type_name: str) -> Array:
+def cast(numbers: npt.NDArray[np.float32], type_name: str) -> Array:
+    """``numbers`` as an input of this type takes them."""
     if type_name == "bfloat16":  # the upper half of a float32
         return (np.ascontiguousarray(numbers).view(np.uint32) >> 16).astype(np.uint16)
-    return numbers.astype(type_name)
+    return numbers.astype(type_name, copy=False)
 
 
 def _stored(spec: InputSpec, arrays: dict[str, Array], file: str) -> Array:

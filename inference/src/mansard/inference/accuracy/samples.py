@@ -19,7 +19,7 @@ import numpy.typing as npt
 from mansard.core.errors import InputError
 from mansard.core.files import open_file, storage_errors
 from mansard.inference.accuracy.plan import LABELS, Normalisation, SampleFile
-from mansard.inference.inputs import Array
+from mansard.inference.inputs import Array, cast, numpy_name
 from mansard.inference.plan import InputSpec
 
 _FIX = "write it with numpy.savez('x.npz', INPUT=ARRAY, labels=CLASSES)"
@@ -120,7 +120,9 @@ def _filled(rows: Array, n_rows: int) -> Array:
 def _fed(rows: Array, normalisation: Normalisation | None, spec: InputSpec) -> Array:
     if normalisation is not None:
         rows = normalised(rows, normalisation)
-    return np.ascontiguousarray(rows, dtype=spec.type_name)
+    if rows.dtype == np.float32:
+        rows = cast(rows, spec.type_name)
+    return np.ascontiguousarray(rows, numpy_name(spec.type_name))
 
 
 def normalised(pixels: Array, how: Normalisation) -> npt.NDArray[np.float32]:

@@ -6,6 +6,7 @@ Images have their class from a folder for each class, or from a file of labels: 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mansard.inference.accuracy.samples import npz_fault, read_labels, stored_ar
 
 _IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _LABEL_FILES = ("labels.csv", "labels.txt")
+_MOST_DIGITS = 9  # of a class
 _LAYOUT = "give a folder for each class, or labels.csv with lines IMAGE,CLASS"
 
 
@@ -49,7 +51,8 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """What it is called."""
-        return self.path.stem if self.arrays is not None else self.path.resolve().name
+        name = self.path.stem if self.arrays is not None else self.path.resolve().name
+        return os.fsencode(name).decode("utf-8", "replace")
 
 
 def find_dataset(path: Path, labels: Path | None = None) -> DataSet:
@@ -130,7 +133,7 @@ def _contents(path: Path, images: Iterable[str]) -> list[str]:
     found = []
     for name in images:
         with storage_errors(path / name), open_file(path / name) as stream:
-            found.append(stream_hash(stream, name.encode()))
+            found.append(stream_hash(stream, os.fsencode(name)))
     return found
 
 
@@ -155,7 +158,7 @@ def _by_folder(images: Sequence[str], path: Path) -> tuple[tuple[int, ...] | Non
 def _read_lines(path: Path) -> list[tuple[str, int]]:
     """A name, empty where there is none, and a class from each line; raises InputError."""
     try:
-        text = read_whole(path).decode()
+        text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("it is no text", where=str(path), fix="write IMAGE,CLASS lines") from error
     found = []
@@ -164,8 +167,9 @@ def _read_lines(path: Path) -> list[tuple[str, int]]:
             continue
         parts = line.rsplit("," if "," in line else None, 1)
         name, label = ("", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
-        if not label.strip().isdecimal():
-            if number == 1:  # names of columns
+        label = label.strip()
+        if not (label.isdecimal() and len(label) <= _MOST_DIGITS):
+            if number == 1 and not any(each.isdecimal() for each in label):  # names of columns
                 continue
             raise InputError(
                 f"line {number} has no class: {line.strip()[:40]!r}",

@@ -54,7 +54,10 @@ class Int8(msgspec.Struct, frozen=True, kw_only=True):
         from onnxruntime import __version__
 
         samples = self.calibration.in_words
-        return f"{PERCENTILE} % of the values in {samples}, ONNX Runtime {__version__}"
+        return (
+            f"{PERCENTILE} % of the values, or all where one activation has no histogram, in "
+            f"{samples}, ONNX Runtime {__version__}"
+        )
 
 
 def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: Path) -> ModelProto:

@@ -108,8 +108,17 @@ def samples_for(
 
 
 def random_samples(specs: Sequence[InputSpec], seed: int) -> RandomSamples:
-    """Random samples to calibrate with; raises UsageError as ``check_batched``."""
+    """Random samples to calibrate with.
+
+    Raises UsageError as ``check_batched``, and for inputs that the user gives: ranges of other
+    numbers would not be theirs.
+    """
     check_batched(specs)
+    if any(spec.fill == "file" for spec in specs):
+        raise UsageError(
+            "int8 is not calibrated with random numbers where --inputs gives others",
+            fix="give the same file, or more samples, as --calibration",
+        )
     digest = content_hash([seed, specs])
     file = SampleFile(
         file=f"calibration-{digest}.npz",
