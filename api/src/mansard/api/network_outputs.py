@@ -45,7 +45,7 @@ def network_outputs(
     """
     import numpy as np
 
-    from mansard.inference.accuracy.samples import read_labels
+    from mansard.inference.accuracy.batches import read_labels
 
     models = [name for name in (local, remote) if name is not None]
     for name in models:
@@ -78,7 +78,7 @@ def _run(
     """Scores of all samples, the folder of files, and the samples."""
     import numpy as np
 
-    from mansard.inference.accuracy.asking import ask
+    from mansard.inference.accuracy.scores import run_samples
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
     from mansard.inference.planning import SEED
@@ -97,7 +97,7 @@ def _run(
         loaded = engine.load(trial, folder, make_inputs(trial, folder, SEED), _n_threads())
         try:
             output, _ = network.class_output()
-            for scores in ask(loaded, trial, samples.file, output, folder):
+            for scores in run_samples(loaded, trial, samples.file, output, folder):
                 parts.append(scores)
                 n_done += len(scores)
                 progress.update(n_done, n_all, None, f"{n_done} of {n_all} samples")
