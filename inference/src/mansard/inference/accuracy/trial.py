@@ -15,7 +15,7 @@ from mansard.core.records import Accuracy
 from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.accuracy.scores import Classes, predicted, ranks, run_samples
-from mansard.inference.builds import NOT_BUILT_NOW, check_engine_file
+from mansard.inference.builds import NOT_BUILT_NOW, built_options
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine
 from mansard.inference.engines.probing import check_provider
@@ -81,9 +81,7 @@ def _predict(
         if network.provider == "cpu":
             stack.enter_context(limited_to_available())
         instruments.announce(f"loading {network.title}", _LOADING_S)
-        if network.engine_file:
-            version = plan.versions[engine.package]
-            check_engine_file(folder, network.engine_file, version, plan.gpu, plan.machine)
+        built_options(network, plan, folder)  # raises where it is not for this device
         inputs = make_inputs(network, folder, plan.seed)
         loaded = engine.load(network, folder, inputs, network.n_threads or len(plan.cpus))
         stack.callback(loaded.close)
