@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.analytics.hierarchical.records import Goal, HiSettings
+from mansard.api.accuracies import AccuracySettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.recommendations import Kind, parse_quantity
 from mansard.api.reporter import SILENT, Reporter
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         Objective,
     )
     from mansard.analytics.hierarchical.samples import Samples
-    from mansard.api.network_outputs import NetworkData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class HiRequest:
     """
 
     samples: Path | Mapping[str, Any] | None = None
-    data: NetworkData | None = None
+    data: AccuracySettings = field(default_factory=AccuracySettings)
     network: str | None = None
     remote_network: str | None = None
     judged_on: Path | Mapping[str, Any] | None = None
@@ -135,12 +135,12 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     if (request.samples is None) == (request.network is None):
         what = "samples and a network exclude each other" if request.network else "no samples"
         raise UsageError(what, fix="give SAMPLES, or --network FILE.onnx and --data")
-    if request.network is None and (request.data or request.remote_network):
+    if request.network is None and (request.data != AccuracySettings() or request.remote_network):
         what = "--data and --remote-network are about a network that is run"
         raise UsageError(what, fix="give --network FILE.onnx as well")
     if request.samples is not None:
         return request.samples
-    if request.data is None or request.network is None:
+    if request.data.data is None or request.network is None:
         raise UsageError("a network needs samples to run on", fix="give --data as well")
     return network_outputs(request.network, request.remote_network, request.data, reporter)
 
@@ -153,7 +153,7 @@ def _samples(source: Path | Mapping[str, Any]) -> Samples:
 
         return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
     if source.suffix.lower() == ".npz":
-        from mansard.inference.inputs import read_arrays
+        from mansard.inference.npz import read_arrays
 
         return make_samples(read_arrays(source), str(source))
     if source.suffix.lower() not in {".csv", ".parquet"}:

@@ -41,8 +41,9 @@ def bundle() -> str:
     if not text:
         text = _made()
         with contextlib.suppress(MansardError, RuntimeError):
-            make_folder(_place().parent)
-            write_atomic(_place(), text.encode())
+            folder = _folder()
+            make_folder(folder, folder)
+            write_atomic(folder / _name(), text.encode(), folder)
     return text
 
 
@@ -62,11 +63,17 @@ def _made() -> str:
 def _kept() -> str:
     """What an earlier page has kept; nothing where there was none."""
     with contextlib.suppress(MansardError, RuntimeError, UnicodeDecodeError):
-        return read_whole(_place()).decode()
+        folder = _folder()
+        return read_whole(folder / _name(), folder).decode()
     return ""
 
 
-def _place() -> Path:
-    """Another version of vl-convert has another file; RuntimeError where nobody is at home."""
+def _folder() -> Path:
+    """Where they are kept; RuntimeError where nobody is at home."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "mansard" / f"scripts-{version('vl-convert-python')}.js"
+    return caches / "mansard"
+
+
+def _name() -> str:
+    """Another version of vl-convert has another file."""
+    return f"scripts-{version('vl-convert-python')}.js"
