@@ -15,8 +15,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mansard.analytics.hierarchical.analysis import Settings, analyse
-from mansard.analytics.hierarchical.records import Goal, make_amount
+from mansard.analytics.hierarchical.analysis import analyse
+from mansard.analytics.hierarchical.records import Goal, HiSettings, make_amount
 from mansard.analytics.hierarchical.sample_tables import mode_costs
 from mansard.analytics.hierarchical.samples import RIGHT, Samples, make_samples
 from mansard.analytics.hierarchical.thresholds import Sweep, sweep
@@ -60,7 +60,7 @@ def main(n: int) -> None:
         for name, value in (("local_s", 1e-3), ("decision_s", 1e-6), ("offload_s", 1e-2))
     }
     start = time.perf_counter()
-    analyse(samples, [mode_costs("", amounts)], Goal(min_accuracy=0.9), Settings())
+    analyse(samples, [mode_costs("", amounts)], Goal(min_accuracy=0.9), HiSettings())
     print(f"the whole answer, with intervals: {time.perf_counter() - start:.2f} s")
 
 

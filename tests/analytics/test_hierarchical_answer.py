@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.hierarchical.analysis import Settings, analyse
+from mansard.analytics.hierarchical.analysis import analyse
 from mansard.analytics.hierarchical.calibration import calibration
 from mansard.analytics.hierarchical.choice import best, choose
 from mansard.analytics.hierarchical.costs import mean_costs
 from mansard.analytics.hierarchical.online import replay
-from mansard.analytics.hierarchical.records import Goal, ModeCosts, make_amount
+from mansard.analytics.hierarchical.records import Goal, HiSettings, ModeCosts, make_amount
 from mansard.analytics.hierarchical.sample_tables import mode_costs
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, Samples, make_samples
 from mansard.analytics.hierarchical.thresholds import sweep
@@ -218,7 +218,7 @@ def test_regret_grows_as_a_logarithm() -> None:
 def test_a_gain_over_random_needs_a_confidence_that_says_something() -> None:
     arrays = made_up(4000)
     costs = [exact("", local_s=1e-3, decision_s=1e-6, offload_s=1e-2)]
-    goal, plain = Goal(minimise="cost", offload_cost=0.3), Settings(rule="threshold")
+    goal, plain = Goal(minimise="cost", offload_cost=0.3), HiSettings(rule="threshold")
     found = analyse(make_samples(arrays, "made up"), costs, goal, plain)
     assert found.gain is not None
     assert found.gain.low > 0.02
@@ -236,8 +236,8 @@ def test_the_held_out_half_does_not_change_the_choice() -> None:
     samples = make_samples(made_up(3000), "made up")
     costs = [exact("", local_s=1e-3, decision_s=1e-6, offload_s=1e-2)]
     goal = Goal(minimise="cost", offload_cost=0.3)
-    own = analyse(samples, costs, goal, Settings(rule="threshold"), samples.at(np.arange(100)))
-    other = analyse(samples, costs, goal, Settings(rule="threshold"), samples.at(np.arange(50)))
+    own = analyse(samples, costs, goal, HiSettings(rule="threshold"), samples.at(np.arange(100)))
+    other = analyse(samples, costs, goal, HiSettings(rule="threshold"), samples.at(np.arange(50)))
     assert own.chosen is not None
     assert other.chosen is not None
     assert own.chosen.threshold == other.chosen.threshold
@@ -255,7 +255,7 @@ def test_the_decision_is_timed_where_its_time_is_not_given() -> None:
             "offload_s": make_amount(1e-2, 1e-2, 1e-2),
         },
     )
-    found = analyse(samples, [mode], Goal(), dataclasses.replace(Settings(), held_out=0))
+    found = analyse(samples, [mode], Goal(), dataclasses.replace(HiSettings(), held_out=0))
     timed = found.decision_time
     assert timed is not None
     assert timed.one_s.source == "measured"
@@ -276,17 +276,17 @@ def test_never_or_always_is_said_where_it_is_better_than_every_threshold() -> No
     # A local run of 30 ms before an offload of 20 ms: whatever is offloaded costs both.
     slow = [exact("", local_s=30e-3, decision_s=1e-6, offload_s=20e-3)]
     goal = Goal(minimise="latency", min_accuracy=0.85)
-    found = analyse(samples, slow, goal, Settings(rule="threshold"))
+    found = analyse(samples, slow, goal, HiSettings(rule="threshold"))
     assert found.better is not None
     assert found.better.rule == "always"
     assert found.better.latency is not None
     assert found.better.latency.value == 20e-3
     assert found.sentence.startswith("To offload all, without a local run, is better than every")
     # An offload that costs more than a wrong answer: the decision is spared as well.
-    dear = analyse(samples, slow, Goal(minimise="cost", offload_cost=2.0), Settings())
+    dear = analyse(samples, slow, Goal(minimise="cost", offload_cost=2.0), HiSettings())
     assert dear.better is not None
     assert dear.better.rule == "never"
     quick = [exact("", local_s=1e-3, decision_s=0, offload_s=20e-3)]
-    own = analyse(samples, quick, goal, Settings(rule="threshold"))
+    own = analyse(samples, quick, goal, HiSettings(rule="threshold"))
     assert own.better is None
     assert own.unknown["better"].startswith("a threshold is at least as good")

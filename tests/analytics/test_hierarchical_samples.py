@@ -48,11 +48,28 @@ def test_texts_are_classes_and_an_empty_one_is_no_answer() -> None:
 def test_logits_become_the_two_largest_probabilities() -> None:
     # e² / (e² + e¹ + e⁰) = 7.389056 / 11.107338 = 0.665241, e¹ / … = 0.244728
     logits = np.array([[1.0, 2.0, 0.0]] * 3)
-    samples = make_samples({**made(p1=None, p2=None, predicted=None), "logits": logits}, "here")
+    classes = made(p1=None, p2=None, predicted=None, label=[1, 0, 2])
+    samples = make_samples({**classes, "logits": logits}, "here")
     assert samples.p1[0] == pytest.approx(0.665241, abs=1e-6)
     assert samples.p2 is not None
     assert samples.p2[0] == pytest.approx(0.244728, abs=1e-6)
-    assert samples.local.tolist() == [RIGHT, WRONG, WRONG]  # class 1 against 1, 0, 3
+    assert samples.local.tolist() == [RIGHT, WRONG, WRONG]  # class 1 against 1, 0, 2
+
+
+def test_probabilities_of_8_bits_need_not_add_up_to_1() -> None:
+    # 1,000 classes, p1 = 0.5: the others are 0.5 / 999, less than half a step of 1/256, and so 0.
+    vectors = np.zeros((3, 1000))
+    vectors[:, 7] = 0.5
+    arrays = {"probabilities": vectors, "label": np.array([7, 0, 7])}
+    samples = make_samples(arrays, "here")
+    assert samples.p1.tolist() == [0.5] * 3
+    assert samples.local.tolist() == [RIGHT, WRONG, RIGHT]
+
+
+def test_rounding_above_1_and_classes_in_a_column_of_their_own() -> None:
+    samples = make_samples(made(p1=[1.0000001, 0.6, 0.5], label=[[1], [0], [3]]), "here")
+    assert samples.p1[0] == 1.0
+    assert samples.local.tolist() == [RIGHT, WRONG, RIGHT]
 
 
 def test_correctness_in_the_place_of_classes() -> None:
@@ -94,6 +111,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "sums",
         {**VECTORS, "probabilities": np.array([[0.5, 0.5], [0.2, 0.2], [0.5, 0.5]])},
         "row 2: the probabilities add up to 0.4",
+    ),
+    ("bytes", made(label=np.array([b"a", b"b", b"c"])), "label holds |S1: neither numbers nor"),
+    ("dates", made(remote=np.array(["2026-01-01"] * 3, "M8[D]")), "remote holds datetime64[D]"),
+    ("objects", made(remote=np.array([1, None, 2])), "remote holds object: neither numbers"),
+    ("one number", made(label=1), "label has the shape []"),
+    ("just above 1", made(p1=[0.9, 1.00001, 0.5]), "row 2: p1 is 1.00001, outside 0 to 1"),
+    (
+        "classes from 1",
+        {"logits": np.eye(3), "label": np.array([1, 2, 3])},
+        "row 3: label is 3, and the classes are 0 to 2",
     ),
     ("one class", {**VECTORS, "logits": np.ones((3, 1))}, "logits has the shape [3, 1]"),
 ]

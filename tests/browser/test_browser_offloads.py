@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.hierarchical.analysis import Settings, analyse
-from mansard.analytics.hierarchical.records import Goal, make_amount
+from mansard.analytics.hierarchical.analysis import analyse
+from mansard.analytics.hierarchical.records import Goal, HiSettings, make_amount
 from mansard.analytics.hierarchical.sample_tables import mode_costs
 from mansard.analytics.hierarchical.samples import make_samples
 from mansard.analytics.report.offload_page import write_offload_page
@@ -37,7 +37,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         make_samples(made_up(1000), "made up"),
         modes,
         Goal(minimise="latency", min_accuracy=0.85, offload_cost=0.3),
-        Settings(n_replayed=300, n_orders=4),
+        HiSettings(n_replayed=300, n_orders=4),
     )
     path = tmp_path_factory.mktemp("offloads") / "page.html"
     write_offload_page(found, HOSTILE, path)

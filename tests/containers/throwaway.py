@@ -167,12 +167,12 @@ def _pids_of(folder: Path) -> Iterator[int]:
     name = f"{folder}/".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            is_helper = name in (process / "cmdline").read_bytes()
+            is_split_sum = name in (process / "cmdline").read_bytes()
             mounts = (process / "mountinfo").read_bytes().splitlines()
         except OSError:
             continue  # it has just ended
         is_inside = any(line.split()[4] == b"/" and name in line for line in mounts)
-        if (is_helper or is_inside) and int(process.name) != os.getpid():
+        if (is_split_sum or is_inside) and int(process.name) != os.getpid():
             yield int(process.name)
 
 

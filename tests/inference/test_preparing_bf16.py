@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings
 from mansard.inference.preparing import prepare, write
-from mansard.inference.preparing.bfloat16 import bf16_bits
+from mansard.inference.preparing.bfloat16 import bf16_bits, to_bf16
 from tests.inference.engine_builds import Bench
 
 
@@ -65,6 +65,39 @@ def test_weights_keep_the_range_of_fp32_and_nodes_their_labels(
     assert types == [TensorProto.FLOAT, TensorProto.FLOAT]
     assert network.precision == "bf16"
     assert network.score.precision == "bf16"
+
+
+def test_constants_are_rounded_from_fp32_in_bodies_too() -> None:
+    """y = x · 1e9 where c, else x · 1e-9: numbers that fp16 makes 65504 and 0."""
+
+    def scaled(number: float) -> onnx.GraphProto:
+        constant = numpy_helper.from_array(np.float32(number).reshape(()), "k")
+        nodes = [
+            helper.make_node("Constant", [], ["k"], "@1@", value=constant),
+            helper.make_node("Mul", ["x", "k"], ["z"], "@2@"),
+        ]
+        output = helper.make_tensor_value_info("z", TensorProto.FLOAT, [8])
+        return helper.make_graph(nodes, "branch", [], [output])
+
+    node = helper.make_node(
+        "If", ["c"], ["y"], "@0@", then_branch=scaled(1e9), else_branch=scaled(1e-9)
+    )
+    ends = [
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [8]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [8]),
+    ]
+    graph = helper.make_graph([node], "g", ends[:2], ends[2:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (found,) = (node for node in to_bf16(made).graph.node if node.op_type == "If")
+    bits = {
+        attribute.name: np.frombuffer(inner.attribute[0].t.raw_data, np.uint16)[0]
+        for attribute in found.attribute
+        for inner in attribute.g.node
+        if inner.op_type == "Constant"
+    }
+    # 1e9 = 0x4E6E6B28 and 1e-9 = 0x3089705F, rounded to their upper halves.
+    assert bits == {"then_branch": 0x4E6E, "else_branch": 0x3089}
 
 
 def test_a_real_builder_takes_it(

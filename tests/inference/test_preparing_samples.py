@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mansard.core.errors import InputError, UsageError
-from mansard.inference.accuracy.samples import batches, read_labels
+from mansard.inference.accuracy.batches import batches, read_labels
+from mansard.inference.npz import read_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.datasets import find_dataset, spread_indexes
 from mansard.inference.preparing.preprocessing import (
@@ -61,12 +64,14 @@ def test_folders_called_by_numbers_are_these_classes(tmp_path: Path) -> None:
         ("labels.csv", '"b.png",0\n\n"a.png",1\n'),
         ("labels.txt", "a.png 1\nb 0\n"),
         ("labels.txt", "1\n0\n"),
+        ("labels.csv", "\ufeffa.png,1\nb.png,0\n"),
+        ("labels.txt", "\ufeff1\n0\n"),
     ],
 )
 def test_labels_of_a_file(tmp_path: Path, name: str, text: str) -> None:
     picture(tmp_path / "a.png")
     picture(tmp_path / "sub/b.png")
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, encoding="utf-8")
     assert find_dataset(tmp_path).labels == (1, 0)
 
 
@@ -78,6 +83,8 @@ def test_labels_of_a_file(tmp_path: Path, name: str, text: str) -> None:
         ("a.png,1\na.png,2\nsub/a.png,0\n", r"'a.png' has two classes"),
         ("a.png,1\nsub/a.png,cat\n", r"line 2 has no class"),
         ("1\n", r"1 labels and 2 samples"),
+        ("a.png,1x\nsub/a.png,0\n", r"line 1 has no class"),
+        ("a.png,1\nsub/a.png," + 5000 * "9", r"line 2 has no class"),
         ("a,1\n", r"'a' is none of the images, or several of them"),
         ("image,label\n", r"it has no labels"),
         ("\xff", r"it is no text"),
@@ -137,7 +144,10 @@ def test_imagenet_of_224_is_resized_to_256() -> None:
     ("text", "shape", "said"),
     [
         ("imagenet", (1, 1, 8, 8), "gives rgb, input 'x' has 1 channel"),
-        ("unit,crop=9", (1, 3, 8, 8), "the crop is 9 × 9, input 'x' wants 8 × 8"),
+        ("unit,crop=8", (1, 3, 8, 8), "crop='8'"),
+        ("unit,scale=inf", (1, 3, 8, 8), "scale='inf'"),
+        ("unit,deviation=1e-50", (1, 3, 8, 8), "deviation='1e-50'"),
+        ("unit,mean=nan", (1, 3, 8, 8), "mean='nan'"),
         ("unit,resize=7", (1, 3, 8, 8), "resize 7 is less than the crop"),
         ("unit,mean=1/2", (1, 3, 8, 8), "mean has 2 numbers, the network 3 channels"),
         ("unit,deviation=0", (1, 3, 8, 8), "deviation='0'"),
@@ -150,6 +160,113 @@ def test_imagenet_of_224_is_resized_to_256() -> None:
 def test_preprocessing_that_does_not_fit(text: str, shape: tuple[int, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         fit(parse_preprocessing(text), uniform("x", shape))
+
+
+def test_the_sizes_of_torchvision_by_hand(tmp_path: Path) -> None:
+    # 640 × 427 with 256 for the shorter side: 256 · 640 / 427 = 383.7, of which 383 are taken. The
+    # middle begins at round((383 - 224) / 2) = round(79.5) = 80 and round((256 - 224) / 2) = 16.
+    random = np.random.default_rng(0).integers(0, 256, (427, 640, 3), dtype=np.uint8)
+    source = Image.fromarray(random)
+    source.save(tmp_path / "a.png")
+    found = read_image(tmp_path / "a.png", fit(UNIT, uniform("x", (1, 224, 224, 3))))
+    resized = source.resize((383, 256), Image.Resampling.BILINEAR)
+    assert np.array_equal(found, np.asarray(resized)[16:240, 80:304])
+
+
+def npy(header: str, content: bytes = b"") -> bytes:
+    """A file of NumPy with this header."""
+    text = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + content
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        (b"no array", "it is no .npz of arrays, or damaged"),
+        (npy("{'descr': '<f4', 'shape': ("), "it is no .npz of arrays, or damaged"),
+        (npy('"""'), "it is no .npz of arrays, or damaged"),
+        (npy("{[]:1}"), "it is no .npz of arrays, or damaged"),
+        *(
+            (npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"), "is cut short")
+            for shape in ("(-1, 4)", "(3, -4)", "(9223372036854775807, 4)", "(1, 1)")
+        ),
+        (
+            npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 1)}", bytes(8)),
+            "stored by columns; write numpy.ascontiguousarray",
+        ),
+    ],
+)
+def test_arrays_that_cannot_be_are_one_line(tmp_path: Path, member: bytes, said: str) -> None:
+    with ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", member)
+    with pytest.raises(InputError, match=said):
+        find_dataset(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("method", [ZIP_LZMA, ZIP_DEFLATED])
+def test_a_damaged_archive_is_one_line(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "x.npz"
+    random = np.random.default_rng(0).integers(0, 256, (40, 8), dtype=np.uint8)
+    np.save(tmp_path / "x.npy", random)
+    with ZipFile(path, "w", method) as archive:
+        archive.write(tmp_path / "x.npy", "x.npy")
+    content = bytearray(path.read_bytes())
+    content[100:300] = bytes(200)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        read_arrays(path)
+
+
+def test_an_encrypted_member_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, x=np.zeros((2, 2)))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # the flag of encryption
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="encrypted"):
+        find_dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "said"),
+    [
+        (np.zeros((4, 4), np.uint16), "mode I;16, not of 8 bits"),
+        (np.zeros((4, 4), np.float32), "mode F, not of 8 bits"),
+        (np.zeros((60_000, 1), np.uint8), "resized to 256 × 15360000 it is too large"),
+    ],
+)
+def test_images_that_would_be_other_numbers_are_refused(
+    tmp_path: Path, pixels: np.ndarray, said: str
+) -> None:
+    path = tmp_path / "a.tif"
+    Image.fromarray(pixels).save(path)
+    with pytest.raises(InputError, match=said):
+        read_image(path, fit(PRESETS["imagenet"], uniform("x", (1, 3, 224, 224))))
+
+
+def test_an_input_of_int8_holds_no_pixels() -> None:
+    spec = InputSpec(name="x", type_name="int8", shape=(1, 3, 8, 8), fill="integers", high=9.0)
+    with pytest.raises(UsageError, match="is int8, which holds no pixels"):
+        fit(UNIT, spec)
+
+
+def test_pixels_for_bfloat16_are_its_bits(tmp_path: Path) -> None:
+    picture(tmp_path / "set/a.png", colour=(255, 0, 51))
+    spec = InputSpec(name="x", type_name="bfloat16", shape=(1, 3, 4, 4), fill="uniform", high=1.0)
+    samples = samples_for(find_dataset(tmp_path / "set"), [spec], UNIT)
+    write_samples(samples, tmp_path)
+    ((_, fed),) = batches(samples.file, [spec], tmp_path)
+    # 1.0 = 0x3F800000, 0, and 0.2 = 0x3E4CCCCD, of which the upper halves are taken.
+    assert fed["x"].dtype == np.uint16
+    assert fed["x"][0, :, 0, 0].tolist() == [0x3F80, 0, 0x3E4C]
+
+
+def test_names_that_are_no_text_are_read(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/set\xff"))
+    picture(folder / os.fsdecode(b"a\xfe.png"))
+    found = find_dataset(folder)
+    assert found.name == "set\N{REPLACEMENT CHARACTER}"
+    assert write_samples(samples_for(found, [PICTURE], UNIT), tmp_path)
 
 
 def test_samples_of_images_are_pixels_and_those_for_calibration_numbers(tmp_path: Path) -> None:

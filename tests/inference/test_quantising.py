@@ -1,4 +1,4 @@
-"""Networks in int8: what they say, what becomes of normalisations and labels, what is refused."""
+"""Networks in int8: what they predict, what becomes of normalisations and labels."""
 
 from __future__ import annotations
 
@@ -83,6 +83,55 @@ def test_a_normalisation_that_others_read_past_stays(tmp_path: Path) -> None:
     model = onnx.load(conv_bn(tmp_path / "m.onnx"))
     model.graph.output.append(helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, None))
     assert fold_batch_norms(model) == 0
+
+
+def with_branches(folder: Path) -> onnx.ModelProto:
+    """``conv_bn`` and an If whose branches give ``gamma``.
+
+    Its file names every stored tensor as an input too.
+    """
+    model = onnx.load(conv_bn(folder / "m.onnx"))
+    value = helper.make_tensor_value_info
+    model.graph.input.extend(
+        value(each.name, each.data_type, each.dims) for each in model.graph.initializer
+    )
+    branches = {
+        name: helper.make_graph(
+            [helper.make_node("Identity", ["gamma"], ["g"])],
+            name,
+            [],
+            [value("g", onnx.TensorProto.FLOAT, [4])],
+        )
+        for name in ("then_branch", "else_branch")
+    }
+    model.graph.input.append(value("cond", onnx.TensorProto.BOOL, []))
+    model.graph.node.append(helper.make_node("If", ["cond"], ["other"], **branches))
+    model.graph.output.append(value("other", onnx.TensorProto.FLOAT, [4]))
+    return model
+
+
+def test_what_bodies_read_stays_and_inputs_of_folded_numbers_go(tmp_path: Path) -> None:
+    model = with_branches(tmp_path)
+    assert fold_batch_norms(model) == 1
+    assert {each.name for each in model.graph.input} == {"x", "gamma", "w1", "cond"}
+    assert {"gamma", "w1"} < {each.name for each in model.graph.initializer}
+    onnx.checker.check_model(model)
+
+
+def test_a_convolution_that_a_body_reads_is_not_folded(tmp_path: Path) -> None:
+    model = with_branches(tmp_path)
+    branch = model.graph.node[-1].attribute[0].g
+    branch.node[0].input[0] = "a"
+    branch.output[0].CopyFrom(helper.make_tensor_value_info("g", onnx.TensorProto.FLOAT, None))
+    assert fold_batch_norms(model) == 0
+
+
+def test_given_inputs_are_not_calibrated_with_other_numbers(tmp_path: Path) -> None:
+    path = conv_bn(tmp_path / "m.onnx")
+    inputs = tmp_path / "x.npz"
+    np.savez(inputs, x=np.zeros((1, 3, 8, 8), np.float32))
+    with pytest.raises(UsageError, match="not calibrated with random numbers where --inputs"):
+        prepared(path, tmp_path, precision="int8", calibrating=RANDOM, inputs=inputs)
 
 
 @pytest.mark.parametrize("form", ["operators", "tensorrt"])
@@ -179,3 +228,4 @@ def test_an_activation_of_nearly_one_number_has_a_range(tmp_path: Path) -> None:
     network = prepared(path, tmp_path, precision="int8", calibrating=symmetric)
     (found, *_) = run(network, tmp_path)
     assert np.abs(found - 0.125).max() < 0.001  # 1 of 8
+    assert "or all where one activation has no histogram" in network.calibration_words

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.figures.tables import Table as Table
     from mansard.analytics.hierarchical.records import Amount as Amount
+    from mansard.analytics.hierarchical.records import Goal as Goal
     from mansard.analytics.hierarchical.records import Hierarchical as Hierarchical
     from mansard.analytics.hierarchical.records import HiPoint as HiPoint
+    from mansard.analytics.hierarchical.records import HiSettings as HiSettings
     from mansard.analytics.hierarchical.records import Logistic as Logistic
     from mansard.analytics.hierarchical.records import make_amount as make_amount
     from mansard.analytics.hierarchical.wording import accuracy_text as accuracy_text
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
     from mansard.api.hierarchical import HiRequest as HiRequest
     from mansard.api.hierarchical import hi as hi
     from mansard.api.hierarchical import parse_amount as parse_amount
+    from mansard.api.hierarchical import parse_logistic as parse_logistic
     from mansard.api.hierarchical import parse_share as parse_share
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
@@ -128,7 +131,6 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
-    from mansard.api.network_outputs import NetworkData as NetworkData
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mansard.analytics.hierarchical.records import Goal, HiSettings
+from mansard.api.accuracies import AccuracySettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.recommendations import Kind, parse_quantity
 from mansard.api.reporter import SILENT, Reporter
@@ -16,13 +18,12 @@ from mansard.core.errors import InputError, UsageError
 if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import (
         Amount,
-        Goal,
         Hierarchical,
         Logistic,
         ModeCosts,
+        Objective,
     )
     from mansard.analytics.hierarchical.samples import Samples
-    from mansard.api.network_outputs import NetworkData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +34,14 @@ class HiRequest:
     names; or ``data``, on which ``network`` and ``remote_network``, ONNX files, are run on this
     CPU. ``judged_on``: the same, to judge on; without it a share of ``samples`` is held out.
     ``given``: costs for all modes by their names in ``ModeCosts``. ``table``: CSV of costs by mode.
-    ``local`` and ``offload``: networks of ``runs``, whose time and energy in each mode are taken;
-    an offload to a network of the same board. ``modes`` and ``device``: as in PredictionRequest.
-    ``published``: three coefficients, or a name of ``hierarchical.logistic.DIME``. ``curve``: CSV
-    file to write, of every threshold; ``page``: HTML file. ``name``: keep the answer in the first
-    of ``runs`` under it, for ``report``. The others: see ``Goal`` and ``analysis.Settings``.
+    ``local`` and ``offload``: networks of ``measured``, whose time and energy in each mode are
+    taken; an offload to a network of the same board. ``curve``: CSV file to write, of every
+    threshold; ``page``: HTML file. ``name``: keep the answer in the first folder of runs of
+    ``measured`` under it, for ``report``.
     """
 
     samples: Path | Mapping[str, Any] | None = None
-    data: NetworkData | None = None
+    data: AccuracySettings = field(default_factory=AccuracySettings)
     network: str | None = None
     remote_network: str | None = None
     judged_on: Path | Mapping[str, Any] | None = None
@@ -49,25 +49,9 @@ class HiRequest:
     table: Path | None = None
     local: str | None = None
     offload: str | None = None
-    runs: tuple[str, ...] = ("runs",)
-    precisions: tuple[str, ...] = ()
-    modes: str | None = None
-    device: str | None = None
-    board: Path | None = None
-    mix: bool = False
-    minimise: str | None = None
-    max_latency_s: float | None = None
-    max_energy_j: float | None = None
-    min_accuracy: float | None = None
-    offload_cost: float | None = None
-    probability: float = 0.9
-    rule: str | None = None
-    published: str | Logistic | None = None
-    is_balanced: bool = False
-    held_out: float = 0.5
-    seed: int = 0
-    n_bins: int = 15
-    n_replayed: int = 0
+    measured: PredictionRequest = field(default_factory=PredictionRequest)
+    goal: Goal = field(default_factory=Goal)
+    settings: HiSettings = field(default_factory=HiSettings)
     curve: Path | None = None
     page: Path | None = None
     name: str | None = None
@@ -79,38 +63,19 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     Measures and sets nothing, but the time of the decision in this process. Raises InputError for
     samples that cannot be, UsageError for a goal that needs what is not given, StorageError.
     """
-    from mansard.analytics.hierarchical.analysis import Settings, analyse
-    from mansard.analytics.hierarchical.records import OBJECTIVES, Rule
+    from mansard.analytics.hierarchical.analysis import analyse
     from mansard.analytics.hierarchical.store import check_name
 
     if request.name is not None:
         check_name(request.name)
-        if "://" in request.runs[0]:
+        if "://" in request.measured.runs[0]:
             raise UsageError("an answer is kept in a folder", fix="give --runs FOLDER first")
+    _check_goal(request.goal)
     samples = _samples(_source(request, reporter))
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
     modes = _modes(request, reporter)
-    rules: dict[str, Rule] = {
-        "threshold": "threshold",
-        "logistic": "logistic",
-        "published": "published logistic",
-    }
-    if request.rule is not None and request.rule not in rules:
-        raise UsageError(f"no rule is called {request.rule!r}", fix=f"use {', '.join(rules)}")
-    if request.minimise is not None and request.minimise not in OBJECTIVES:
-        raise UsageError(
-            f"{request.minimise!r} cannot be minimised", fix=f"use {', '.join(OBJECTIVES)}"
-        )
-    settings = Settings(
-        held_out=request.held_out,
-        seed=request.seed,
-        rule=None if request.rule is None else rules[request.rule],
-        published=_published(request.published),
-        is_balanced=request.is_balanced,
-        n_bins=request.n_bins,
-        n_replayed=request.n_replayed,
-    )
-    found = analyse(samples, modes, _goal(request, modes), settings, judged_on)
+    goal = replace(request.goal, minimise=request.goal.minimise or _usual(request.goal, modes))
+    found = analyse(samples, modes, goal, request.settings, judged_on)
     _write(request, found, samples)
     return found
 
@@ -123,7 +88,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
     if request.curve is not None:
         write_curve(request.curve, samples)
     if request.name is not None:
-        write_answer(Path(request.runs[0]), request.name, found)
+        write_answer(Path(request.measured.runs[0]), request.name, found)
     if request.page is not None:
         from mansard.analytics.report.offload_page import write_offload_page
 
@@ -137,45 +102,30 @@ def _stem(request: HiRequest) -> str:
     return source.stem if isinstance(source, Path) else "samples"
 
 
-def _goal(request: HiRequest, modes: Sequence[ModeCosts]) -> Goal:
-    """With the usual objective where none was asked for: what is not limited."""
-    from mansard.analytics.hierarchical.records import Goal, Objective
-
+def _check_goal(goal: Goal) -> None:
     limits = {
-        "--max-latency": request.max_latency_s,
-        "--max-energy": request.max_energy_j,
-        "--min-accuracy": request.min_accuracy,
-        "--beta": request.offload_cost,
+        "--max-latency": goal.max_latency_s,
+        "--max-energy": goal.max_energy_j,
+        "--min-accuracy": goal.min_accuracy,
+        "--beta": goal.offload_cost,
     }
     for name, value in limits.items():
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(f"{name} {value:g} bounds nothing", fix="write a number above 0")
-    if request.min_accuracy is not None and request.min_accuracy > 1:
-        what = f"--min-accuracy {request.min_accuracy:g} is above 1"
+    if goal.min_accuracy is not None and goal.min_accuracy > 1:
+        what = f"--min-accuracy {goal.min_accuracy:g} is above 1"
         raise UsageError(what, fix="write a share such as 0.9, or 90%")
-    if not 0 < request.probability < 1:
-        what = f"a probability of {request.probability:g} is never reached"
+    if not 0 < goal.probability < 1:
+        what = f"a probability of {goal.probability:g} is never reached"
         raise UsageError(what, fix="write a number between 0 and 1")
-    has_energy = any(mode.local_j is not None and mode.offload_j is not None for mode in modes)
-    usual: Objective = "accuracy"
-    if request.min_accuracy is not None:
-        usual = "energy" if has_energy else "latency"
-    elif request.offload_cost is not None:
-        usual = "cost"
-    objectives: dict[str, Objective] = {
-        "accuracy": "accuracy",
-        "latency": "latency",
-        "energy": "energy",
-        "cost": "cost",
-    }
-    return Goal(
-        minimise=usual if request.minimise is None else objectives[request.minimise],
-        max_latency_s=request.max_latency_s,
-        max_energy_j=request.max_energy_j,
-        min_accuracy=request.min_accuracy,
-        offload_cost=request.offload_cost,
-        probability=request.probability,
-    )
+
+
+def _usual(goal: Goal, modes: Sequence[ModeCosts]) -> Objective:
+    """What is minimised where nothing was asked for: what is not limited."""
+    if goal.min_accuracy is not None:
+        has_energy = any(mode.local_j is not None and mode.offload_j is not None for mode in modes)
+        return "energy" if has_energy else "latency"
+    return "accuracy" if goal.offload_cost is None else "cost"
 
 
 def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
@@ -185,12 +135,12 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     if (request.samples is None) == (request.network is None):
         what = "samples and a network exclude each other" if request.network else "no samples"
         raise UsageError(what, fix="give SAMPLES, or --network FILE.onnx and --data")
-    if request.network is None and (request.data or request.remote_network):
+    if request.network is None and (request.data != AccuracySettings() or request.remote_network):
         what = "--data and --remote-network are about a network that is run"
         raise UsageError(what, fix="give --network FILE.onnx as well")
     if request.samples is not None:
         return request.samples
-    if request.data is None or request.network is None:
+    if request.data.data is None or request.network is None:
         raise UsageError("a network needs samples to run on", fix="give --data as well")
     return network_outputs(request.network, request.remote_network, request.data, reporter)
 
@@ -203,7 +153,7 @@ def _samples(source: Path | Mapping[str, Any]) -> Samples:
 
         return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
     if source.suffix.lower() == ".npz":
-        from mansard.inference.inputs import read_arrays
+        from mansard.inference.npz import read_arrays
 
         return make_samples(read_arrays(source), str(source))
     if source.suffix.lower() not in {".csv", ".parquet"}:
@@ -245,16 +195,7 @@ def _of_runs(
     from mansard.analytics.predict.preference import prefer_measured
 
     networks = tuple(NetworkRequest(name=name) for name in names)
-    asked = PredictionRequest(
-        runs=request.runs,
-        networks=networks,
-        precisions=request.precisions,
-        modes=request.modes,
-        device=request.device,
-        board=request.board,
-        mix=request.mix,
-    )
-    predicted = predict(asked, reporter)
+    predicted = predict(replace(request.measured, networks=networks), reporter)
     check(predicted, reporter)
     rows = prefer_measured(predicted)
     devices = rows["device"].unique(maintain_order=True).to_list()
@@ -291,15 +232,14 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _COEFFICIENTS = re.compile(rf"({_NUMBER}),({_NUMBER}),({_NUMBER})")
 
 
-def _published(given: str | Logistic | None) -> Logistic | None:
+def parse_logistic(text: str) -> Logistic:
+    """Three coefficients, ``β,w1,w2``, or a name of ``hierarchical.logistic.DIME``; UsageError."""
     from mansard.analytics.hierarchical.logistic import find_published
     from mansard.analytics.hierarchical.records import Logistic
 
-    if not isinstance(given, str):
-        return given
-    match = _COEFFICIENTS.fullmatch(given.replace(" ", ""))
+    match = _COEFFICIENTS.fullmatch(text.replace(" ", ""))
     if match is None:
-        return find_published(given)
+        return find_published(text)
     intercept, w1, w2 = (float(each) for each in match.groups())
     return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile, ZipInfo, is_zipfile
 
 import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError, MeasurementError, StorageError
-from mansard.core.files import open_file, storage_errors
+from mansard.inference.npz import Array, read_arrays
 from mansard.inference.plan import InputSpec, NetworkTrial
 
-Array = npt.NDArray[Any]
-
-MAX_INPUT_BYTES = 16 << 30  # of all arrays: a larger one is a typing error
 _BITS = {"bfloat16": "uint16"}  # types that NumPy lacks: an array holds their bits
 
 
@@ -53,7 +48,7 @@ def spec_arrays(spec: InputSpec, seed: int, n_arrays: int) -> Iterator[Array]:
 
 def _made(spec: InputSpec, seed: int) -> Array:
     if spec.fill == "ones":
-        return _cast(np.ones(spec.shape, np.float32), spec.type_name)
+        return cast(np.ones(spec.shape, np.float32), spec.type_name)
     rng = np.random.default_rng((seed, zlib.crc32(spec.name.encode())))
     if spec.fill == "integers":
         integers: Array = rng.integers(int(spec.low), int(spec.high), spec.shape, dtype=np.int64)
@@ -61,13 +56,14 @@ def _made(spec: InputSpec, seed: int) -> Array:
     numbers = rng.random(spec.shape, dtype=np.float32)
     numbers *= np.float32(spec.high - spec.low)
     numbers += np.float32(spec.low)
-    return _cast(numbers, spec.type_name)
+    return cast(numbers, spec.type_name)
 
 
-def _cast(numbers: npt.NDArray[np.float32], type_name: str) -> Array:
+def cast(numbers: npt.NDArray[np.float32], type_name: str) -> Array:
+    """``numbers`` as an input of this type takes them."""
     if type_name == "bfloat16":  # the upper half of a float32
         return (np.ascontiguousarray(numbers).view(np.uint32) >> 16).astype(np.uint16)
-    return numbers.astype(type_name)
+    return numbers.astype(type_name, copy=False)
 
 
 def _stored(spec: InputSpec, arrays: dict[str, Array], file: str) -> Array:
@@ -81,42 +77,3 @@ def _stored(spec: InputSpec, arrays: dict[str, Array], file: str) -> Array:
             where=file,
         )
     return np.ascontiguousarray(array)
-
-
-def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, Array]:
-    """The arrays of an .npz by name: all of them, or those of ``names`` that are there.
-
-    Raises InputError for anything else than an .npz of plain arrays, or StorageError.
-    """
-    try:
-        with storage_errors(path), open_file(path) as stream:
-            if not is_zipfile(stream):
-                raise _not_npz(path, "it is not a .npz archive")
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as archive:
-                _check_size(archive.zip.infolist(), path)
-                wanted = archive.files if names is None else set(names) & set(archive.files)
-                return {name: _read(archive, name, path) for name in sorted(wanted)}
-    except (BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
-        raise _not_npz(path, f"the archive is damaged ({error})") from error
-
-
-def _read(archive: Any, name: str, path: Path) -> Array:
-    try:
-        array = archive[name]
-    except (ValueError, MemoryError, OverflowError, SyntaxError) as error:
-        reason = "it holds Python objects" if "pickle" in str(error) else f"{error}"
-        raise _not_npz(path, f"array {name!r} cannot be read: {reason}") from error
-    if not isinstance(array, np.ndarray):
-        raise _not_npz(path, f"{name!r} is not an array")
-    return array
-
-
-def _check_size(members: Iterable[ZipInfo], path: Path) -> None:
-    n_bytes = sum(member.file_size for member in members)
-    if n_bytes > MAX_INPUT_BYTES:
-        raise _not_npz(path, f"its arrays take {n_bytes >> 30} GiB")
-
-
-def _not_npz(path: Path, what: str) -> InputError:
-    return InputError(what, where=str(path), fix="write it with numpy.savez('x.npz', NAME=ARRAY)")

@@ -54,7 +54,7 @@ def call_sum(rows: Sequence[KernelCounters], calls: int | None = None) -> CallSu
         "work_flop": total((row.work_flop for row in rows), rows),
     }
     values = {name: None if value is None else value / calls for name, value in sums.items()}
-    reasons = _reasons(rows)
+    reasons = {name: why for row in rows for name, why in row.unknown.items()}
     return CallSum(
         calls=calls,
         launches=sum(row.n_launches for row in rows) / calls,
@@ -129,11 +129,28 @@ def by_kernel(rows: Sequence[KernelCounters], calls: int | None = None) -> tuple
     named: dict[str, list[KernelCounters]] = {}
     for row in rows:
         named.setdefault(row.kernel, []).append(row)
-    times = {name: total((r.time_s for r in own), own) for name, own in named.items()}
-    known = [each for each in times.values() if each is not None]
-    whole = sum(known) if len(known) == len(times) else None
-    found = [_kernel(name, own, times[name], whole, calls) for name, own in named.items()]
+    sums = {name: call_sum(own, calls) for name, own in named.items()}
+    known = [each.time_s for each in sums.values() if each.time_s is not None]
+    whole_s = sum(known) if len(known) == len(sums) else None
+    found = [_kernel(name, own, whole_s) for name, own in sums.items()]
     return tuple(sorted(found, key=lambda each: -(each.time_s or 0)))
+
+
+def _kernel(name: str, call: CallSum, whole_s: float | None) -> KernelSum:
+    memory = next(each for each in call.traffic if each.level == "memory")
+    values: dict[str, float | None] = {
+        "time_s": call.time_s,
+        "share": call.time_s / whole_s if call.time_s is not None and whole_s else None,
+        "work_flop": call.work_flop,
+        **{way: getattr(memory, way) for way in _WAYS},
+    }
+    reasons = {**call.unknown, **memory.unknown, "share": "not every kernel's time is known"}
+    return KernelSum(
+        kernel=name,
+        launches=call.launches,
+        **values,
+        unknown={n: reasons[n] for n, value in values.items() if value is None},
+    )
 
 
 def total(values: Iterable[float | None], rows: Sequence[KernelCounters]) -> float | None:
@@ -143,39 +160,3 @@ def total(values: Iterable[float | None], rows: Sequence[KernelCounters]) -> flo
     ]
     known = [each for each in products if each is not None]
     return sum(known) if len(known) == len(products) else None
-
-
-def _kernel(
-    name: str,
-    rows: Sequence[KernelCounters],
-    time_s: float | None,
-    whole_s: float | None,
-    calls: int,
-) -> KernelSum:
-    memory = [memory_of(row) for row in rows]
-    sums: dict[str, float | None] = {
-        "time_s": time_s,
-        "work_flop": total((row.work_flop for row in rows), rows),
-        **{
-            way: total((getattr(each, way) if each else None for each in memory), rows)
-            for way in _WAYS
-        },
-    }
-    values = {n: None if value is None else value / calls for n, value in sums.items()}
-    values["share"] = time_s / whole_s if time_s is not None and whole_s else None
-    reasons = {**_reasons(rows), "share": "not every kernel's time is known"}
-    return KernelSum(
-        kernel=name,
-        launches=sum(row.n_launches for row in rows) / calls,
-        **values,
-        unknown={n: reasons.get(n, "not counted") for n, value in values.items() if value is None},
-    )
-
-
-def _reasons(rows: Sequence[KernelCounters]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for row in rows:
-        found |= row.unknown
-        if memory := memory_of(row):
-            found |= memory.unknown
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mansard.analytics.counters.by_kernel import memory_of, n_calls, total
+from mansard.analytics.counters.by_kernel import call_sum, n_calls
 from mansard.analytics.counters.differences import traffic_classes, work_classes
 from mansard.analytics.counters.estimates import Part, parts_of
 from mansard.analytics.counters.matching import Matching, match
@@ -98,7 +98,7 @@ def check_network(
         )
         for at, part in enumerate(parts)
     )
-    first, whole = rows[0], _counted(rows, calls)
+    first, (whole, reasons) = rows[0], _counted(rows, calls)
     estimated = {
         "estimated_flop": _sum([part.work_flop for part in parts]),
         "estimated_bytes": None if is_warm else _sum([part.traffic_bytes for part in parts]),
@@ -110,9 +110,7 @@ def check_network(
         "bytes_ratio": _ratio(whole["counted_bytes"], estimated["estimated_bytes"]),
         "matched_share": None if matching.matched == "nothing" else _share(matching, rows),
     }
-    reasons = {name: _why(name, rows) for name in values} | {"matched_share": matching.why}
-    if is_warm:
-        reasons |= dict.fromkeys(("estimated_bytes", "bytes_ratio"), _WARM)
+    reasons |= {"matched_share": matching.why} | _no_estimates(is_warm=is_warm)
     unknown = {n: reasons[n] for n, value in values.items() if value is None}
     unknown |= {n: first.unknown[n] for n in _SETTING if getattr(first, n) is None}
     return CheckedNetwork(
@@ -142,16 +140,36 @@ def _share(matching: Matching, rows: Sequence[KernelCounters]) -> float:
     return sum((row.time_s or 0) * row.n_launches for row in own) / whole if whole else 0.0
 
 
-def _counted(rows: Sequence[KernelCounters], calls: int) -> dict[str, float | None]:
-    """Sums of a call. Work that is known in part counts with that part where all have some."""
-    memory = [memory_of(row) for row in rows]
-    sums = {
-        "counted_flop": total((row.work_flop for row in rows), rows),
-        "least_flop": total((sum(each.flop for each in row.work) for row in rows), rows),
-        "counted_bytes": total((each.traffic_bytes if each else None for each in memory), rows),
-        "counted_s": total((row.time_s for row in rows), rows),
+def _counted(
+    rows: Sequence[KernelCounters], calls: int
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Sums of a call, and why one is not known. ``least_flop``: of the units that were counted."""
+    if not rows:
+        return dict.fromkeys(_COUNTS), dict.fromkeys((*_COUNTS, *_RATIOS), _NO_KERNEL)
+    call = call_sum(rows, calls)
+    memory = next(each for each in call.traffic if each.level == "memory")
+    values = {
+        "counted_flop": call.work_flop,
+        "least_flop": float(sum(work.flop for work in call.work)),
+        "counted_bytes": memory.traffic_bytes,
+        "counted_s": call.time_s,
     }
-    return {name: None if value is None else value / calls for name, value in sums.items()}
+    no_work = call.unknown.get("work_flop", _NO_RATIO)
+    no_bytes = memory.unknown.get("traffic_bytes", _NO_RATIO)
+    return values, {
+        "counted_flop": no_work,
+        "work_ratio": no_work,
+        "counted_bytes": no_bytes,
+        "bytes_ratio": no_bytes,
+        "counted_s": call.unknown.get("time_s", ""),
+    }
+
+
+_COUNTS = ("counted_flop", "least_flop", "counted_bytes", "counted_s")
+_RATIOS = ("work_ratio", "bytes_ratio")
+_NO_KERNEL = "no kernel was found for it"
+_NO_RATIO = "the estimate is 0 or not known"
+_WARM = "caches were not emptied before each kernel, and what they keep is not estimated"
 
 
 def _part(
@@ -163,7 +181,7 @@ def _part(
     *,
     is_warm: bool,
 ) -> CheckedPart:
-    counted = _counted(rows, calls) if rows else dict.fromkeys(_COUNTS)
+    counted, reasons = _counted(rows, calls)
     flop, bytes_ = counted["counted_flop"], counted["counted_bytes"]
     # At least so much work: enough to explain what is above the estimate.
     least, expected = counted["least_flop"], part.work_flop
@@ -177,12 +195,7 @@ def _part(
         "bytes_ratio": _ratio(bytes_, estimated_bytes),
         "measured_s": measured_s,
     }
-    reasons = {
-        **{name: _why(name, rows) for name in values},
-        "measured_s": "no run measured its layers",
-        "estimated_flop": "the work of a node is not known",
-        "estimated_bytes": _WARM if is_warm else "the traffic of a node is not known",
-    }
+    reasons |= {"measured_s": "no run measured its layers"} | _no_estimates(is_warm=is_warm)
     return CheckedPart(
         name=part.name,
         nodes=part.nodes,
@@ -197,30 +210,15 @@ def _part(
     )
 
 
-_WARM = "caches were not emptied before each kernel, and what they keep is not estimated"
+def _no_estimates(*, is_warm: bool) -> dict[str, str]:
+    found = {
+        "estimated_flop": "the work of a node is not known",
+        "estimated_bytes": "the traffic of a node is not known",
+    }
+    return found | dict.fromkeys(("estimated_bytes", "bytes_ratio"), _WARM) if is_warm else found
+
+
 _SETTING = ("citation", "batch", "precision")
-_COUNTS = ("counted_flop", "least_flop", "counted_bytes", "counted_s")
-
-
-def _why(name: str, rows: Sequence[KernelCounters]) -> str:
-    if not rows:
-        return "no kernel was found for it"
-    if name in ("counted_flop", "work_ratio"):
-        return next((row.unknown["work_flop"] for row in rows if row.work_flop is None), _NO_RATIO)
-    if name in ("counted_bytes", "bytes_ratio"):
-        memory = [memory_of(row) for row in rows]
-        return next(
-            (
-                each.unknown["traffic_bytes"]
-                for each in memory
-                if each and each.traffic_bytes is None
-            ),
-            _NO_RATIO,
-        )
-    return next((row.unknown["time_s"] for row in rows if row.time_s is None), _NO_RATIO)
-
-
-_NO_RATIO = "the estimate is 0 or not known"
 
 
 def _times(parts: Sequence[Part], layers: Sequence[LayerTime]) -> Mapping[int, float]:

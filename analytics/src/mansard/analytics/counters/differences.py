@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.counters.by_kernel import memory_of, total
 from mansard.analytics.counters.estimates import Part
-from mansard.analytics.counters.matching import is_helper
+from mansard.analytics.counters.matching import is_split_sum
 from mansard.analytics.counters.products import Product, nearest_padding, splits_of, tile_of
 from mansard.core.records import KernelCounters
 
@@ -77,7 +77,7 @@ def _of_product(
     part: Part, product: Product, rows: Sequence[KernelCounters], counted_flop: float
 ) -> tuple[str, ...]:
     """What the tiles of the first kernel that fits make of a product; empty: not all of it."""
-    is_split = any(is_helper(row) for row in rows)
+    is_split = any(is_split_sum(row) for row in rows)
     padded = next(
         (
             nearest_padding(product, tile, row.grid, counted_flop, _MOST_SPLITS if is_split else 1)
@@ -133,7 +133,7 @@ def traffic_classes(
         return (CACHE,) if missing <= kept and _reads_all(part, rows, calls) else (NOT_EXPLAINED,)
     n_kernels = len(rows) / calls
     bounds = {LAUNCH: 0.0}
-    if part.product is not None and any(is_helper(row) for row in rows):
+    if part.product is not None and any(is_split_sum(row) for row in rows):
         partial = _n_splits(part.product, rows) * part.product.outputs * _PARTIAL_BYTES
         bounds[SPLIT] = 2.0 * partial  # written, and read
     if n_kernels > 1:

@@ -29,7 +29,7 @@ _MATRIX = re.compile(
     r"gemm|gemv|fprop|conv(?!ert)|wgrad|dgrad|xmma|cutlass|winograd|fmha|implicit", re.I
 )
 _VECTOR = re.compile(r"internal::(?:gemvx::)?kernel<")  # cuBLAS's products with a vector
-_HELPERS = re.compile(r"splitK_?reduce", re.I)
+_SPLIT_SUMS = re.compile(r"splitK_?reduce", re.I)
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Matching:
 
 def is_product(row: KernelCounters) -> bool:
     """Whether a kernel multiplies matrices, by its name or its instructions."""
-    if _HELPERS.search(row.kernel):
+    if _SPLIT_SUMS.search(row.kernel):
         return False
     by_name = _MATRIX.search(row.kernel) or _VECTOR.search(row.kernel)
     return bool(by_name) or any(work.unit == "tensor core" for work in row.work)
 
 
-def is_helper(row: KernelCounters) -> bool:
+def is_split_sum(row: KernelCounters) -> bool:
     """Whether a kernel only sums what the split parts of a product left."""
-    return _HELPERS.search(row.kernel) is not None
+    return _SPLIT_SUMS.search(row.kernel) is not None
 
 
 _WORDS = MappingProxyType(  # in names of kernels, where they are not the operator's
@@ -118,11 +118,11 @@ _MOST_CELLS = 20_000_000  # parts × kernels; the largest network of the zoo has
 
 
 def _by_order(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
-    """The cheapest alignment in order (Needleman and Wunsch, 1970), with helpers added.
+    """The cheapest alignment in order (Needleman and Wunsch, 1970), and the sums of split products.
 
     ``best[i, j]`` is the least cost of the parts from i and the kernels from j on.
     """
-    own = [row for row in rows if not is_helper(row)]
+    own = [row for row in rows if not is_split_sum(row)]
     n_parts, n_rows = len(parts), len(own)
     costs = _costs(parts, own)
     skipped = _SKIP_KERNEL * np.arange(n_rows + 1)
@@ -143,18 +143,18 @@ def _by_order(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching
             j += 1
         else:
             i += 1
-    _add_helpers(found, rows)
+    _add_split_sums(found, rows)
     taken = {row.index for each in found.values() for row in each}
     left = tuple(row for row in rows if row.index not in taken)
     kernels = {at: tuple(each) for at, each in found.items()}
     return Matching(tuple(parts), kernels, left, "order and size")
 
 
-def _add_helpers(found: dict[int, list[KernelCounters]], rows: Sequence[KernelCounters]) -> None:
+def _add_split_sums(found: dict[int, list[KernelCounters]], rows: Sequence[KernelCounters]) -> None:
     """The sums of a split product belong to the kernel before them."""
     part_of = {row.index: at for at, each in found.items() for row in each}
     for before, row in pairwise(rows):
-        if is_helper(row) and before.index in part_of:
+        if is_split_sum(row) and before.index in part_of:
             found[part_of[before.index]].append(row)
 
 

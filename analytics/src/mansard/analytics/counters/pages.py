@@ -48,7 +48,7 @@ class Lines:
 
 
 @dataclass
-class _Open:
+class Opened:
     """A launch whose rows are being gathered; ``texts``: number, unit and line of each metric."""
 
     line: int
@@ -65,14 +65,14 @@ def read_raw(lines: Lines) -> Export:
     if not units:
         notes.append("has no units row: numbers are taken to be in base units (ns, byte, hz)")
     found = [
-        _Open(
+        Opened(
             line,
             cells,
             {metric: (cells[name], units.get(name, ""), line) for name, metric in columns.items()},
         )
         for line, cells in rows
     ]
-    return _export("raw page", lines, found, notes, has_units=bool(units))
+    return export_of("raw page", lines, found, notes, has_units=bool(units))
 
 
 def _units_row(lines: Lines) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
@@ -95,9 +95,9 @@ def read_summary(lines: Lines) -> Export:
 
 
 def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export:
-    found: dict[tuple[str, ...], _Open] = {}
+    found: dict[tuple[str, ...], Opened] = {}
     for line, cells in lines.dicts():
-        own = found.setdefault(tuple(cells.get(name, "") for name in key), _Open(line, cells))
+        own = found.setdefault(tuple(cells.get(name, "") for name in key), Opened(line, cells))
         name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
         if name:
             own.seen.add(name)
@@ -113,7 +113,7 @@ def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export
                 f"its last launch lacks {len(lacking)} of the metrics that all others have: the "
                 "file may be cut"
             )
-    return _export(form, lines, launches, notes, has_units=True)
+    return export_of(form, lines, launches, notes, has_units=True)
 
 
 def read_metric_table(lines: Lines) -> Export:
@@ -124,14 +124,15 @@ def read_metric_table(lines: Lines) -> Export:
     for line, cells in lines.dicts():
         texts = {metric: (cells[name], "", line) for name, metric in columns.items()}
         said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
-        found.append(_Open(line, {**cells, KERNEL: said or f"line {line}"}, texts))
+        found.append(Opened(line, {**cells, KERNEL: said or f"line {line}"}, texts))
     notes = ["has neither kernels' names nor units: numbers are taken to be in base units"]
-    return _export("table of metrics", lines, found, notes, has_units=False)
+    return export_of("table of metrics", lines, found, notes, has_units=False)
 
 
-def _export(
-    form: str, lines: Lines, found: Sequence[_Open], notes: list[str], *, has_units: bool
+def export_of(
+    form: str, lines: Lines, found: Sequence[Opened], notes: list[str], *, has_units: bool
 ) -> Export:
+    """The launches with their numbers in SI; raises InputError for what is none."""
     texts = (text for each in found for text, _, _ in each.texts.values())
     comma = has_decimal_comma(texts, lines.where)
     launches = [_launch(each, lines.where, comma=comma, has_units=has_units) for each in found]
@@ -146,7 +147,7 @@ def _export(
     return Export(form, tuple(launches), tuple(notes))
 
 
-def _launch(opened: _Open, where: str, *, comma: bool, has_units: bool) -> Launch:
+def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Launch:
     metrics: dict[str, float] = {}
     for metric, (text, unit, line) in opened.texts.items():
         try:
@@ -157,9 +158,8 @@ def _launch(opened: _Open, where: str, *, comma: bool, has_units: bool) -> Launc
                 where=where,
                 fix="remove the row, or export it again",
             ) from None
-        factor = unit_factor(unit.strip()) if has_units else base_factor(metric)
-        if has_units and factor == 1.0 and not unit.strip():
-            factor = base_factor(metric)
+        said = unit.strip() if has_units else ""
+        factor = unit_factor(said) if said else base_factor(metric)
         if factor is None:
             raise InputError(
                 f"line {line}: {metric} is in {unit[:40]!r}, a unit that is not known",
@@ -173,7 +173,7 @@ def _launch(opened: _Open, where: str, *, comma: bool, has_units: bool) -> Launc
         line=opened.line,
         kernel=cells[KERNEL].strip() or "(no name)",
         metrics=metrics,
-        n_launches=_count(cells.get("Invocations", "1"), opened.line, where),
+        n_launches=_count(cells.get("Invocations") or "1", opened.line, where),
         grid=triple(cells.get("Grid Size", "")),
         block=triple(cells.get("Block Size", "")),
         compute_capability=capability(cells.get("CC", "")),
@@ -183,7 +183,7 @@ def _launch(opened: _Open, where: str, *, comma: bool, has_units: bool) -> Launc
 
 def _count(text: str, line: int, where: str) -> int:
     bare = text.replace(",", "").strip()
-    if not (bare.isascii() and bare.isdigit() and 0 < int(bare[:12]) < 2**31):
+    if not re.fullmatch("[0-9]{1,9}", bare) or not int(bare):
         raise InputError(
             f"line {line}: {text[:40]!r} invocations", where=where, fix="export it again"
         )

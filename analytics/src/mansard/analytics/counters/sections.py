@@ -9,16 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from types import MappingProxyType
 
-from mansard.analytics.counters.cells import (
-    capability,
-    has_decimal_comma,
-    parse_number,
-    triple,
-    unit_factor,
-)
-from mansard.analytics.counters.launch import Export, Launch, wanted
-from mansard.core.errors import InputError
+from mansard.analytics.counters.launch import Export, wanted
+from mansard.analytics.counters.pages import Lines, Opened, export_of
 
 _HEADING = re.compile(
     r"^\s{2,}(?P<kernel>\S.*?)"
@@ -51,46 +45,36 @@ def read_sections(lines: Sequence[str], where: str) -> Export:
     """The launches of a text; raises InputError. Of a summary the mean, its last column, counts."""
     heads = [(number, found) for number, line in enumerate(lines) if (found := _heading(line))]
     starts = [number for number, _ in heads] + [len(lines)]
-    bodies = [lines[at + 1 : end] for at, end in pairwise(starts)]
-    texts = [_metrics(body) for body in bodies]
-    comma = has_decimal_comma((value for each in texts for _, value, _ in each.values()), where)
-    launches = []
-    for (number, found), own in zip(heads, texts, strict=True):
-        metrics = {}
-        for metric, (unit, text, line) in own.items():
-            try:
-                value, factor = parse_number(text, comma=comma), unit_factor(unit)
-            except ValueError:
-                value, factor = None, None
-            if factor is None:
-                raise InputError(
-                    f"line {number + 2 + line}: {metric} is no count: {text[:40]!r} {unit[:20]!r}",
-                    where=where,
-                    fix="export it as --csv --page raw",
-                )
-            if value is not None:
-                metrics[metric] = value * factor
-        launches.append(
-            Launch(
-                line=number + 1,
-                kernel=found["kernel"],
-                metrics=metrics,
-                n_launches=int(found["runs"] or 1) or 1,
-                grid=triple(found["grid"] or ""),
-                block=triple(found["block"] or ""),
-                compute_capability=capability(found["cc"] or ""),
-            )
+    launches = [
+        Opened(
+            line=number + 1,
+            cells={column: found[name] or "" for column, name in _CELLS.items()},
+            texts=_metrics(lines[number + 1 : end], number + 2),
         )
-    notes = [] if any(each.metrics for each in launches) else ["none of its metrics is used"]
-    return Export("text of sections", tuple(launches), tuple(notes))
+        for (number, found), (_, end) in zip(heads, pairwise(starts), strict=True)
+    ]
+    notes = [] if any(each.texts for each in launches) else ["none of its metrics is used"]
+    whole = Lines(where, (), (), cut=False, skipped=0)
+    return export_of("text of sections", whole, launches, notes, has_units=True)
 
 
-def _metrics(body: Sequence[str]) -> dict[str, tuple[str, str, int]]:
-    """Unit, number and line of each metric that is used; the last number of a row."""
+_CELLS = MappingProxyType(
+    {
+        "Kernel Name": "kernel",
+        "Grid Size": "grid",
+        "Block Size": "block",
+        "CC": "cc",
+        "Invocations": "runs",
+    }
+)
+
+
+def _metrics(body: Sequence[str], first: int) -> dict[str, tuple[str, str, int]]:
+    """Number, unit and line of each metric that is used; the last number of a row."""
     found: dict[str, tuple[str, str, int]] = {}
-    for number, line in enumerate(body):
+    for number, line in enumerate(body, first):
         row = _GLUED.match(line) or _ROW.match(line)
         metric = wanted(row["name"].strip()) if row else None
         if row and metric:
-            found.setdefault(metric, (row["unit"] or "", row["values"].split()[-1], number))
+            found.setdefault(metric, (row["values"].split()[-1], row["unit"] or "", number))
     return found

@@ -60,12 +60,16 @@ def tensor_work(
     missing = [op for op, n in counts.items() if n is None]
     if not missing:
         return found, None
-    if len(missing) == len(counts):
-        return _of_cycles(launch, operand, sm, active)
-    # Where no other instruction ran, the pipe's cycles are those of the kind that was not counted.
-    alone = None if any(counts.values()) or len(missing) > 1 else _OF_OP.get(missing[0], operand)
-    by_cycles = _by_cycles(alone, sm, active)
+    alone = None  # the kind whose are the pipe's cycles: nothing else ran
     why = f"matrix instructions were not counted: {', '.join(missing)}"
+    if len(missing) == len(counts):
+        alone = operand if instruction_flop(launch.kernel) else None
+        why = "the tensor pipe was not counted"
+        if TENSOR_PIPE in metrics:
+            why = "the tensor pipe was active, by matrix or by plain half instructions"
+    elif len(missing) == 1 and not any(counts.values()):
+        alone = _OF_OP.get(missing[0], operand)
+    by_cycles = _by_cycles(alone, sm, active)
     return ([by_cycles], None) if by_cycles else (found, why)
 
 
@@ -83,18 +87,6 @@ def _operations(
     if found or is_counted or active == 0:
         return found, None
     return [], f"operations of tensor cores in {operand} were not counted"
-
-
-def _of_cycles(
-    launch: Launch, operand: str | None, sm: int | None, active: float | None
-) -> tuple[list[WorkCount], str | None]:
-    """What the pipe's cycles alone say: of matrices only where the kernel's name says so."""
-    if active is None and TENSOR_PIPE not in launch.metrics:
-        return [], "the tensor pipe was not counted"
-    work = _by_cycles(operand, sm, active)
-    if instruction_flop(launch.kernel) is None or work is None:
-        return [], "the tensor pipe was active, by matrix or by plain half instructions"
-    return [work], None
 
 
 def _by_cycles(precision: str | None, sm: int | None, active: float | None) -> WorkCount | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mansard.analytics.hierarchical.calibration import BINS, calibration
+from mansard.analytics.hierarchical.calibration import calibration
 from mansard.analytics.hierarchical.choice import Choice, best, choose, choose_baseline
 from mansard.analytics.hierarchical.costs import with_decision
 from mansard.analytics.hierarchical.decision_time import time_decision
@@ -22,6 +22,7 @@ from mansard.analytics.hierarchical.records import (
     Goal,
     Hierarchical,
     HiPoint,
+    HiSettings,
     Logistic,
     ModeCosts,
     Replay,
@@ -35,25 +36,6 @@ from mansard.core.errors import UsageError
 
 MOST_POINTS = 120  # of the frontier
 _FRONTIER_DRAWS = 500
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How the answer is made.
-
-    ``held_out``: the share of samples that the choice is judged on; 0: the same as it is made on.
-    ``published``: a logistic of others, beside the fitted one. ``is_balanced``: see
-    ``fit_logistic``. ``n_replayed``: samples of the online replay, the first ones; 0: none.
-    """
-
-    held_out: float = 0.5
-    seed: int = 0
-    rule: Rule | None = None  # None: the better of the threshold and the logistic
-    published: Logistic | None = None
-    is_balanced: bool = False
-    n_bins: int = BINS
-    n_replayed: int = 0
-    n_orders: int = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +62,7 @@ def analyse(
     samples: Samples,
     modes: Sequence[ModeCosts],
     goal: Goal,
-    settings: Settings,
+    settings: HiSettings,
     judged_on: Samples | None = None,
 ) -> Hierarchical:
     """The best rule, threshold and mode for ``goal``, judged on samples that were held out.
@@ -89,10 +71,13 @@ def analyse(
     where the goal needs what is not given.
     """
     _check(goal, settings)
+    if judged_on is not None and settings.held_out is not None:
+        what = "a share to hold out and samples to judge on exclude each other"
+        raise UsageError(what, fix="leave --held-out or --judge out")
     fit, judged = (
         (samples, judged_on)
         if judged_on is not None
-        else split(samples, settings.held_out, settings.seed)
+        else split(samples, _held_out(settings), settings.seed)
     )
     logistic = fit_logistic(fit, is_balanced=settings.is_balanced)
     rules = _rules(fit, judged, logistic, settings)
@@ -150,7 +135,7 @@ class _Parts:
     judged: Samples
     modes: Sequence[ModeCosts]
     goal: Goal
-    settings: Settings
+    settings: HiSettings
 
     def point(self, each: _Candidate, threshold: float, mode: int) -> HiPoint:
         """A rule at one threshold, judged."""
@@ -190,21 +175,25 @@ def _judge(
     }
 
 
-def _check(goal: Goal, settings: Settings) -> None:
+def _check(goal: Goal, settings: HiSettings) -> None:
     if goal.minimise == "cost" and goal.offload_cost is None:
         raise UsageError(
             "the cost of an offload is not given", fix="give --beta, such as --beta 0.3"
         )
     if settings.n_replayed and goal.offload_cost is None:
         raise UsageError("a replay needs the cost of an offload", fix="give --beta 0.3")
-    if not 0 <= settings.held_out < 1:
+    if not 0 <= _held_out(settings) < 1:
         raise UsageError(
-            f"a share of {settings.held_out:g} cannot be held out", fix="write --held-out 0.5"
+            f"a share of {_held_out(settings):g} cannot be held out", fix="write --held-out 0.5"
         )
 
 
+def _held_out(settings: HiSettings) -> float:
+    return 0.5 if settings.held_out is None else settings.held_out
+
+
 def _rules(
-    fit: Samples, judged: Samples, logistic: Logistic | None, settings: Settings
+    fit: Samples, judged: Samples, logistic: Logistic | None, settings: HiSettings
 ) -> list[tuple[Rule, Logistic | None]]:
     found: list[tuple[Rule, Logistic | None]] = [("threshold", None)]
     if logistic is not None and judged.p2 is not None:
@@ -220,7 +209,7 @@ def _confidence(samples: Samples, logistic: Logistic | None) -> Array:
     return samples.p1 if logistic is None else probability(logistic, samples)
 
 
-def _taken(candidates: Sequence[_Candidate], settings: Settings) -> _Candidate:
+def _taken(candidates: Sequence[_Candidate], settings: HiSettings) -> _Candidate:
     """The rule that was asked for, else the best; of equals the simplest."""
     if settings.rule is not None:
         own = [each for each in candidates if each.rule == settings.rule]
@@ -282,7 +271,7 @@ def _frontier(taken: _Candidate, mode: ModeCosts, parts: _Parts) -> tuple[HiPoin
 
 
 def _calibrations(
-    judged: Samples, logistic: Logistic | None, settings: Settings
+    judged: Samples, logistic: Logistic | None, settings: HiSettings
 ) -> tuple[Calibration, ...]:
     found = [calibration(judged, judged.p1, "p1", settings.n_bins)]
     if logistic is not None and judged.p2 is not None and not settings.is_balanced:
@@ -291,7 +280,7 @@ def _calibrations(
     return tuple(found)
 
 
-def _replays(samples: Samples, goal: Goal, settings: Settings) -> tuple[Replay, ...]:
+def _replays(samples: Samples, goal: Goal, settings: HiSettings) -> tuple[Replay, ...]:
     if not settings.n_replayed or goal.offload_cost is None:
         return ()
     first = samples.at(np.arange(min(settings.n_replayed, len(samples))))

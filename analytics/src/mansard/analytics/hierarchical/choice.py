@@ -105,7 +105,7 @@ def _choose(
         "cost": reach.cost,
         "latency": latency.value,
         "energy": energy.value,
-    }[goal.minimise]
+    }[goal.minimise or "accuracy"]
     is_known = np.isfinite(excess) & np.isfinite(objective)
     if not is_known.any():
         return None

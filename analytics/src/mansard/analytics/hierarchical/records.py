@@ -63,7 +63,7 @@ class Goal:
     ``probability``: how likely each limit has to hold.
     """
 
-    minimise: Objective = "accuracy"  # of the accuracy the most
+    minimise: Objective | None = None  # of the accuracy the most; None: what is not limited
     max_latency_s: float | None = None
     max_energy_j: float | None = None
     min_accuracy: float | None = None
@@ -85,6 +85,26 @@ class Logistic(Record, frozen=True, kw_only=True):
     def two_class_threshold(self) -> float:
         """The p1 below which it offloads at a threshold of a half, where p2 = 1 − p1."""
         return (-self.intercept - self.w2) / (self.w1 - self.w2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiSettings:
+    """How the answer is made.
+
+    ``held_out``: the share of samples that the choice is judged on; 0: the same as it is made on;
+    None: a half. ``rule``: None: the best of all. ``published``: a logistic of others, beside the
+    fitted one. ``is_balanced``: see ``fit_logistic``. ``n_bins``: of the calibration error.
+    ``n_replayed``: samples of the online replay, the first ones; 0: none.
+    """
+
+    held_out: float | None = None
+    seed: int = 0
+    rule: Rule | None = None
+    published: Logistic | None = None
+    is_balanced: bool = False
+    n_bins: int = 15
+    n_replayed: int = 0
+    n_orders: int = 20
 
 
 class Limit(Record, frozen=True, kw_only=True):

@@ -18,7 +18,6 @@ from mansard.cli.options import (
     parse_precisions,
 )
 from mansard.cli.tables import Table, print_tables, without_silent
-from mansard.core.errors import UsageError
 
 _COLUMNS = (
     "rule", "mode", "below", "offloaded", "accuracy, %", "time", "energy", "cost", "limits",
@@ -50,7 +49,7 @@ def hi(
         _Text, typer.Option(help="How images become inputs, as for measure; imagenet by default.")
     ] = None,
     n_samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="So many of --data, evenly spread.")
+        int | None, typer.Option(min=1, help="So many of --data, evenly spread.")
     ] = None,
     judge: Annotated[
         Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
@@ -102,8 +101,9 @@ def hi(
         bool, typer.Option("--balanced", help="Fit right and wrong samples with equal weight.")
     ] = False,
     held_out: Annotated[
-        float, typer.Option(help="Share of the samples to judge on; 0: all to both.")
-    ] = 0.5,
+        float | None,
+        typer.Option(help="Share of the samples to judge on, a half by default; 0: all to both."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
     bins: Annotated[int, typer.Option(min=1, max=1000, help="Of the calibration error.")] = 15,
     replay: Annotated[
@@ -149,7 +149,9 @@ def hi(
     found = api.hi(
         api.HiRequest(
             samples=samples,
-            data=_data(data, labels, preprocess, n_samples),
+            data=api.AccuracySettings(
+                data=data, labels=labels, preprocess=preprocess, n_samples=n_samples
+            ),
             network=network,
             remote_network=remote_network,
             judged_on=judge,
@@ -157,27 +159,33 @@ def hi(
             table=costs,
             local=local,
             offload=offload,
-            runs=tuple(runs or ("runs",)),
-            precisions=parse_precisions(precision),
-            modes=modes,
-            device=device,
-            board=board,
-            mix=mix,
-            minimise=minimise,
-            max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
-            max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
-            min_accuracy=None
-            if min_accuracy is None
-            else api.parse_share("--min-accuracy", min_accuracy),
-            offload_cost=beta,
-            probability=probability,
-            rule=rule,
-            published=logistic,
-            is_balanced=balanced,
-            held_out=held_out,
-            seed=seed,
-            n_bins=bins,
-            n_replayed=replay,
+            measured=api.PredictionRequest(
+                runs=tuple(runs or ("runs",)),
+                precisions=parse_precisions(precision),
+                modes=modes,
+                device=device,
+                board=board,
+                mix=mix,
+            ),
+            goal=api.Goal(
+                minimise=minimise,
+                max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
+                max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
+                min_accuracy=(
+                    api.parse_share("--min-accuracy", min_accuracy) if min_accuracy else None
+                ),
+                offload_cost=beta,
+                probability=probability,
+            ),
+            settings=api.HiSettings(
+                held_out=held_out,
+                seed=seed,
+                rule="published logistic" if rule == "published" else rule,
+                published=api.parse_logistic(logistic) if logistic else None,
+                is_balanced=balanced,
+                n_bins=bins,
+                n_replayed=replay,
+            ),
             curve=curve,
             page=report,
             name=keep,
@@ -189,17 +197,6 @@ def hi(
         return
     print_tables(_tables(found))
     print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
-
-
-def _data(
-    data: Path | None, labels: Path | None, preprocess: _Text, n_samples: int | None
-) -> api.NetworkData | None:
-    if data is None:
-        if labels is not None or preprocess is not None or n_samples is not None:
-            what = "--labels, --preprocess and --samples are about --data"
-            raise UsageError(what, fix="give --data as well")
-        return None
-    return api.NetworkData(data=data, labels=labels, preprocess=preprocess, n_samples=n_samples)
 
 
 def _tables(found: api.Hierarchical) -> list[Table]:

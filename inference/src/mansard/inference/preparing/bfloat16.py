@@ -1,17 +1,17 @@
 """A network of fp32 in bf16: cast where the tool for fp16 casts, with the numbers of fp32 rounded.
 
 The tool that comes with ONNX Runtime converts to fp16 alone. What it makes fp16 becomes bf16 here:
-types of tensors, targets of casts, and weights, which are rounded from fp32, not from fp16.
+types of tensors, targets of casts, and stored numbers, which are rounded from fp32, not from fp16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, ModelProto, TensorProto, numpy_helper
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_helper
 
 from mansard.inference.preparing.conversion import to_fp16
 
@@ -25,19 +25,35 @@ def to_bf16(model: ModelProto) -> ModelProto:
 
     Raises ModelError for what the tool cannot convert.
     """
-    weights = {
-        tensor.name: numpy_helper.to_array(tensor)
-        for tensor in model.graph.initializer
+    numbers = {
+        place: numpy_helper.to_array(tensor)
+        for place, tensor in _stored(model.graph)
         if tensor.data_type == TensorProto.FLOAT
     }
     converted = to_fp16(model)
-    _retype(converted.graph, weights)
+    for place, tensor in _stored(converted.graph):
+        _round(tensor, numbers.get(place))
+    _retype(converted.graph)
     return converted
 
 
-def _retype(graph: GraphProto, weights: Mapping[str, _Numbers]) -> None:
+def _stored(graph: GraphProto, *outer: str) -> Iterator[tuple[tuple[str, ...], TensorProto]]:
+    """The stored tensors of ``graph`` and of its bodies, each with where it is, by names."""
     for tensor in graph.initializer:
-        _round(tensor, weights.get(tensor.name))
+        yield (*outer, tensor.name), tensor
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield (*outer, *node.output, attribute.name), attribute.t
+            for number, body in enumerate(_bodies(attribute)):
+                yield from _stored(body, *outer, node.name, attribute.name, str(number))
+
+
+def _bodies(attribute: AttributeProto) -> list[GraphProto]:
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def _retype(graph: GraphProto) -> None:
     for value in (*graph.value_info, *graph.input, *graph.output):
         if value.type.tensor_type.elem_type == _FP16:
             value.type.tensor_type.elem_type = _BF16
@@ -45,11 +61,8 @@ def _retype(graph: GraphProto, weights: Mapping[str, _Numbers]) -> None:
         for attribute in node.attribute:
             if attribute.name in _TYPES and attribute.i == _FP16:
                 attribute.i = _BF16
-            if attribute.HasField("t"):
-                _round(attribute.t, None)
-            bodies = [attribute.g] if attribute.HasField("g") else []
-            for body in (*bodies, *attribute.graphs):
-                _retype(body, {})
+            for body in _bodies(attribute):
+                _retype(body)
 
 
 def _round(tensor: TensorProto, numbers: _Numbers | None) -> None:

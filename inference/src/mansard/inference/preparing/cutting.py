@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from mansard.core.errors import ModelError
 from mansard.core.files import open_file, storage_errors
@@ -26,7 +26,7 @@ from mansard.estimator.numbers import Numbers
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Origin, Tensor
-from mansard.inference.preparing.labelling import bodies
+from mansard.inference.preparing.labelling import reads
 
 
 class Part(NamedTuple):
@@ -45,7 +45,7 @@ class CutGraph:
         self.model, self.estimated, self.tensors = model, estimated, tensors
         self.nodes = _in_order(model.graph.node)  # each after those whose results it reads
         self.labels = [labels_of(node.name) for node in self.nodes]  # several where it was fused
-        self.reads = [tuple(dict.fromkeys(_reads(node))) for node in self.nodes]
+        self.reads = [tuple(dict.fromkeys(reads(node))) for node in self.nodes]
         self.writes = [tuple(filter(None, node.output)) for node in self.nodes]
         self.stored = {tensor.name: tensor for tensor in model.graph.initializer}
         self.writer = {name: at for at, names in enumerate(self.writes) for name in names}
@@ -288,25 +288,10 @@ def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
     """The nodes in the file's order, but each after those before it: a conversion appends some."""
     writer = {name: at for at, node in enumerate(nodes) for name in node.output if name}
     before = {
-        at: {writer[name] for name in _reads(node) if name in writer}
+        at: {writer[name] for name in reads(node) if name in writer}
         for at, node in enumerate(nodes)
     }
     return [nodes[at] for at in _sorted(before, {at: at for at in before})]
-
-
-def _reads(node: NodeProto) -> Iterator[str]:
-    """The tensors of its graph that ``node`` reads, in its bodies too."""
-    yield from filter(None, node.input)
-    for body in bodies(node):
-        yield from _captured(body)
-
-
-def _captured(body: GraphProto) -> Iterator[str]:
-    own = {each.name for each in (*body.input, *body.initializer)}
-    own |= {name for node in body.node for name in node.output}
-    for name in (*(name for node in body.node for name in _reads(node)), *_names(body.output)):
-        if name not in own:
-            yield name
 
 
 def _names(values: Iterable[ValueInfoProto]) -> Iterator[str]:

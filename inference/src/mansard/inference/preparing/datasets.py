@@ -6,6 +6,7 @@ Images have their class from a folder for each class, or from a file of labels: 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import numpy as np
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import open_file, read_whole, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
+from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import LABELS
-from mansard.inference.accuracy.samples import npz_fault, read_labels, stored_arrays
+from mansard.inference.npz import npz_fault, stored_arrays
 
 _IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _LABEL_FILES = ("labels.csv", "labels.txt")
+_MOST_DIGITS = 9  # of a class
 _LAYOUT = "give a folder for each class, or labels.csv with lines IMAGE,CLASS"
 
 
@@ -49,7 +52,8 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """What it is called."""
-        return self.path.stem if self.arrays is not None else self.path.resolve().name
+        name = self.path.stem if self.arrays is not None else self.path.resolve().name
+        return os.fsencode(name).decode("utf-8", "replace")
 
 
 def find_dataset(path: Path, labels: Path | None = None) -> DataSet:
@@ -69,7 +73,14 @@ def _arrays(path: Path, labels_file: Path | None) -> DataSet:
         found = {name: array for name, array in arrays.items() if name != LABELS}
         is_labelled = LABELS in arrays
         shapes = {name: tuple(array.shape) for name, array in found.items()}
+        by_column = [name for name, array in found.items() if array.is_by_column]
         types = {name: array.dtype.name for name, array in found.items()}
+    if by_column:
+        raise InputError(
+            f"array {by_column[0]!r} is stored by columns",
+            where=str(path),
+            fix="write numpy.ascontiguousarray(ARRAY)",
+        )
     if not found:
         raise npz_fault("it has no array of inputs", path)
     sizes = {shape[0] if shape else None for shape in shapes.values()}
@@ -130,7 +141,7 @@ def _contents(path: Path, images: Iterable[str]) -> list[str]:
     found = []
     for name in images:
         with storage_errors(path / name), open_file(path / name) as stream:
-            found.append(stream_hash(stream, name.encode()))
+            found.append(stream_hash(stream, os.fsencode(name)))
     return found
 
 
@@ -155,7 +166,7 @@ def _by_folder(images: Sequence[str], path: Path) -> tuple[tuple[int, ...] | Non
 def _read_lines(path: Path) -> list[tuple[str, int]]:
     """A name, empty where there is none, and a class from each line; raises InputError."""
     try:
-        text = read_whole(path).decode()
+        text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("it is no text", where=str(path), fix="write IMAGE,CLASS lines") from error
     found = []
@@ -164,8 +175,9 @@ def _read_lines(path: Path) -> list[tuple[str, int]]:
             continue
         parts = line.rsplit("," if "," in line else None, 1)
         name, label = ("", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
-        if not label.strip().isdecimal():
-            if number == 1:  # names of columns
+        label = label.strip()
+        if not (label.isdecimal() and len(label) <= _MOST_DIGITS):
+            if number == 1 and not any(each.isdecimal() for each in label):  # names of columns
                 continue
             raise InputError(
                 f"line {number} has no class: {line.strip()[:40]!r}",

@@ -12,6 +12,8 @@ from collections import Counter
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
+from mansard.inference.preparing.labelling import reads
+
 _EPSILON = 1e-5  # where the node names none (ONNX, BatchNormalization)
 
 
@@ -23,7 +25,7 @@ def fold_batch_norms(model: ModelProto) -> int:
     """
     graph = model.graph
     stored = {tensor.name: tensor for tensor in graph.initializer}
-    n_readers = Counter(name for node in graph.node for name in node.input)
+    n_readers = Counter(name for node in graph.node for name in reads(node))
     n_readers.update(each.name for each in graph.output)
     writers = {name: node for node in graph.node for name in node.output}
     folded = []
@@ -38,11 +40,12 @@ def fold_batch_norms(model: ModelProto) -> int:
             folded.append(node)
     for node in folded:
         graph.node.remove(node)
-    used = {name for node in graph.node for name in node.input}
-    unused = [tensor for tensor in graph.initializer if tensor.name not in used]
-    if folded:
-        for tensor in unused:
-            graph.initializer.remove(tensor)
+    used = {name for node in graph.node for name in reads(node)}
+    used |= {each.name for each in graph.output}
+    folded_away = {name for name in stored if name not in used} if folded else set()
+    for values in (graph.initializer, graph.input):  # older files name initialisers as inputs too
+        for each in [each for each in values if each.name in folded_away]:
+            values.remove(each)
     return len(folded)
 
 

@@ -70,3 +70,13 @@ def bodies(node: NodeProto) -> Iterator[GraphProto]:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g
         yield from attribute.graphs
+
+
+def reads(node: NodeProto) -> Iterator[str]:
+    """The tensors of its graph that ``node`` reads, in its bodies too."""
+    yield from filter(None, node.input)
+    for body in bodies(node):
+        own = {each.name for each in (*body.input, *body.initializer)}
+        own |= {name for inner in body.node for name in inner.output}
+        found = [name for inner in body.node for name in reads(inner)]
+        yield from (name for name in (*found, *(o.name for o in body.output)) if name not in own)

@@ -10,6 +10,7 @@ TensorFlow's ("tf") and "caffe" of Caffe's, with the means of its ImageNet netwo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -31,13 +32,16 @@ Pixels = npt.NDArray[np.uint8]
 
 _RESIZE_SHARE = 256 / 224  # of the crop
 _COLOURS = 3
+_LARGEST = 1e9  # scale, mean and deviation, and 1 / the least
+_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")  # of 8 bits, in Pillow
+_NUMBERS = ("float16", "bfloat16", "float32", "float64")  # that pixels are normalised to
 
 
 class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for; None follows from the network's input.
 
-    ``resize``: pixels of the shorter side, before the middle is cut out; "exact": the image is
-    resized to the crop, whatever its shape. ``crop``: height and width.
+    ``resize``: pixels of the shorter side, before the middle is cut out in the size of the input;
+    "exact": the image is resized to the input, whatever its shape.
     """
 
     name: str
@@ -46,7 +50,6 @@ class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
     mean: tuple[float, ...] = (0.0,)
     deviation: tuple[float, ...] = (1.0,)
     resize: int | Literal["exact"] | None = None
-    crop: tuple[int, int] | None = None
 
 
 PRESETS: Mapping[str, Preprocessing] = MappingProxyType(
@@ -114,7 +117,7 @@ def parse_preprocessing(text: str | None) -> Preprocessing:
     if found is None:
         raise UsageError(
             f"no preprocessing is called {first!r}",
-            fix=f"begin with {', '.join(PRESETS)}; then resize=256,crop=224,mean=…,deviation=…",
+            fix=f"begin with {', '.join(PRESETS)}; then resize=256,mean=…,deviation=…",
         )
     changes: dict[str, Any] = {}
     for part in rest:
@@ -131,26 +134,26 @@ def _setting(key: str, value: str) -> Any:
             return value
         if key == "resize":
             return value if value == "exact" else _positive(int(value))
-        if key == "crop":
-            sizes = tuple(_positive(int(each)) for each in value.split("x"))
-            return {1: sizes * 2, 2: sizes}[len(sizes)]
         if key == "scale":
             return _positive(float(value))
         if key in {"mean", "deviation"}:
             numbers = tuple(float(each) for each in value.split("/"))
-            if all(map(np.isfinite, numbers)) and (key == "mean" or min(numbers) > 0):
+            if key == "deviation":
+                return tuple(map(_positive, numbers))
+            if all(abs(each) <= _LARGEST for each in numbers):
                 return numbers
-    except (ValueError, KeyError):
+    except ValueError:
         pass
     raise UsageError(
         f"--preprocess has {key}={value!r}" if value else f"--preprocess has {key!r}",
-        fix="write resize=256 or resize=exact, crop=224 or crop=HEIGHTxWIDTH, scale=255, "
+        fix="write resize=256 or resize=exact, scale=255, "
         "mean=0.485/0.456/0.406, deviation=…, channels=rgb, bgr or grey",
     )
 
 
 def _positive(number: Any) -> Any:
-    if not number > 0:
+    """``number``, of which float32 can hold the inverse."""
+    if not 1 / _LARGEST <= number <= _LARGEST:
         raise ValueError
     return number
 
@@ -169,11 +172,11 @@ def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
             fix="give the samples as arrays: --data x.npz",
         )
     n_channels, *size = shape[1:] if is_first else (shape[3], *shape[1:3])
-    crop = asked.crop or (size[0], size[1])
-    if crop != (size[0], size[1]):
+    is_pixels = spec.type_name == "uint8"
+    if not is_pixels and spec.type_name not in _NUMBERS:
         raise UsageError(
-            f"the crop is {crop[0]} × {crop[1]}, input {spec.name!r} wants {size[0]} × {size[1]}",
-            fix="leave crop= out",
+            f"input {spec.name!r} is {spec.type_name}, which holds no pixels",
+            fix="give the samples as arrays: --data x.npz",
         )
     channels = asked.channels or ("grey" if n_channels == 1 else "rgb")
     if (channels == "grey") != (n_channels == 1):
@@ -183,18 +186,17 @@ def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
             fix=f"give channels={'grey' if n_channels == 1 else 'rgb'}, with as many means, or "
             "begin with unit",
         )
-    resize = round(max(crop) * _RESIZE_SHARE) if asked.resize is None else asked.resize
-    if resize != "exact" and resize < max(crop):
+    resize = round(max(size) * _RESIZE_SHARE) if asked.resize is None else asked.resize
+    if resize != "exact" and resize < max(size):
         raise UsageError(
-            f"resize {resize} is less than the crop {crop[0]} × {crop[1]}",
+            f"resize {resize} is less than the crop {size[0]} × {size[1]}",
             fix="give a larger one, or resize=exact",
         )
-    is_pixels = spec.type_name in {"uint8", "int8"}
     return Fitted(
         channels=channels,
         resize=resize,
-        height=crop[0],
-        width=crop[1],
+        height=size[0],
+        width=size[1],
         is_channels_first=is_first,
         normalisation=None
         if is_pixels
@@ -219,19 +221,25 @@ def _for_each(name: str, numbers: tuple[float, ...], n_channels: int) -> tuple[f
 
 
 def read_image(path: Path, how: Fitted) -> Pixels:
-    """The image as a sample of pixels; raises InputError for a file that is no image.
+    """The image as a sample of pixels; raises InputError for a file that is no image of 8 bits.
 
-    Bilinear, with every pixel of the file counted (Pillow's ``resize``). What its EXIF says of its
-    orientation is not looked at, as in torchvision.
+    Bilinear, with every pixel of the file counted (Pillow's ``resize``). Transparency and the
+    orientation in its EXIF are left out of account, as in torchvision.
     """
     from PIL import Image
 
     try:
         with Image.open(path) as opened:
+            if opened.mode not in _MODES:
+                raise InputError(
+                    f"has pixels of mode {opened.mode}, not of 8 bits",
+                    where=str(path),
+                    fix="convert it to 8 bits, or give the samples as arrays: --data x.npz",
+                )
             image = opened.convert("L" if how.channels == "grey" else "RGB")
             image = _cropped(image, how)
     except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
-        what = str(error).replace(str(path), "it")
+        what = str(error).replace(str(path), "it") or "it is too large"
         raise InputError(
             f"cannot be read as an image ({what})", where=str(path), fix="take it out of the set"
         ) from error
@@ -244,16 +252,19 @@ def read_image(path: Path, how: Fitted) -> Pixels:
 
 
 def _cropped(image: Image, how: Fitted) -> Image:
-    from PIL.Image import Resampling
+    """The middle of the resized image, each size rounded as torchvision does.
+
+    https://github.com/pytorch/vision, ``_compute_resized_output_size`` and ``center_crop``.
+    """
+    from PIL.Image import MAX_IMAGE_PIXELS, Resampling
 
     size = (how.width, how.height)
     if how.resize == "exact":
         return image.resize(size, Resampling.BILINEAR)
-    share = how.resize / min(image.size)
-    resized = (
-        max(round(image.width * share), how.width),
-        max(round(image.height * share), how.height),
-    )
+    shorter = min(image.size)
+    resized = (how.resize * image.width // shorter, how.resize * image.height // shorter)
+    if math.prod(resized) > (MAX_IMAGE_PIXELS or math.inf):
+        raise ValueError(f"resized to {resized[0]} × {resized[1]} it is too large")
     image = image.resize(resized, Resampling.BILINEAR)
-    left, top = ((whole - part) // 2 for whole, part in zip(resized, size, strict=True))
+    left, top = (round((whole - part) / 2) for whole, part in zip(resized, size, strict=True))
     return image.crop((left, top, left + how.width, top + how.height))

@@ -24,8 +24,8 @@ from onnx import ModelProto
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.leftovers import temporary_folder
+from mansard.inference.accuracy.batches import batches
 from mansard.inference.accuracy.plan import SampleFile
-from mansard.inference.accuracy.samples import batches
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.folding import fold_batch_norms
 
@@ -54,7 +54,10 @@ class Int8(msgspec.Struct, frozen=True, kw_only=True):
         from onnxruntime import __version__
 
         samples = self.calibration.in_words
-        return f"{PERCENTILE} % of the values in {samples}, ONNX Runtime {__version__}"
+        return (
+            f"{PERCENTILE} % of the values, or all where one activation has no histogram, in "
+            f"{samples}, ONNX Runtime {__version__}"
+        )
 
 
 def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: Path) -> ModelProto:

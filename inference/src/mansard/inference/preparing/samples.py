@@ -19,9 +19,10 @@ import numpy.typing as npt
 from mansard.core.errors import UsageError
 from mansard.core.files import replacing, storage_errors
 from mansard.core.hashing import content_hash
+from mansard.inference.accuracy.batches import normalised
 from mansard.inference.accuracy.plan import LABELS, SampleFile
-from mansard.inference.accuracy.samples import normalised, stored_arrays
-from mansard.inference.inputs import Array, numpy_name, spec_arrays
+from mansard.inference.inputs import numpy_name, spec_arrays
+from mansard.inference.npz import Array, stored_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.datasets import DataSet, spread_indexes
 from mansard.inference.preparing.preprocessing import Fitted, Preprocessing, fit, read_image
@@ -108,8 +109,17 @@ def samples_for(
 
 
 def random_samples(specs: Sequence[InputSpec], seed: int) -> RandomSamples:
-    """Random samples to calibrate with; raises UsageError as ``check_batched``."""
+    """Random samples to calibrate with.
+
+    Raises UsageError as ``check_batched``, and for inputs that the user gives: ranges of other
+    numbers would not be theirs.
+    """
     check_batched(specs)
+    if any(spec.fill == "file" for spec in specs):
+        raise UsageError(
+            "int8 is not calibrated with random numbers where --inputs gives others",
+            fix="give the same file, or more samples, as --calibration",
+        )
     digest = content_hash([seed, specs])
     file = SampleFile(
         file=f"calibration-{digest}.npz",
