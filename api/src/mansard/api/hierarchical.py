@@ -156,7 +156,7 @@ def _samples(source: Path | Mapping[str, Any]) -> Samples:
 
         return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
     if source.suffix.lower() == ".npz":
-        from mansard.inference.inputs import read_arrays
+        from mansard.inference.npz import read_arrays
 
         return make_samples(read_arrays(source), str(source))
     if source.suffix.lower() not in {".csv", ".parquet"}:

@@ -33,7 +33,7 @@ def network_outputs(
     ModelError, InputError, MeasurementError.
     """
     from mansard.analytics.hierarchical.samples import are_probabilities, two_largest
-    from mansard.inference.accuracy.samples import read_labels
+    from mansard.inference.accuracy.batches import read_labels
     from mansard.inference.engines import find_engine
 
     models = [name for name in (local, remote) if name is not None]
@@ -104,7 +104,7 @@ def _answer(
 ) -> None:
     """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
     from mansard.analytics.hierarchical.samples import reduced
-    from mansard.inference.accuracy.asking import ask
+    from mansard.inference.accuracy.scores import run_samples
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
     from mansard.inference.planning import SEED
@@ -113,7 +113,7 @@ def _answer(
     try:
         n_threads = len(os.sched_getaffinity(0))
         loaded = find_engine("ort").load(trial, folder, make_inputs(trial, folder, SEED), n_threads)
-        for scores in ask(loaded, trial, samples, output, folder):
+        for scores in run_samples(loaded, trial, samples, output, folder):
             writer.send(reduced(scores))
     except MansardError as error:
         writer.send(error)
