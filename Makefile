@@ -44,7 +44,7 @@ report: setup ## write the report again from what RUNS holds
 doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
-test: check browser engine builder ## set up and run every test
+test: builder check browser engine ## set up and run every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-random: setup-dev ## run every property with new random examples
@@ -93,9 +93,11 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
 
-builder: setup-dev ## install TensorRT for RTX for the tests: it builds engines without a card (x86 alone; 89 MB)
-	@$(BIN)/python -c 'import tensorrt_rtx_bindings' 2>/dev/null || \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,trt-test]' >&2 || \
+builder: | .venv/bin/python ## install TensorRT for RTX for the tests: it builds engines without a card (x86 alone; 89 MB)
+	@$(BIN)/python -c 'import tensorrt_rtx_bindings' 2>/dev/null || { \
+	  echo "setting up .venv with the test tools and TensorRT for RTX (once)" >&2; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,trt-test]' >&2 && \
+	  touch .venv/.base .venv/.dev; } || \
 	echo "TensorRT for RTX cannot be installed: the tests that build engines will skip" >&2
 
 podman: ## install podman for the tests, rootless too (Debian's packages; root only; 3 minutes more of tests)

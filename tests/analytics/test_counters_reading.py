@@ -59,6 +59,9 @@ def test_a_summary_has_the_mean_and_how_often() -> None:
     (launch,) = read(head + row + '"86.67"\n').launches
     assert launch.n_launches == 3
     assert launch.metrics == pytest.approx({TIME: 86.67e-6})
+    for count in ("0", "-3", "x", "000000000001" + "1" * 5000):
+        with pytest.raises(InputError, match="invocations"):
+            read(head + row.replace('"3"', f'"{count}"') + '"86.67"\n')
 
 
 def test_text_of_sections() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import vl_convert
 
 from mansard.analytics.figures.figure import json_markup
@@ -15,10 +16,38 @@ LICENSES = Path(pages.__file__).with_name("templates") / "licenses.txt"
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_the_process_beside_makes_what_this_one_would() -> None:
+def test_the_process_beside_makes_what_this_one_would_and_the_next_page_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     process = scripts.begin()
+    assert process is not None
     assert process is scripts.begin()  # once for a process
-    assert scripts.bundle() == vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    made = scripts.bundle()
+    assert made == vl_convert.javascript_bundle()  # type: ignore[call-arg]
+
+    forget()
+    assert scripts.begin() is None
+    assert scripts.bundle() == made
+    (kept,) = (tmp_path / "caches/mansard").iterdir()
+
+    # A damaged file is made again.
+    kept.write_bytes(kept.read_bytes()[:-1])
+    forget()
+    assert scripts.bundle() == made
+    forget()
+    assert scripts.begin() is None
+    # Where nothing can be kept they are made again.
+    forget()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    assert scripts.bundle() == made
+
+
+def forget() -> None:
+    """As in another process."""
+    scripts.begin.cache_clear()
+    scripts.bundle.cache_clear()
 
 
 def test_the_notices_of_the_scripts_stand_in_every_page_and_in_the_notice_file() -> None:

@@ -215,6 +215,8 @@ def test_a_table_that_cannot_be_read_does_not_hide_the_others(count: Count, tmp_
     assert "is not an export" in shown.notes[0]
     assert f"move {first.table.parent.parent} away" in shown.notes[0]
     assert same == second
+    first.table.unlink()
+    assert len(count(batches=(1, 2)).rows[0].notes) == 1
     (one,) = api.check_counters(tmp_path / "runs")
     assert one.batch == 2
 

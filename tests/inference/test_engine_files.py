@@ -19,8 +19,8 @@ from mansard.device.meters.meter import NO_METERS
 from mansard.inference.builds import (
     BUILDS,
     CACHES,
+    built_options,
     caches_name,
-    check_engine_file,
     device_name,
     engine_key,
     row_name,
@@ -33,6 +33,7 @@ from mansard.inference.planning import make_plan
 from mansard.measuring.events import Done, Event, Row, started
 from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
+from tests.inference import small_networks
 from tests.inference.small_networks import uniform
 
 MACHINE = identify()
@@ -169,6 +170,18 @@ def run(kept: EngineFiles, builder: Builder, *trials: BuildTrial) -> list[Engine
     return list(read_rows(done.folder / "builds.jsonl", EngineBuild).rows)
 
 
+def options_of(
+    name: str, folder: Path, version: str = "10.3.0", gpu: Gpu | None = None
+) -> dict[str, str]:
+    """What a measurement on this version and device is told of the engine file."""
+    trial = small_networks.trial("a.onnx", uniform("x", (1, 8)), engine_file=name)
+    plan = small_networks.plan(trial)
+    changes = {"gpu": gpu, "unknown": {}} if gpu is not None else {}
+    versions = {**plan.versions, "onnxruntime": version}
+    plan = msgspec.structs.replace(plan, versions=versions, **changes)
+    return built_options(trial, plan, folder)
+
+
 def test_a_file_its_row_and_its_caches_are_kept(kept: EngineFiles, outputs: Path) -> None:
     (row,) = run(kept, Builder(outputs), build("a"))
     assert (kept.folder / "a.engine").read_bytes() == b"the engine of a"
@@ -244,7 +257,7 @@ def test_a_failure_of_the_moment_is_tried_again(
     folder.mkdir()
     kept.link(["a.engine"], folder)
     with pytest.raises(MeasurementError, match="could not be built now: out of memory"):
-        check_engine_file(folder, "a.engine", "10.3.0", None, MACHINE)
+        options_of("a.engine", folder)
     builder = Builder(outputs)
     (row,) = run(kept, builder, build("a"))
     assert builder.built == ["a"]
@@ -292,7 +305,7 @@ def test_a_pair_that_was_renamed_by_hand_is_built_anew_and_not_loaded(
         (kept.folder / f"a.engine{ending}").rename(kept.folder / f"b.engine{ending}")
     assert kept.find("b.engine") is None
     with pytest.raises(MeasurementError, match=r"was built as a\.engine"):
-        check_engine_file(kept.folder, "b.engine", "10.3.0", None, MACHINE)
+        options_of("b.engine", kept.folder)
 
 
 @pytest.mark.parametrize("name", ["../../x", "../a.engine", "/etc/passwd", "a/b", ""])
@@ -308,9 +321,9 @@ def test_links_lead_to_files_and_rows(kept: EngineFiles, outputs: Path, tmp_path
         kept.link(["a.engine", "b.engine"], folder)
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["a.engine", "a.engine.json", "b.engine.json"]
-    check_engine_file(folder, "a.engine", "10.3.0", None, MACHINE)
+    options_of("a.engine", folder)
     with pytest.raises(MeasurementError, match="could not be built: out of memory"):
-        check_engine_file(folder, "b.engine", "10.3.0", None, MACHINE)
+        options_of("b.engine", folder)
 
 
 ORIN = Gpu(
@@ -338,20 +351,30 @@ ORIN = Gpu(
 )
 
 
+def test_a_plan_has_the_gpu_as_it_is_before_the_mode_is_set() -> None:
+    """So that a mode with other SMs, which only a reboot leads back from, is left out."""
+    given = core_count_mode(1)
+    unknown = {name: why for name, why in given.unknown.items() if name != "n_sms"}
+    mode = msgspec.structs.replace(given, n_sms=8, unknown=unknown)
+    plan = make_plan(BuildPlan, MACHINE, mode, (build("a"),), find_engine("ort").probe(), ORIN)
+    assert plan.gpu == ORIN
+    assert plan.gpu_in_mode == msgspec.structs.replace(ORIN, n_sms=8)
+
+
 @pytest.mark.parametrize(("version", "gpu"), [("10.7.0", None), ("10.3.0", ORIN)])
 def test_of_another_version_or_device_it_is_refused(
     kept: EngineFiles, outputs: Path, version: str, gpu: Gpu | None
 ) -> None:
     run(kept, Builder(outputs), build("a"))
     with pytest.raises(MeasurementError, match=r"was built by ort 10\.3\.0 for the CPUs of"):
-        check_engine_file(kept.folder, "a.engine", version, gpu, MACHINE)
+        options_of("a.engine", kept.folder, version, gpu)
 
 
 def test_a_file_that_is_cut_off_is_refused(kept: EngineFiles, outputs: Path) -> None:
     run(kept, Builder(outputs), build("a"))
     (kept.folder / "a.engine").write_bytes(b"the")
     with pytest.raises(MeasurementError, match="only a part"):
-        check_engine_file(kept.folder, "a.engine", "10.3.0", None, MACHINE)
+        options_of("a.engine", kept.folder)
 
 
 def test_a_device_is_told_by_name_and_compute_capability() -> None:

@@ -73,7 +73,10 @@ def built(folder: Path, settings: BuildSettings | None = None, **changes: Any) -
         for name in BuildTrial.__struct_fields__
         if name in NetworkTrial.__struct_fields__ and name != "schema"
     }
-    return TRTEXEC.build(BuildTrial(**shared, settings=settings), folder, folder, lambda *_: None)
+    asked = BuildTrial(**shared, settings=settings)
+    made = TRTEXEC.build(asked, folder, folder, lambda *_: None)
+    write_row(folder, made.options)
+    return made
 
 
 def opened(folder: Path, given: Any = GIVEN, **changes: Any) -> TrtexecNetwork:
@@ -181,7 +184,6 @@ def test_open_dimensions_are_fed_in_their_shape(bench: Path) -> None:
     ranges = ShapeRange(least=(1, WIDTH), usual=(2, WIDTH), most=(4, WIDTH))
     made = built(bench, BuildSettings(ranges={"x": ranges}))
     assert made.options["open"] == "x"
-    write_row(bench, made.options)
     network = opened(bench, np.ones((3, WIDTH), np.float32))
     assert len(network.time_calls(2)) == 2
     network.close()

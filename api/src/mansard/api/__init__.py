@@ -131,7 +131,6 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
-    from mansard.api.network_outputs import NetworkData as NetworkData
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult

@@ -48,7 +48,7 @@ def choose_engine(
 
     That is TensorRT on a Jetson, by its bindings or by trtexec, else ONNX Runtime; a simulated
     board has no GPU that TensorRT could run on. Raises MeasurementError where a stand-in is found
-    on a machine that is none.
+    on a machine that is not simulated.
     """
     is_jetson = machine.kind == "jetson" and not machine.is_simulated
     names = (wanted,) if wanted else _OF_JETSON if is_jetson else ("ort",)

@@ -22,10 +22,11 @@ from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine
-from mansard.inference.plan import BUILDING_S, BuildPlan, BuildSettings, BuildTrial
+from mansard.inference.plan import BUILDING_S, BuildPlan, BuildSettings, BuildTrial, NetworkTrial
 from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Took, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
+from mansard.measuring.plan import RunPlan
 
 _KEY_CHARACTERS = 12
 CACHES = "caches"  # in the folder of outputs: what an engine keeps from one build to the next
@@ -70,30 +71,33 @@ def row_name(engine_file: str) -> str:
     return f"{engine_file}.json"
 
 
-def check_engine_file(
-    folder: Path, engine_file: str, version: str, gpu: Gpu | None, machine: MachineIdentity
-) -> dict[str, str]:
-    """The options that the file in ``folder`` was built with.
+def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[str, str]:
+    """The options that the engine file of ``network`` in ``folder`` was built with, by its row.
 
-    Raises MeasurementError unless it is of this version and this device.
+    None where it needs no such file. Raises MeasurementError unless it is of this version and this
+    device.
     """
+    name = network.engine_file
+    if not name:
+        return {}
     try:
-        row = read_document(folder / row_name(engine_file), EngineBuild)
+        row = read_document(folder / row_name(name), EngineBuild)
     except (SchemaError, StorageError) as error:
-        raise MeasurementError(error.what, where=row_name(engine_file)) from error
-    if row.engine_file != engine_file:
-        raise MeasurementError(f"it was built as {row.engine_file}", where=engine_file)
+        raise MeasurementError(error.what, where=row_name(name)) from error
+    if row.engine_file != name:
+        raise MeasurementError(f"it was built as {row.engine_file}", where=name)
     if row.failure is not None:
         how = NOT_BUILT_NOW if row.is_transient else NOT_BUILT
         raise MeasurementError(f"{how}: {row.failure}")
-    device = device_name(gpu, machine)
+    version = plan.versions[find_engine(network.engine).package]
+    device = device_name(plan.gpu, plan.machine)
     if (row.engine_version, row.device) != (version, device):
         raise MeasurementError(
             f"it was built by {row.engine} {row.engine_version} for {row.device}, "
             f"here is {version} on {device}",
-            where=engine_file,
+            where=name,
         )
-    path = folder / engine_file
+    path = folder / name
     if not path.is_file() or path.stat().st_size != row.engine_bytes:
         raise MeasurementError("there is no such file, or only a part of it", where=str(path))
     return dict(row.options)
@@ -176,7 +180,7 @@ def _open(plan: BuildPlan) -> Iterator[Opened[EngineBuild]]:
     def measure(spec: BuildTrial, instruments: Instruments) -> EngineBuild:
         return build_engine_file(spec, plan, instruments, engines[spec.engine])
 
-    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
 
 
 def _builder(name: str) -> BuildingEngine:

@@ -12,7 +12,7 @@ from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
-from mansard.inference.builds import NOT_BUILT_NOW, check_engine_file
+from mansard.inference.builds import NOT_BUILT_NOW, built_options
 from mansard.inference.calls import (
     CallSource,
     n_single_calls,
@@ -128,10 +128,7 @@ def _time(
             stack.enter_context(limited_to_available())
         inputs = make_inputs(spec, folder, plan.seed)
         instruments.announce(f"loading {spec.title}", _LOADING_S)
-        built: dict[str, str] = {}
-        if spec.engine_file:
-            version = plan.versions[engine.package]
-            built = check_engine_file(folder, spec.engine_file, version, plan.gpu, plan.machine)
+        built = built_options(spec, plan, folder)
         if isinstance(engine, SelfTimingEngine):
             program = engine.open(spec, folder, inputs)
             stack.callback(program.close)
@@ -321,7 +318,7 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
     def measure(spec: NetworkTrial, instruments: Instruments) -> Measurement:
         return measure_network(spec, plan, instruments, find_engine(spec.engine))
 
-    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
 
 
 def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float) -> Measurement:

@@ -158,9 +158,8 @@ def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Laun
                 where=where,
                 fix="remove the row, or export it again",
             ) from None
-        factor = unit_factor(unit.strip()) if has_units else base_factor(metric)
-        if has_units and factor == 1.0 and not unit.strip():
-            factor = base_factor(metric)
+        said = unit.strip() if has_units else ""
+        factor = unit_factor(said) if said else base_factor(metric)
         if factor is None:
             raise InputError(
                 f"line {line}: {metric} is in {unit[:40]!r}, a unit that is not known",
@@ -184,7 +183,7 @@ def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Laun
 
 def _count(text: str, line: int, where: str) -> int:
     bare = text.replace(",", "").strip()
-    if not (bare.isascii() and bare.isdigit() and 0 < int(bare[:12]) < 2**31):
+    if not re.fullmatch("[0-9]{1,9}", bare) or not int(bare):
         raise InputError(
             f"line {line}: {text[:40]!r} invocations", where=where, fix="export it again"
         )

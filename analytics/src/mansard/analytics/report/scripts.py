@@ -1,17 +1,23 @@
 """The scripts that draw the charts of a page, put together by vl-convert.
 
 That takes more than a second and holds Python's lock: a process beside this one does it while the
-page's data are computed. This module imports nothing heavy, so that it can be asked first.
+page's data are computed, and the next page finds what it made in the user's folder of caches. This
+module imports nothing heavy, so that it can be asked first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 import subprocess
 import sys
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
 from mansard.core.errors import MansardError
+from mansard.core.files import make_folder, read_whole, write_atomic
 from mansard.core.programs import finish_program, start_program
 
 _BUNDLE = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
@@ -20,7 +26,9 @@ _LIMIT_S, _MAX_BYTES = 120.0, 1 << 26  # it takes two seconds, and has 1 MB
 
 @cache
 def begin() -> subprocess.Popen[bytes] | None:
-    """Begin to put them together, once for a process; None where no process can be started."""
+    """Begin to put them together, once for a process; None where they are kept, or none can be."""
+    if _kept():
+        return None
     try:
         return start_program([sys.executable, "-I", "-c", _BUNDLE])
     except MansardError:
@@ -30,6 +38,17 @@ def begin() -> subprocess.Popen[bytes] | None:
 @cache
 def bundle() -> str:
     """The scripts, as one text."""
+    text = _kept()
+    if not text:
+        text = _made()
+        with contextlib.suppress(MansardError, RuntimeError):
+            folder = _folder()
+            make_folder(folder, folder)
+            write_atomic(folder / _name(), f"{_digest(text)}\n{text}".encode(), folder)
+    return text
+
+
+def _made() -> str:
     process = begin()
     if process is not None:
         with contextlib.suppress(MansardError):
@@ -40,3 +59,28 @@ def bundle() -> str:
 
     # The stub of vl-convert forgets that the snippet has a default.
     return vl_convert.javascript_bundle()  # type: ignore[call-arg]
+
+
+def _kept() -> str:
+    """What an earlier page has kept, behind its hash; nothing where there is none, or another."""
+    with contextlib.suppress(MansardError, RuntimeError, UnicodeDecodeError):
+        folder = _folder()
+        digest, _, text = read_whole(folder / _name(), folder).decode().partition("\n")
+        if digest == _digest(text):
+            return text
+    return ""
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _folder() -> Path:
+    """Where they are kept; RuntimeError where nobody is at home."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "mansard"
+
+
+def _name() -> str:
+    """Another version of vl-convert has another file."""
+    return f"scripts-{version('vl-convert-python')}.js"

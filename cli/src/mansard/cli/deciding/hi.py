@@ -18,7 +18,6 @@ from mansard.cli.options import (
     parse_precisions,
 )
 from mansard.cli.tables import Table, print_tables, without_silent
-from mansard.core.errors import UsageError
 
 _COLUMNS = (
     "rule", "mode", "below", "offloaded", "accuracy, %", "time", "energy", "cost", "limits",
@@ -50,7 +49,7 @@ def hi(
         _Text, typer.Option(help="How images become inputs, as for measure; imagenet by default.")
     ] = None,
     n_samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="So many of --data, evenly spread.")
+        int | None, typer.Option(min=1, help="So many of --data, evenly spread.")
     ] = None,
     judge: Annotated[
         Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
@@ -150,7 +149,9 @@ def hi(
     found = api.hi(
         api.HiRequest(
             samples=samples,
-            data=_data(data, labels, preprocess, n_samples),
+            data=api.AccuracySettings(
+                data=data, labels=labels, preprocess=preprocess, n_samples=n_samples
+            ),
             network=network,
             remote_network=remote_network,
             judged_on=judge,
@@ -196,17 +197,6 @@ def hi(
         return
     print_tables(_tables(found))
     print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
-
-
-def _data(
-    data: Path | None, labels: Path | None, preprocess: _Text, n_samples: int | None
-) -> api.NetworkData | None:
-    if data is None:
-        if labels is not None or preprocess is not None or n_samples is not None:
-            what = "--labels, --preprocess and --samples are about --data"
-            raise UsageError(what, fix="give --data as well")
-        return None
-    return api.NetworkData(data=data, labels=labels, preprocess=preprocess, n_samples=n_samples)
 
 
 def _tables(found: api.Hierarchical) -> list[Table]:

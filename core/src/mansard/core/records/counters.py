@@ -60,7 +60,7 @@ class KernelCounters(Record, frozen=True, kw_only=True):
     compute_capability: int | None  # 87 is 8.7
     n_sms: int | None
     nvtx: tuple[str, ...] | None  # ranges around the launch, outermost first
-    nodes: tuple[int, ...] | None  # those of the network that it ran, by LayerScore.index
+    nodes: tuple[int, ...] | None  # that it ran, by LayerScore.index; empty: the engine added it
     time_s: float | None
     clocks_hz: dict[str, float]  # that really ran: "gpc", "sm", "l2", "memory"
     sm_cycles: float | None  # elapsed, the mean of the SMs

@@ -16,8 +16,9 @@ import numpy as np
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import open_file, read_whole, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
+from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import LABELS
-from mansard.inference.accuracy.samples import npz_fault, read_labels, stored_arrays
+from mansard.inference.npz import npz_fault, stored_arrays
 
 _IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _LABEL_FILES = ("labels.csv", "labels.txt")
@@ -72,7 +73,14 @@ def _arrays(path: Path, labels_file: Path | None) -> DataSet:
         found = {name: array for name, array in arrays.items() if name != LABELS}
         is_labelled = LABELS in arrays
         shapes = {name: tuple(array.shape) for name, array in found.items()}
+        by_column = [name for name, array in found.items() if array.is_by_column]
         types = {name: array.dtype.name for name, array in found.items()}
+    if by_column:
+        raise InputError(
+            f"array {by_column[0]!r} is stored by columns",
+            where=str(path),
+            fix="write numpy.ascontiguousarray(ARRAY)",
+        )
     if not found:
         raise npz_fault("it has no array of inputs", path)
     sizes = {shape[0] if shape else None for shape in shapes.values()}

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from mansard.core.errors import UsageError
 from mansard.core.files import replacing, storage_errors
 from mansard.core.hashing import content_hash
+from mansard.inference.accuracy.batches import normalised
 from mansard.inference.accuracy.plan import LABELS, SampleFile
-from mansard.inference.accuracy.samples import normalised, stored_arrays
-from mansard.inference.inputs import Array, numpy_name, spec_arrays
+from mansard.inference.inputs import numpy_name, spec_arrays
+from mansard.inference.npz import Array, stored_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.datasets import DataSet, spread_indexes
 from mansard.inference.preparing.preprocessing import Fitted, Preprocessing, fit, read_image

@@ -66,8 +66,7 @@ class TensorRt:
     ) -> LoadedTensorrtNetwork:
         """Load the engine file; raises MeasurementError where it cannot run."""
         path = folder / trial.engine_file
-        row = folder / f"{trial.engine_file}.json"
-        built = read_document(row, EngineBuild) if row.exists() else None
+        built = read_document(folder / f"{trial.engine_file}.json", EngineBuild)
         return LoadedTensorrtNetwork(trial, path, built, inputs)
 
 

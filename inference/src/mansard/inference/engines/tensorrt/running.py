@@ -28,13 +28,13 @@ class LoadedTensorrtNetwork:
     """An engine with a context, its inputs and outputs in place."""
 
     def __init__(
-        self, trial: NetworkTrial, path: Path, build: EngineBuild | None, inputs: Mapping[str, Any]
+        self, trial: NetworkTrial, path: Path, build: EngineBuild, inputs: Mapping[str, Any]
     ) -> None:
         self._trial, self._inputs = trial, inputs
         self._bindings, self._cuda = load_bindings(), Cuda()
         self._times: LayerTimes | None = None
         is_waiting_set = self._cuda.wait_by(trial.waiting)
-        core = build.options.get(_DLA_CORE) if build is not None else None
+        core = build.options.get(_DLA_CORE)
         self._runtime, self._engine = _load(self._bindings, path, core)
         self._layers = self._described()
         is_shared = self._cuda.is_integrated()

@@ -62,8 +62,7 @@ class Trtexec:
 
     def open(self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any]) -> TrtexecNetwork:
         """What runs of trtexec need; the engine file is read by each of them."""
-        row = folder / f"{trial.engine_file}.json"
-        built = read_document(row, EngineBuild) if row.exists() else None
+        built = read_document(folder / f"{trial.engine_file}.json", EngineBuild)
         return TrtexecNetwork(find_program(), trial, folder / trial.engine_file, built, inputs)
 
 

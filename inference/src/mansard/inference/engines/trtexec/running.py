@@ -50,7 +50,7 @@ class TrtexecNetwork:
         program: Program,
         trial: NetworkTrial,
         path: Path,
-        build: EngineBuild | None,
+        build: EngineBuild,
         inputs: Mapping[str, Any],
     ) -> None:
         self._program, self._trial, self._path = program, trial, path
@@ -59,15 +59,14 @@ class TrtexecNetwork:
         self._call_s = 0.0  # the longest that was seen
         self.launching: Launching = "enqueue"
         self.options: dict[str, str] = {"times": "of the GPU, between events of trtexec"}
-        options = build.options if build is not None else {}
         self._arguments = [
             f"--loadEngine={path}",
             f"--warmUp={_WARM_UP_MS}",
             "--duration=0",
-            *self._fed(inputs, set(options.get("open", "").split(",")) - {""}),
+            *self._fed(inputs, set(build.options.get("open", "").split(",")) - {""}),
             *self._switched(),
         ]
-        if (core := options.get("dla_core")) is not None:
+        if (core := build.options.get("dla_core")) is not None:
             self._arguments.append(f"--useDLACore={core}")
             self.options["dla_core"] = core
 
