@@ -277,6 +277,9 @@ def parse_logistic(text: str) -> Logistic:
     if match is None:
         return find_published(text)
     intercept, w1, w2 = (float(each) for each in match.groups())
+    if max(abs(intercept), abs(w1), abs(w2)) > 1e6:
+        what = f"--logistic {text}: a coefficient of more than a million decides nothing"
+        raise UsageError(what, fix="give β,w1,w2 of a logistic of probabilities")
     return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
 
 

@@ -95,7 +95,9 @@ def mean_costs(
         if part is not None and (weight > 0).any():
             used.append((name, weight, part))
         elif (weight > 0).any() and name != "decision":
-            return Means(nan, nan, nan, unknown=f"the {quantity} of the {name} is not known")
+            why = costs.unknown[f"{name.split()[0]}_{unit}"]
+            unknown = f"the {quantity} of the {name} is not known: {why}"
+            return Means(nan, nan, nan, unknown=unknown)
     value = np.asarray(sum((w * each.value for _, w, each in used), none))
     source: CostSource = used[0][2].source if len(used) == 1 else "modelled"
     bare = [name for name, _, each in used if each.interval is None]
