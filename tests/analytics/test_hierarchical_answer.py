@@ -67,7 +67,9 @@ def test_means_and_their_intervals_by_hand() -> None:
     # Half of the samples run here and half there: 1 + 5 = 6.
     # √((0.5 · 0.3)² + (0.5 · 0.8)² + ((10 − 2) · 0.04)²) = √0.2849 = 0.533760
     assert (random.value[0], random.high[0] - 6) == pytest.approx((6, 0.533760))
-    assert mean_costs(mode, "energy", "never", half, low, high).unknown.endswith("is not known: it was not given")
+    assert mean_costs(mode, "energy", "never", half, low, high).unknown.endswith(
+        "is not known: it was not given"
+    )
 
 
 def test_bounds_add_up_and_a_bare_number_gives_no_interval() -> None:
