@@ -146,7 +146,7 @@ class _PartPreparation(Preparation):
         with self._lock:
             if self._is_cut:
                 return
-            whole, self.chains, self.asked = self.networks, [], []
+            whole, self.chains, self.with_samples = self.networks, [], []
             self.networks = []
             with reporter.progress("Cutting networks") as progress:
                 for number, network in enumerate(whole):
