@@ -25,7 +25,12 @@ from mansard.analytics.data.names import network_key as network_key_of
 from mansard.analytics.data.run_frames import idle_power_w, why_no_total
 from mansard.analytics.predict.measured import metered, remark_on, timed
 from mansard.analytics.scaling.node_launches import find_node_launches
-from mansard.analytics.scaling.observations import counted_measurements, shown_parts, why_unused
+from mansard.analytics.scaling.observations import (
+    network_measurements,
+    ran_as,
+    shown_parts,
+    why_unused,
+)
 from mansard.core.records import LayerTime, Measurement, NetworkPart, Record, Source
 
 
@@ -78,6 +83,7 @@ class PartSum(Record, frozen=True, kw_only=True):
 
 
 _MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
+_NO_WHOLE = "the whole network was not measured in this mode, with these dimensions and engine"
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
@@ -116,7 +122,7 @@ def part_sums(dataset: Dataset, run_ids: frozenset[str] | None = None) -> tuple[
 
 class _Found(NamedTuple):
     parts: dict[_Where, list[Measurement]]
-    wholes: dict[_Where, Measurement]
+    wholes: dict[tuple[_Where, object], Measurement]  # also by ``ran_as``
     calls_s: dict[tuple[str, str, str], float | None]  # by device, mode and engine
     idle_w: dict[str, float | None]  # by run
 
@@ -137,12 +143,14 @@ def _found(dataset: Dataset) -> _Found:
             engine_name(row),
         )
 
+    good = (row for row in network_measurements(dataset) if not why_unused(row))
+    wholes = sorted(good, key=lambda row: (row.started_utc, row.run_id))  # the newest counts
     parts: dict[_Where, list[Measurement]] = {}
     for row in shown_parts(dataset):
         parts.setdefault(where(row), []).append(row)
     return _Found(
         parts,
-        {where(row): row for row in counted_measurements(dataset)},
+        {(where(row), ran_as(row)): row for row in wholes},
         {
             (each.device, each.mode, each.engine): each.call_s
             for each in find_node_launches(dataset, devices)
@@ -159,7 +167,7 @@ def _order(row: PartTimes) -> tuple[object, ...]:
 def _part_times(row: Measurement, where: _Where, found: _Found) -> PartTimes:
     idle_w = found.idle_w[row.run_id]
     values: dict[str, Any] = {**timed(row.seconds_s), **metered(row.energy or (), idle_w)}
-    whole = found.wholes.get(where)
+    whole = found.wholes.get((where, ran_as(row)))
     values["in_network_s"], why_not = _in_network_s(row.part, whole)
     why = remark_on(row)
     no_energy = row.unknown.get("energy") or why_no_total(row.energy or ())
@@ -184,7 +192,7 @@ def _part_times(row: Measurement, where: _Where, found: _Found) -> PartTimes:
 def _in_network_s(part: NetworkPart, whole: Measurement | None) -> tuple[float | None, str]:
     """What the engine's layers of the part's nodes take in the whole, or why that is not known."""
     if whole is None:
-        return None, "the whole network was not measured in this mode"
+        return None, _NO_WHOLE
     if whole.layers is None:
         return None, whole.unknown["layers"]
     own = set(part.nodes)
@@ -201,7 +209,7 @@ def _seconds_s(layer: LayerTime) -> float:
 
 def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     good = [row for row in rows if not why_unused(row)]
-    whole = found.wholes.get(where)
+    whole = found.wholes.get((where, ran_as(rows[0])))
     about = rows[0].part
     times_s = [median(row.seconds_s) for row in good]
     values: dict[str, Any] = {
@@ -218,7 +226,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     values |= terms
     reasons = {
         **dict.fromkeys(("difference_s", *_TERMS, "n_fused"), why),
-        "whole_s": "the whole network was not measured in this mode",
+        "whole_s": _NO_WHOLE,
         "parts_s": "none could be measured",
         "whole_j": "no energy of the whole network",
         "parts_j": "the energy of some is not known",
@@ -238,7 +246,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
 
 def _why_no_terms(whole: Measurement | None, good: Sequence[Measurement], n_parts: int) -> str:
     if whole is None:
-        return "the whole network was not measured in this mode"
+        return _NO_WHOLE
     if len(good) < n_parts:
         return f"{len(good)} of its {n_parts} parts were measured"
     for row in (whole, *good):

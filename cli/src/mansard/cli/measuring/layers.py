@@ -9,7 +9,7 @@ from pathlib import Path
 from mansard import api
 from mansard.cli.console import note, print_json
 from mansard.cli.data.report import part_tables
-from mansard.cli.measuring.networks import print_times
+from mansard.cli.measuring.networks import as_dictionary, print_times
 from mansard.cli.tables import print_tables
 
 _TERMS = (
@@ -32,9 +32,7 @@ def print_layers(
     if as_json:
         print_json(
             {
-                "times": result.whole.times,
-                "rows": result.whole.rows,
-                "memory": result.whole.memory,
+                **as_dictionary(result.whole),
                 "parts": result.parts,
                 "sums": result.sums,
                 "files": [str(path) for path in written],

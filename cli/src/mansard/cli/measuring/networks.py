@@ -19,12 +19,17 @@ def print_networks(
 ) -> None:
     """Print what was measured and is kept in ``runs``; raises the error of what was not."""
     if as_json:
-        names = ("times", "accuracies", "rows", "memory", "builds")
-        print_json({name: getattr(result, name) for name in names})
+        print_json(as_dictionary(result))
     else:
         print_times(result, with_layers=with_layers)
         _note_next(result, runs)
     result.check()
+
+
+def as_dictionary(result: api.MeasureResult) -> dict[str, object]:
+    """What ``--json`` prints of networks."""
+    names = ("times", "accuracies", "rows", "memory", "builds")
+    return {name: getattr(result, name) for name in names}
 
 
 def print_times(result: api.MeasureResult, *, with_layers: bool) -> None:

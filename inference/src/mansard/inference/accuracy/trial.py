@@ -160,7 +160,7 @@ def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
         engine = find_engine(spec.network.engine)
         return measure_accuracy(spec, plan, instruments, engine)
 
-    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
 
 
 def _crashed(plan: AccuracyPlan, spec: AccuracyTrial, how: str, duration_s: float) -> Accuracy:
