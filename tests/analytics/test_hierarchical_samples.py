@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,7 @@ def test_vectors_in_numbered_columns_and_in_lists(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("", "is empty"),
+        ("p1,label\n", "holds no samples"),
         ("a,b\n1,2\n", "has no column of samples, only a, b"),
         ("p1,label\n0.5,1\nhigh,2\n", "row 2: p1 is 'high', which is no number"),
         ("p1,label\n0.5,1\n0.5,1,3\n", "cannot be read"),
@@ -176,6 +178,50 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, fault: str) -> None:
         read_columns(path)
     assert str(error.value).startswith(f"{path}: {fault}")
     assert "\n" not in str(error.value)
+
+
+COLUMNS: dict[str, Any] = {"label": [0, 1], "logits": [[2.0, 0.0], [0.0, 3.0]]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "fault"),
+    [
+        ({"logits": [["a", "b"], ["c", "d"]]}, "cannot be read: "),
+        ({"logits": [[[1.0, 2.0]], [[1.0, 2.0]]]}, "cannot be read: "),
+        ({"logits": [[2.0, 0.0], None]}, "row 2: logits has 0 classes, others have 2"),
+        ({"logits": [[2.0], [2.0, 0.0]]}, "row 1: logits has 1 classes, others have 2"),
+        ({"label": [[1], [2]]}, "cannot be read: "),
+        ({"label": [], "logits": pl.Series([], dtype=pl.List(pl.Float64))}, "holds no samples"),
+    ],
+)
+def test_parquet_columns_that_are_refused(
+    tmp_path: Path, columns: dict[str, Any], fault: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({**COLUMNS, **columns}).write_parquet(path)
+    with pytest.raises(InputError) as error:
+        read_columns(path)
+    assert str(error.value).startswith(f"{path}: {fault}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({**COLUMNS, "p1": [0.5, 0.7]}).write_parquet(path)
+    whole = path.read_bytes()
+    for at in range(90, 100):  # in headers of pages, where polars panics
+        path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+        with contextlib.suppress(InputError):  # it may still be readable
+            read_columns(path)
+
+
+def test_header_names_with_spaces_and_other_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("p1, label ,predicted\n0.5,1,1\n", encoding="utf-8")
+    assert sorted(read_columns(path)) == ["label", "p1", "predicted"]
+    path.write_text("p1,label\n0.5,1\n", encoding="utf-16")
+    with pytest.raises(InputError, match="is UTF-16 text; save it as UTF-8"):
+        read_columns(path)
 
 
 def test_a_split_gives_each_sample_to_one_side() -> None:
@@ -193,7 +239,7 @@ def test_costs_of_modes(tmp_path: Path) -> None:
         "30W,0.001,,,,modelled\n",
         encoding="utf-8",
     )
-    slow, fast = read_mode_costs(path, {})
+    slow, fast = read_mode_costs(path)
     assert slow.local_s is not None
     assert (slow.mode, slow.local_s.low, slow.local_s.source) == ("15W", 0.0019, "measured")
     assert fast.local_s is not None
@@ -214,4 +260,4 @@ def test_costs_that_are_refused(tmp_path: Path, text: str, fault: str) -> None:
     path = tmp_path / "costs.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=fault):
-        read_mode_costs(path, {})
+        read_mode_costs(path)

@@ -71,9 +71,6 @@ def analyse(
     where the goal needs what is not given.
     """
     _check(goal, settings)
-    if judged_on is not None and settings.held_out is not None:
-        what = "a share to hold out and samples to judge on exclude each other"
-        raise UsageError(what, fix="leave --held-out or --judge out")
     fit, judged = (
         (samples, judged_on)
         if judged_on is not None
