@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from mansard.core.errors import InputError, UsageError
+from mansard.core.errors import InputError, StorageError, UsageError
 from mansard.inference.accuracy.batches import batches, read_labels
 from mansard.inference.npz import read_arrays
 from mansard.inference.plan import InputSpec
@@ -299,6 +299,28 @@ def test_an_image_that_cannot_be_read_is_one_line_and_leaves_no_file(tmp_path: P
     with pytest.raises(InputError, match=r"b\.png: cannot be read as an image"):
         write_samples(samples, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_an_image_or_array_that_was_changed_is_not_written(tmp_path: Path) -> None:
+    image = picture(tmp_path / "set/a.png")
+    samples = samples_for(find_dataset(tmp_path / "set"), [PICTURE], UNIT)
+    picture(image, colour=(9, 9, 9))
+    with pytest.raises(InputError, match=r"a\.png: it was changed since it was looked at"):
+        write_samples(samples, tmp_path)
+    x = np.zeros((2, 3, 4, 4), np.float32)
+    np.savez(tmp_path / "x.npz", x=x)
+    samples = samples_for(find_dataset(tmp_path / "x.npz"), [PICTURE], UNIT)
+    np.savez(tmp_path / "x.npz", x=x + 1)
+    with pytest.raises(InputError, match=r"x\.npz: it was changed since it was looked at"):
+        write_samples(samples, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"set", "x.npz"}
+
+
+def test_samples_that_the_disk_has_no_space_for_are_one_line(tmp_path: Path) -> None:
+    shape = (1 << 30, 1 << 20)  # 4 PiB of fp32 in each sample
+    specs = [uniform("x", (2, *shape))]
+    with pytest.raises(StorageError, match="16 samples of random need about 72,057,594,038 MB"):
+        write_samples(random_samples(specs, seed=3), tmp_path)
 
 
 def test_another_content_is_another_file(tmp_path: Path) -> None:

@@ -45,14 +45,14 @@ def network_outputs(
     with Preparation(NetworkSettings(batches=(_BATCH,), accuracy=data)) as preparation:
         preparation.prepare(models, reporter, form="operators")
         folder, answers = preparation.new_folder(), []
-        for network, samples in preparation.asked:
+        for network, samples in preparation.with_samples:
             if not samples.file.is_labelled:
                 raise UsageError(f"{data.data} has no labels", fix="give them with --labels")
             trial = network.trial(engine="ort", provider="cpu", waiting="block", with_layers=False)
             preparation.write([trial], folder, reporter)
             preparation.write_samples(samples.file.file, folder, reporter)
             answers.append(_run(trial, samples.file, network.class_output()[0], folder, reporter))
-        network, samples = preparation.asked[0]
+        network, samples = preparation.with_samples[0]
         labels = read_labels(folder / samples.file.file)
     rows = answers[0]
     kind = "probabilities" if are_probabilities(rows) else "logits"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import RandomSamples, Samples
+    from mansard.inference.preparing.samples import Samples
     from mansard.measuring.protocol import Protocol
 
 
@@ -74,8 +74,8 @@ class Preparation:
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         # For accuracy, and to calibrate engine files with; by their file.
-        self.samples: dict[str, Samples | RandomSamples] = {}
-        self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self.samples: dict[str, Samples] = {}
+        self.with_samples: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
         self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
         self._builds = Builds(
             settings.build,
@@ -153,7 +153,7 @@ class Preparation:
                             reporter.note(f"note: {prepared.model}: {line}")
                     self.networks.append(prepared)
                     if samples is not None:
-                        self.asked.append((prepared, samples))
+                        self.with_samples.append((prepared, samples))
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
                 folder = make_folder(self._folder / "chains", self._folder)
@@ -287,7 +287,7 @@ class Preparation:
                 calibration=calibration_words(network, builds.get(network.file)),
                 output=network.class_output()[0],
             )
-            for network, samples in self.asked
+            for network, samples in self.with_samples
         )
 
     def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, counted, digits, joules, seconds
 from mansard.analytics.hierarchical.records import (
     Amount,
@@ -171,6 +172,27 @@ def accuracy_text(point: HiPoint) -> str:
             f"between {_percent(point.accuracy_least)} and {_percent(point.accuracy_most)} ({ends})"
         )
     return f"{_percent(point.accuracy)} ({ends})"
+
+
+POINT_COLUMNS = (
+    *("rule", "mode", "below", "offloaded", "accuracy, 95 %", "latency", "energy"),
+    *("cost", "limits"),
+)
+
+
+def point_cells(point: HiPoint, found: Hierarchical) -> tuple[str, ...]:
+    """A row of a table of points, under ``POINT_COLUMNS``."""
+    return (
+        f"{point.rule} (chosen)" if point == found.chosen else point.rule,
+        display_name(point.mode) if point.mode else "–",
+        "–" if point.threshold is None else digits(point.threshold, 4),
+        share_text(point),
+        accuracy_text(point),
+        amount_text(point.latency, "s"),
+        amount_text(point.energy, "J"),
+        "–" if point.cost is None else digits(point.cost, 4),
+        ", ".join(f"{each.quantity} {each.holds}" for each in point.limits) or "–",
+    )
 
 
 def share_text(point: HiPoint) -> str:
