@@ -83,7 +83,7 @@ class PartSum(Record, frozen=True, kw_only=True):
 
 
 _MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
-_NO_WHOLE = "the whole network was not measured in this mode, with these dimensions and engine"
+_NO_WHOLE = "no time is known of the whole network in this mode, with these dimensions and engine"
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
@@ -210,7 +210,7 @@ def _seconds_s(layer: LayerTime) -> float:
 def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     good = [row for row in rows if not why_unused(row)]
     whole = found.wholes.get((where, ran_as(rows[0])))
-    about = rows[0].part
+    part = rows[0].part
     times_s = [median(row.seconds_s) for row in good]
     values: dict[str, Any] = {
         "whole_s": None if whole is None else median(whole.seconds_s),
@@ -218,7 +218,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
         "whole_j": None if whole is None else _energy_j(whole),
         "parts_j": _sum_of(map(_energy_j, good)),
     }
-    why = _why_no_terms(whole, good, about.n_parts)
+    why = _why_no_terms(whole, good, part.n_parts)
     terms: dict[str, float | int | None] = dict.fromkeys(("difference_s", *_TERMS, "n_fused"))
     if whole is not None and not why:
         call_s = found.calls_s.get((where.device, where.mode, where.engine))
@@ -236,8 +236,8 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     values |= where._asdict()
     return PartSum(
         source=rows[0].source,
-        kind=about.kind,
-        n_parts=about.n_parts,
+        kind=part.kind,
+        n_parts=part.n_parts,
         n_measured=len(good),
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,
