@@ -100,7 +100,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
 
 
 def _stem(request: HiRequest) -> str:
-    """What an answer is called that was given no name."""
+    """The name of an answer on its page where none was given."""
     source = request.samples if request.network is None else Path(request.network)
     return source.stem if isinstance(source, Path) else "samples"
 
