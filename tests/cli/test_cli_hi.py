@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -210,11 +211,20 @@ def test_every_threshold_can_be_written(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "curve.csv"
-    assert answer(capsys, "hi", folder / "samples.npz", "--curve", path)[0] == 0
-    head, *rows = path.read_text("utf-8").splitlines()
-    assert head.split(",")[:3] == ["threshold", "share", "accuracy_least"]
+    asked = ("hi", folder / "samples.npz", "--curve", path, "--logistic", "resnet8-fp")
+    assert answer(capsys, *asked, "--local-latency", "1ms", "--offload-latency", "10ms",
+                  "--decision-latency", "1us", "--rule", "published")[0] == 0  # fmt: skip
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     arrays = made_up(4000)
-    assert len(rows) == len(np.unique(arrays["p1"])) + 1
+    score = -4.531622904031753 + 5.82555453 * arrays["p1"] - 3.59687685 * arrays["p2"]
+    chance = np.unique(1 / (1 + np.exp(-score)))
+    thresholds = [float(row["threshold"]) for row in rows]
+    assert thresholds[1:-1] == pytest.approx(chance[1:])
+    for row in rows[::500]:
+        # 1 ms and 1 µs, and 10 ms of each offload.
+        assert float(row["latency_s"]) == pytest.approx(1.001e-3 + float(row["share"]) * 10e-3)
+        assert row["energy_j"] == ""
 
 
 def test_coefficients_of_any_size_give_a_probability(

@@ -89,7 +89,13 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
     from mansard.analytics.hierarchical.store import write_answer
 
     if request.curve is not None:
-        write_curve(request.curve, samples)
+        mode, logistic, chosen = found.costs[0], None, found.chosen
+        if chosen is not None:
+            mode = next(each for each in found.costs if each.mode == chosen.mode)
+            published = request.settings.published
+            logistics = {"logistic": found.logistic, "published logistic": published}
+            logistic = logistics.get(chosen.rule)
+        write_curve(request.curve, samples, logistic, mode)
     if request.name is not None:
         write_answer(Path(request.measured.runs[0]), request.name, found)
     if request.page is not None:

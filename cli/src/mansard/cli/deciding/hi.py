@@ -107,7 +107,7 @@ def hi(
         int, typer.Option(min=0, help="Replay HI-LCB on so many samples; needs --beta.")
     ] = 0,
     curve: Annotated[
-        Path | None, typer.Option(help="CSV file of every threshold on p1 to write.")
+        Path | None, typer.Option(help="CSV file of every threshold of the choice to write.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     keep: Annotated[
