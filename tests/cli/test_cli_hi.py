@@ -77,7 +77,7 @@ def test_a_calibrated_network_is_offloaded_below_one_less_beta(
 ) -> None:
     found = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")
     (p1, _) = found["calibration"]
-    assert p1["is_calibrated"]
+    assert not p1["is_rejected"]
     by_threshold = {
         row["threshold"]: row["cost"] for row in found["rules"] if row["rule"] == "threshold"
     }
@@ -194,10 +194,16 @@ def test_without_costs_time_and_energy_are_unknown_and_not_zero(
 ) -> None:
     chosen = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")["chosen"]
     assert (chosen["latency"], chosen["energy"]) == (None, None)
-    assert chosen["unknown"]["latency"] == "the latency of the local run is not known"
+    assert (
+        chosen["unknown"]["latency"]
+        == "the latency of the local run is not known: it was not given"
+    )
     code, out, _ = answer(capsys, "hi", folder / "samples.npz", "--max-latency", "5ms")
     assert code == 0
-    assert "No threshold can be chosen: the latency of the local run or of an offload" in out
+    assert (
+        "No threshold can be chosen: the latency of the local run is not known: it was not given."
+        in out
+    )
 
 
 def test_every_threshold_can_be_written(
@@ -211,6 +217,18 @@ def test_every_threshold_can_be_written(
     assert len(rows) == len(np.unique(arrays["p1"])) + 1
 
 
+def test_coefficients_of_any_size_give_a_probability(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = document(
+        capsys, "hi", folder / "samples.npz", "--logistic", "-1000,1,1", "--rule", "published",
+        "--beta", "0.3", "--local-latency", "1ms±0",
+    )  # fmt: skip
+    by_rule = {(row["rule"], row["threshold"]): row["share"] for row in found["rules"]}
+    # exp(999) is above the largest number of 64 bits; 1 / (1 + exp(999)) is 0.
+    assert by_rule["published logistic", 0.5] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
@@ -218,6 +236,7 @@ def test_every_threshold_can_be_written(
         (("--replay", "100"), "a replay needs the cost of an offload"),
         (("--min-accuracy", "90"), "--min-accuracy 90 is above 1"),
         (("--held-out", "1"), "a share of 1 cannot be held out"),
+        (("--logistic", "1e999,1,1"), "a coefficient of more than a million decides nothing"),
         (("--logistic", "resnet9"), "no coefficients are called 'resnet9'"),
         (("--rule", "published"), "there is no rule 'published logistic' here"),
         (("--local-latency", "1ms±2ms"), "--local-latency '1ms±2ms' may be below 0"),

@@ -100,7 +100,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
 
 
 def _stem(request: HiRequest) -> str:
-    """What an answer is called that was given no name."""
+    """The name of an answer on its page where none was given."""
     source = request.samples if request.network is None else Path(request.network)
     return source.stem if isinstance(source, Path) else "samples"
 
@@ -277,6 +277,9 @@ def parse_logistic(text: str) -> Logistic:
     if match is None:
         return find_published(text)
     intercept, w1, w2 = (float(each) for each in match.groups())
+    if max(abs(intercept), abs(w1), abs(w2)) > 1e6:
+        what = f"--logistic {text}: a coefficient of more than a million decides nothing"
+        raise UsageError(what, fix="give β,w1,w2 of a logistic of probabilities")
     return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mansard.analytics.data.names import display_name, display_text, in_order
-from mansard.analytics.data.quantities import NBSP, UNKNOWN
+from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.figures.figure import Figure
 from mansard.analytics.figures.frontier import frontier_figure
 from mansard.analytics.figures.regret import regret_figure
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.hierarchical.records import Calibration, Hierarchical, ModeCosts
-from mansard.analytics.hierarchical.wording import amount_text
+from mansard.analytics.hierarchical.wording import amount_text, calibration_text
 
 _PARTS = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
 
@@ -39,7 +39,7 @@ def _section(number: int, name: str, found: Hierarchical) -> Section:
     return Section(
         anchor=f"offload-{number}",
         title=display_name(name),
-        sentence=_line(found.sentence),
+        sentence=display_text(found.sentence),
         sources=_sources(found.costs),
         figures=[
             each
@@ -50,13 +50,8 @@ def _section(number: int, name: str, found: Hierarchical) -> Section:
             if each is not None
         ],
         details=[_cost_table(found.costs), *map(_bin_table, found.calibration)],
-        notes=list(map(_line, found.notes)),
+        notes=list(map(display_text, found.notes)),
     )
-
-
-def _line(text: str) -> str:
-    """A sentence with names from outside in it; the spaces before its units are our own."""
-    return display_text(text.replace(NBSP, " "))
 
 
 def _sources(costs: Sequence[ModeCosts]) -> list[str]:
@@ -81,12 +76,8 @@ def _cost_table(costs: Sequence[ModeCosts]) -> Table:
 
 
 def _bin_table(found: Calibration) -> Table:
-    name = "p1" if found.of == "p1" else "the fitted logistic"
-    is_so = "calibrated" if found.is_calibrated else "not calibrated"
-    caption = (
-        f"Calibration of {name}: error {100 * found.error:.2f} points, calibrated ones stay below "
-        f"{100 * found.error_95:.2f}: {is_so}"
-    )
+    text = calibration_text(found)
+    caption = text[0].upper() + text[1:]
     rows = [
         [f"{edge:.3f} to {edge + 1 / found.n_bins:.3f}", f"{n:,}", f"{mean:.3f}", f"{share:.3f}"]
         for edge, n, mean, share in found.bins
