@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mansard import api
@@ -27,6 +27,17 @@ the terms add up to the difference exactly.
 
 | network | parts | sum ms | whole ms | difference | calls | conversions | fusion | caches | rest |
 |---|---|---|---|---|---|---|---|---|---|"""
+
+SPREAD = """
+Networks whose layers and stages are the same parts, and how far their two rows differ:
+
+| network | difference | calls | conversions | fusion | caches | rest |
+|---|---|---|---|---|---|---|"""
+ADDED = """
+Layers of the engine with nodes of several parts, and what it adds to whole and parts:
+
+| network | parts | fused over cuts | added in the whole | added in a part |
+|---|---|---|---|---|"""
 
 
 def main() -> None:
@@ -51,19 +62,12 @@ def main() -> None:
     first = layers.whole.rows[0]
     version = first.row.engine_version
     print(HEAD.format(version=version, machine=first.machine, profile=options.profile))
-    for network in request.models:
-        for kind, result in (("layer", layers), ("stage", stages)):
-            for each in result.sums:
-                if (each.network, each.kind) == (network, kind):
-                    print(sum_row(each))
-    print(
-        "\nLayers of the engine with nodes of several parts, and what it adds to whole and parts:\n"
-    )
-    print("| network | parts | fused over cuts | added in the whole | added in a part |")
-    print("|---|---|---|---|---|")
-    for network in request.models:
-        for kind, result in (("layer", layers), ("stage", stages)):
-            print(added_row(network, kind, result))
+    cuts = {"layer": layers, "stage": stages}
+    every = [(network, kind) for network in request.models for kind in cuts]
+    sums = {(each.network, each.kind): each for one in cuts.values() for each in one.sums}
+    print(*(sum_row(sums[one]) for one in every if one in sums), sep="\n")
+    print(SPREAD, *filter(None, (spread_row(each, cuts) for each in request.models)), sep="\n")
+    print(ADDED, *(added_row(network, kind, cuts[kind]) for network, kind in every), sep="\n")
     for result in (layers, stages):
         for each in result.sums:
             if each.difference_s is None:
@@ -76,6 +80,26 @@ def sum_row(each: api.PartSum) -> str:
     times = [ms(each.parts_s), ms(each.whole_s)]
     parts = f"{each.n_measured} {each.kind}{'' if each.n_measured == 1 else 's'}"
     return f"| {' | '.join([each.network, parts, *times, *cells])} |"
+
+
+def spread_row(network: str, cuts: Mapping[str, api.LayersResult]) -> str:
+    """How far the terms of two equal cuts differ; empty where the cuts are not equal."""
+    nodes = [
+        [each.part.nodes for each in one.parts if (each.network, each.part.kind) == (network, kind)]
+        for kind, one in cuts.items()
+    ]
+    if nodes[0] != nodes[1]:
+        return ""
+    first, second = (
+        next(row for row in one.sums if (row.network, row.kind) == (network, kind))
+        for kind, one in cuts.items()
+    )
+    cells = [network]
+    for name in TERMS:
+        ends_s = (getattr(first, name), getattr(second, name))
+        apart_s = None if None in ends_s else abs(ends_s[0] - ends_s[1])
+        cells.append(share(apart_s, first.whole_s).lstrip("+"))
+    return f"| {' | '.join(cells)} |"
 
 
 def added_row(network: str, kind: str, result: api.LayersResult) -> str:

@@ -150,7 +150,7 @@ def test_the_engine_that_was_timed_stands_before_others() -> None:
     assert len(by_precision(rows, "board", "net")) == 3
 
 
-def answers(run_id: str, precision: str, predicted_: tuple[int, ...], **known: Any) -> Accuracy:
+def predictions(run_id: str, precision: str, predicted_: tuple[int, ...], **known: Any) -> Accuracy:
     """Predictions of a network of six classes for four samples, of the classes 0, 1, 2 and 5."""
     labels = (0, 1, 2, 5)
     ranks = tuple(0 if one == label else 5 for one, label in zip(predicted_, labels, strict=True))
@@ -186,16 +186,18 @@ def answers(run_id: str, precision: str, predicted_: tuple[int, ...], **known: A
     return Accuracy(**(made | known))
 
 
-def write_answers(runs: Path, row: Accuracy) -> Path:
+def write_predictions(runs: Path, row: Accuracy) -> Path:
     run = manifest(row.run_id, 2, 1, kind="accuracies")
     return write_run(runs / row.run_id, run, [row]).parent
 
 
 def test_rows_are_kept_in_a_dataset_and_compared_sample_by_sample(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    write_answers(runs, answers("one", "fp32", (0, 1, 2, 3)))
-    write_answers(runs, answers("two", "int8", (0, 1, 6, 3), calibration="128 samples of val"))
-    write_answers(runs, answers("other", "fp16", (0, 1, 2, 5), weights_hash="another"))
+    write_predictions(runs, predictions("one", "fp32", (0, 1, 2, 3)))
+    write_predictions(
+        runs, predictions("two", "int8", (0, 1, 6, 3), calibration="128 samples of val")
+    )
+    write_predictions(runs, predictions("other", "fp16", (0, 1, 2, 5), weights_hash="another"))
     merge([runs], str(tmp_path / "fleet"))
     found = open_runs([tmp_path / "fleet"])
     assert [row.run_id for row in found.accuracies] == ["one", "other", "two"]
@@ -217,11 +219,15 @@ def test_rows_are_kept_in_a_dataset_and_compared_sample_by_sample(tmp_path: Path
 def test_each_calibration_is_a_row_and_those_of_the_runs_asked_for_are_shown(
     tmp_path: Path,
 ) -> None:
-    write_answers(tmp_path, answers("fp32", "fp32", (0, 1, 2, 3)))
-    write_answers(tmp_path, answers("one", "int8", (0, 1, 2, 3), calibration="samples of a"))
+    write_predictions(tmp_path, predictions("fp32", "fp32", (0, 1, 2, 3)))
+    write_predictions(
+        tmp_path, predictions("one", "int8", (0, 1, 2, 3), calibration="samples of a")
+    )
     late = {"started_utc": NOON, "trial_id": "late"}
-    write_answers(tmp_path, answers("two", "int8", (0, 1, 3, 3), calibration="of b", **late))
-    write_answers(tmp_path, answers("three", "int8", (3, 3, 3, 3), calibration="of b"))
+    write_predictions(
+        tmp_path, predictions("two", "int8", (0, 1, 3, 3), calibration="of b", **late)
+    )
+    write_predictions(tmp_path, predictions("three", "int8", (3, 3, 3, 3), calibration="of b"))
     dataset = open_runs([tmp_path])
     found = network_accuracies(dataset)
     assert [each.run_id for each in found] == ["fp32", "two", "one"]
@@ -234,9 +240,9 @@ def test_what_failed_has_no_number_of_samples_without_scores(tmp_path: Path) -> 
     unknown = dict.fromkeys(("n_classes", "ranks"), "it could not be run: it crashed")
     nothing: dict[str, Any] = {"ranks": None, "n_classes": None, "failure": "it crashed"}
     row = msgspec.structs.replace(
-        answers("one", "fp32", (0, 1, 2, 3)), predicted=(), unknown=unknown, **nothing
+        predictions("one", "fp32", (0, 1, 2, 3)), predicted=(), unknown=unknown, **nothing
     )
-    (found,) = network_accuracies(open_runs([write_answers(tmp_path, row)]))
+    (found,) = network_accuracies(open_runs([write_predictions(tmp_path, row)]))
     assert (found.n_not_finite, found.remark) == (None, "it crashed")
     assert found.unknown["n_not_finite"] == "it could not be run: it crashed"
 
@@ -244,8 +250,8 @@ def test_what_failed_has_no_number_of_samples_without_scores(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"predicted": (0, 1, 2)}, "answers and samples differ in number"),
-        ({"ranks": (0, 1, 2)}, "answers and samples differ in number"),
+        ({"predicted": (0, 1, 2)}, "predictions and samples differ in number"),
+        ({"ranks": (0, 1, 2)}, "predictions and samples differ in number"),
         ({"predicted": (0, 1, 2, 7)}, "a predicted class is above the number of classes"),
         ({"n_samples": -1}, "n_samples is negative"),
         ({"duration_s": -1.0}, "it took less than 0 s"),
@@ -254,6 +260,8 @@ def test_what_failed_has_no_number_of_samples_without_scores(tmp_path: Path) -> 
 def test_rows_that_cannot_be_are_left_out(
     tmp_path: Path, changes: dict[str, Any], what: str
 ) -> None:
-    found = open_runs([write_answers(tmp_path, answers("one", "fp32", (0, 1, 2, 3), **changes))])
+    found = open_runs(
+        [write_predictions(tmp_path, predictions("one", "fp32", (0, 1, 2, 3), **changes))]
+    )
     assert found.accuracies == ()
     assert any("1 trial was left out" in note and what in note for note in found.notes)

@@ -55,6 +55,8 @@ def test_packed_instructions_of_blackwell_do_two_floats() -> None:
     assert count(launch(metrics | packed, sm=120), precision="fp32").work_flop == 428
     assert count(launch(metrics, sm=120), precision="fp32").work_flop is None  # not counted
     assert count(launch(metrics, sm=90), precision="fp32").work_flop == 20  # there are none
+    # A chip whose list has no such metric, and all of the list were asked for.
+    assert count(launch(metrics, sm=110), precision="fp32", all_asked=True).work_flop == 20
 
 
 def test_work_is_unknown_where_a_unit_was_not_counted() -> None:

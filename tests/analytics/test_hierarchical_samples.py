@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,28 @@ def test_texts_are_classes_and_an_empty_one_is_no_answer() -> None:
 def test_logits_become_the_two_largest_probabilities() -> None:
     # e² / (e² + e¹ + e⁰) = 7.389056 / 11.107338 = 0.665241, e¹ / … = 0.244728
     logits = np.array([[1.0, 2.0, 0.0]] * 3)
-    samples = make_samples({**made(p1=None, p2=None, predicted=None), "logits": logits}, "here")
+    classes = made(p1=None, p2=None, predicted=None, label=[1, 0, 2])
+    samples = make_samples({**classes, "logits": logits}, "here")
     assert samples.p1[0] == pytest.approx(0.665241, abs=1e-6)
     assert samples.p2 is not None
     assert samples.p2[0] == pytest.approx(0.244728, abs=1e-6)
-    assert samples.local.tolist() == [RIGHT, WRONG, WRONG]  # class 1 against 1, 0, 3
+    assert samples.local.tolist() == [RIGHT, WRONG, WRONG]  # class 1 against 1, 0, 2
+
+
+def test_probabilities_of_8_bits_need_not_add_up_to_1() -> None:
+    # 1,000 classes, p1 = 0.5: the others are 0.5 / 999, less than half a step of 1/256, and so 0.
+    vectors = np.zeros((3, 1000))
+    vectors[:, 7] = 0.5
+    arrays = {"probabilities": vectors, "label": np.array([7, 0, 7])}
+    samples = make_samples(arrays, "here")
+    assert samples.p1.tolist() == [0.5] * 3
+    assert samples.local.tolist() == [RIGHT, WRONG, RIGHT]
+
+
+def test_rounding_above_1_and_classes_in_a_column_of_their_own() -> None:
+    samples = make_samples(made(p1=[1.0000001, 0.6, 0.5], label=[[1], [0], [3]]), "here")
+    assert samples.p1[0] == 1.0
+    assert samples.local.tolist() == [RIGHT, WRONG, RIGHT]
 
 
 def test_correctness_in_the_place_of_classes() -> None:
@@ -94,6 +112,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "sums",
         {**VECTORS, "probabilities": np.array([[0.5, 0.5], [0.2, 0.2], [0.5, 0.5]])},
         "row 2: the probabilities add up to 0.4",
+    ),
+    ("bytes", made(label=np.array([b"a", b"b", b"c"])), "label holds |S1: neither numbers nor"),
+    ("dates", made(remote=np.array(["2026-01-01"] * 3, "M8[D]")), "remote holds datetime64[D]"),
+    ("objects", made(remote=np.array([1, None, 2])), "remote holds object: neither numbers"),
+    ("one number", made(label=1), "label has the shape []"),
+    ("just above 1", made(p1=[0.9, 1.00001, 0.5]), "row 2: p1 is 1.00001, outside 0 to 1"),
+    (
+        "classes from 1",
+        {"logits": np.eye(3), "label": np.array([1, 2, 3])},
+        "row 3: label is 3, and the classes are 0 to 2",
     ),
     ("one class", {**VECTORS, "logits": np.ones((3, 1))}, "logits has the shape [3, 1]"),
 ]
@@ -137,6 +165,7 @@ def test_vectors_in_numbered_columns_and_in_lists(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("", "is empty"),
+        ("p1,label\n", "holds no samples"),
         ("a,b\n1,2\n", "has no column of samples, only a, b"),
         ("p1,label\n0.5,1\nhigh,2\n", "row 2: p1 is 'high', which is no number"),
         ("p1,label\n0.5,1\n0.5,1,3\n", "cannot be read"),
@@ -149,6 +178,50 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, fault: str) -> None:
         read_columns(path)
     assert str(error.value).startswith(f"{path}: {fault}")
     assert "\n" not in str(error.value)
+
+
+COLUMNS: dict[str, Any] = {"label": [0, 1], "logits": [[2.0, 0.0], [0.0, 3.0]]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "fault"),
+    [
+        ({"logits": [["a", "b"], ["c", "d"]]}, "cannot be read: "),
+        ({"logits": [[[1.0, 2.0]], [[1.0, 2.0]]]}, "cannot be read: "),
+        ({"logits": [[2.0, 0.0], None]}, "row 2: logits has 0 classes, others have 2"),
+        ({"logits": [[2.0], [2.0, 0.0]]}, "row 1: logits has 1 classes, others have 2"),
+        ({"label": [[1], [2]]}, "cannot be read: "),
+        ({"label": [], "logits": pl.Series([], dtype=pl.List(pl.Float64))}, "holds no samples"),
+    ],
+)
+def test_parquet_columns_that_are_refused(
+    tmp_path: Path, columns: dict[str, Any], fault: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({**COLUMNS, **columns}).write_parquet(path)
+    with pytest.raises(InputError) as error:
+        read_columns(path)
+    assert str(error.value).startswith(f"{path}: {fault}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({**COLUMNS, "p1": [0.5, 0.7]}).write_parquet(path)
+    whole = path.read_bytes()
+    for at in range(90, 100):  # in headers of pages, where polars panics
+        path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+        with contextlib.suppress(InputError):  # it may still be readable
+            read_columns(path)
+
+
+def test_header_names_with_spaces_and_other_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("p1, label ,predicted\n0.5,1,1\n", encoding="utf-8")
+    assert sorted(read_columns(path)) == ["label", "p1", "predicted"]
+    path.write_text("p1,label\n0.5,1\n", encoding="utf-16")
+    with pytest.raises(InputError, match="is UTF-16 text; save it as UTF-8"):
+        read_columns(path)
 
 
 def test_a_split_gives_each_sample_to_one_side() -> None:
@@ -166,7 +239,7 @@ def test_costs_of_modes(tmp_path: Path) -> None:
         "30W,0.001,,,,modelled\n",
         encoding="utf-8",
     )
-    slow, fast = read_mode_costs(path, {})
+    slow, fast = read_mode_costs(path)
     assert slow.local_s is not None
     assert (slow.mode, slow.local_s.low, slow.local_s.source) == ("15W", 0.0019, "measured")
     assert fast.local_s is not None
@@ -187,4 +260,4 @@ def test_costs_that_are_refused(tmp_path: Path, text: str, fault: str) -> None:
     path = tmp_path / "costs.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=fault):
-        read_mode_costs(path, {})
+        read_mode_costs(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mansard.analytics.data.opening import open_runs
@@ -31,6 +32,11 @@ def timed(model: str, seconds_s: float, *layers: LayerTime, **changes: Any) -> M
     return measurement(
         "r" * 16, (seconds_s,), model=model, layers=layers, profiled_s=(seconds_s,), **changes
     )
+
+
+def at(row: Measurement, run_id: str, started_utc: str) -> Measurement:
+    """``row`` as one of another run at another time."""
+    return msgspec.structs.replace(row, run_id=run_id, started_utc=started_utc)
 
 
 def part(number: int, nodes: tuple[int, ...], n_parts: int = 3) -> NetworkPart:
@@ -99,12 +105,40 @@ def test_some_parts_have_a_sum_and_no_difference(tmp_path: Path) -> None:
     assert found.unknown["difference_s"] == "2 of its 3 parts were measured"
 
 
+def test_an_earlier_cut_of_the_same_network_is_no_part_of_the_sum(tmp_path: Path) -> None:
+    """An older version cut it in two, of 50 and 60 ms: parts 0 and 1 of 2."""
+    older = [
+        timed(f"net old {number}", 0.05 + 0.01 * number, part=part(number, nodes, n_parts=2))
+        for number, nodes in enumerate([(0,), (1, 2)])
+    ]
+    early = [at(row, "o" * 16, "2025-01-02T03:04:05Z") for row in older]
+    write_networks(tmp_path, early)
+    write_networks(tmp_path, (WHOLE, *PARTS, *CHAINS))
+    (found,) = part_sums(open_runs([tmp_path]))
+    assert (found.n_parts, found.n_measured) == (3, 3)
+    # 36 + 32 + 40
+    assert found.parts_s == pytest.approx(0.108)
+    assert len(measured_parts(open_runs([tmp_path]))) == 3
+
+
+@pytest.mark.parametrize("changes", [{"dimensions": {"sequence": 512}}, {"engine_version": "9"}])
+def test_a_whole_that_ran_otherwise_is_not_the_whole(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    write_networks(tmp_path, (WHOLE, *PARTS, *CHAINS))
+    before = part_sums(open_runs([tmp_path]))
+    late = at(timed("net", 0.4, **changes), "n" * 16, "2027-01-02T03:04:05Z")
+    write_networks(tmp_path, [late])
+    assert part_sums(open_runs([tmp_path])) == before
+    assert before[0].whole_s == pytest.approx(0.100)
+
+
 def test_parts_without_their_whole_say_so(tmp_path: Path) -> None:
     write_networks(tmp_path, PARTS)
     (found,) = part_sums(open_runs([tmp_path]))
     assert found.whole_s is None
     assert found.difference_s is None
-    assert "whole network was not measured" in found.unknown["rest_s"]
+    assert "no time is known of the whole network" in found.unknown["rest_s"]
 
 
 def test_an_engine_that_does_not_trace_its_layers_gives_no_terms(tmp_path: Path) -> None:

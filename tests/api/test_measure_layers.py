@@ -26,6 +26,16 @@ class Measured(msgspec.Struct):
     result: api.LayersResult
 
 
+class Notes(api.SilentReporter):
+    """Keeps notes, and lines of progress."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder = tmp_path_factory.mktemp("layers")
@@ -59,26 +69,20 @@ def test_layers_of_the_engine_keep_the_indexes_of_the_whole_network(measured: Me
     assert nodes == {4, 5, 6}
 
 
-def test_the_terms_add_up_to_the_difference(measured: Measured) -> None:
+def test_the_sum_is_that_of_the_parts_that_count(measured: Measured) -> None:
     (found,) = measured.result.sums
     assert (found.kind, found.n_parts) == ("layer", 5)
-    if found.difference_s is None:  # other programs had the CPU: told, and never guessed
-        why = found.unknown["difference_s"]
-        assert "while profiled" in why or "measured" in why
-        return
-    assert found.parts_s is not None
-    assert found.whole_s is not None
-    assert found.difference_s == pytest.approx(found.parts_s - found.whole_s)
-    terms = (found.calls_s, found.conversions_s, found.fusion_s, found.caches_s, found.rest_s)
-    assert None not in terms[1:]
-    assert sum(filter(None, terms)) == pytest.approx(found.difference_s)
-    # Four calls more than the whole has; none is known where the chains were disturbed.
-    assert found.calls_s is None or found.calls_s >= 0
+    good = [each for each in measured.result.parts if not each.remark]
+    assert found.n_measured == len(good)
+    assert found.parts_s == pytest.approx(sum(each.time_s or 0.0 for each in good))
 
 
 def test_the_same_command_measures_no_layer_again(measured: Measured) -> None:
     before = {p: p.read_bytes() for p in measured.request.runs.rglob("measurements.jsonl")}
-    again = api.measure_layers(measured.request, api.LayerSettings(rest_s=0.01))
+    reporter = Notes()
+    again = api.measure_layers(measured.request, api.LayerSettings(rest_s=0.01), reporter)
+    done = [line for line in reporter.lines if line.endswith("(done)")]
+    assert sum(line.startswith("Preparing networks") for line in done) == 1
     assert again.rows == measured.result.rows
     after = {p: p.read_bytes() for p in measured.request.runs.rglob("measurements.jsonl")}
     assert after == before
@@ -132,8 +136,6 @@ def test_the_report_shows_the_layers(measured: Measured) -> None:
 def test_only_the_slowest_are_measured_where_that_is_asked(measured: Measured) -> None:
     result = api.measure_layers(measured.request, api.LayerSettings(slowest=2, rest_s=0.02))
     assert len(result.rows) == 2
-    # The three convolutions take the most by far; two of them are left.
-    assert all("Conv" in each.row.part.op_types for each in result.rows)
     numbers = [each.row.part.number for each in result.rows]
     assert numbers == sorted(numbers)
 

@@ -1,4 +1,4 @@
-"""Layers that are run alone on a simulated AGX Orin: with energy, and its memory's use beside."""
+"""Layers that are run alone on a simulated AGX Orin: with energy, and the use of its memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def request_of_board(running_agx_orin: Path, tmp_path: Path) -> api.MeasureReque
     )
 
 
-def test_layers_have_energy_and_the_board_tells_its_memory(
+def test_layers_have_energy_and_the_board_reports_its_memory_use(
     request_of_board: api.MeasureRequest, tmp_path: Path
 ) -> None:
     alone = api.LayerSettings(slowest=2, window_s=0.4, boundary_s=0.1, meter_period_s=0.02)
@@ -56,7 +56,7 @@ def test_layers_have_energy_and_the_board_tells_its_memory(
     assert memory["conv64_56x28_k1"].traffic_bytes == n_bytes
     assert memory["conv64_56x28_k1"].n_readings > 0
     assert 0 <= memory["conv64_56x28_k1"].mean_share <= 1
-    (path,) = api.write_nn_profiler(result, tmp_path / "out")
+    (path,) = api.write_nn_profiler(request_of_board.runs, tmp_path / "out")
     found = decode(path.read_bytes())
     known = [each for each in result.parts if each.network == "residual" and each.energy_j]
     rails = found["residual"]["cpu"].power

@@ -12,7 +12,7 @@ from mansard import api
 from mansard.analytics.report.nn_profiler import mode_files
 from mansard.core.errors import StorageError
 from mansard.core.records import EnergyWindow, Measurement, NetworkPart, RailEnergy
-from tests.analytics.factory import measurement
+from tests.analytics.factory import measurement, write_networks
 
 # README.md of Varatheepan/NN-Profiler, "Post process data": network, device, parameter, layer. A
 # power is a dictionary of rails in mW, a latency a number of seconds; layers are numbers as text.
@@ -120,7 +120,7 @@ def test_whole_networks_and_failed_layers_are_not_in_the_file() -> None:
 def test_two_batch_sizes_are_two_networks() -> None:
     rows = [("nx", "10W", layer(0, (0.01,), batch=batch)) for batch in (1, 8)]
     (content,) = mode_files(rows).values()
-    assert list(decode(content)) == ["resnet50 batch 1 fp32", "resnet50 batch 8 fp32"]
+    assert list(decode(content)) == ["resnet50 batch 1", "resnet50 batch 8"]
 
 
 def test_two_boards_do_not_write_over_one_another() -> None:
@@ -128,15 +128,32 @@ def test_two_boards_do_not_write_over_one_another() -> None:
     assert list(mode_files(rows)) == ["nx_one-Mode10W.json", "nx_two-Mode10W.json"]
 
 
+def test_networks_of_several_commands_are_in_one_file(tmp_path: Path) -> None:
+    """Each command has a run of its own in the folder of runs."""
+    first = layer(0, (0.01,))
+    other = msgspec.structs.replace(first.part, whole="alexnet", whole_hash="i")
+    rows = [
+        first,
+        msgspec.structs.replace(layer(0, (0.02,)), part=other),
+        layer(0, (0.03,), threads=1),
+    ]
+    for number, row in enumerate(rows):
+        run_id = str(number) * 16
+        write_networks(tmp_path / "runs", [msgspec.structs.replace(row, run_id=run_id)])
+    (path,) = api.write_nn_profiler(tmp_path / "runs", tmp_path / "out")
+    assert {name: one["cpu"].latency for name, one in decode(path.read_bytes()).items()} == {
+        "resnet50 onnxruntime cpu": {"0": 0.01},
+        "alexnet": {"0": 0.02},
+        "resnet50 onnxruntime cpu 1 thread": {"0": 0.03},
+    }
+
+
 def test_nothing_half_written_stays(tmp_path: Path) -> None:
-    rows = (api.MeasuredNetwork("nx", "10W", layer(0, (0.01,))),)
-    result = api.LayersResult(
-        api.MeasureResult((), (), (), None), rows=rows, parts=(), sums=(), failure=None
-    )
-    (path,) = api.write_nn_profiler(result, tmp_path / "out")
+    write_networks(tmp_path / "runs", [layer(0, (0.01,))])
+    (path,) = api.write_nn_profiler(tmp_path / "runs", tmp_path / "out")
     assert decode(path.read_bytes())
-    assert [each.name for each in (tmp_path / "out").iterdir()] == ["Mode10W.json"]
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["Mode2c.json"]
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
     with pytest.raises(StorageError):
-        api.write_nn_profiler(result, tmp_path / "file")
+        api.write_nn_profiler(tmp_path / "runs", tmp_path / "file")
     assert (tmp_path / "file").read_text(encoding="utf-8") == "no folder"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_a_calibrated_network_is_offloaded_below_one_less_beta(
 ) -> None:
     found = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")
     (p1, _) = found["calibration"]
-    assert p1["is_calibrated"]
+    assert not p1["is_rejected"]
     by_threshold = {
         row["threshold"]: row["cost"] for row in found["rules"] if row["rule"] == "threshold"
     }
@@ -119,6 +120,24 @@ def test_the_larger_network_may_run_on_the_same_board(
     assert (costs["local_s"]["source"], costs["offload_s"]["source"]) == ("given", "published")
 
 
+def test_a_cost_that_is_given_stands_in_the_place_of_every_other(
+    folder: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "costs.csv"
+    table.write_text("mode,local_s,offload_s\n15W,2e-3,9e-3\n", "utf-8")
+    sources = (
+        ("--costs", table),
+        ("--local", "seen", "--precision", "fp16", "--runs", runs, "--modes", "gpu1200-emc3200"),
+    )
+    for source in sources:
+        asked = ("hi", folder / "samples.npz", *source, "--local-latency", "7ms±0", "--beta", "0.2")
+        code, out, err = answer(capsys, *asked, "--json")
+        assert code == 0
+        (costs,) = json.loads(out)["costs"]
+        assert (costs["local_s"]["value"], costs["local_s"]["source"]) == (7e-3, "given")
+        assert "note: local_s as given, not as" in err
+
+
 def test_a_sample_is_one_item_and_has_one_precision(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +148,7 @@ def test_a_sample_is_one_item_and_has_one_precision(
         "MAXN,small,fp16,8,9.0,14.0",
         "MAXN,small,int8,1,1.5,9.0",
         "MAXN,big,fp16,8,40.0,20.0",
+        "MAXN,dark,fp16,1,3.0,",
     ]
     table.write_text("\n".join(rows) + "\n", "utf-8")
     runs = tmp_path / "runs"
@@ -139,6 +159,10 @@ def test_a_sample_is_one_item_and_has_one_precision(
     (costs,) = found["costs"]
     assert costs["local_s"]["value"] == pytest.approx(1.5e-3)
     assert costs["local_j"]["value"] == pytest.approx(1.5e-3 * 9)
+    (costs,) = document(capsys, *asked, "--local", "dark")["costs"]
+    assert (costs["local_s"]["value"], costs["local_j"]) == (pytest.approx(3e-3), None)
+    assert costs["unknown"]["local_j"] != "it was not given"
+    assert "power" in costs["unknown"]["local_j"]
     code, _, err = answer(capsys, *asked, "--local", "small")
     assert code == 2
     assert "small has several precisions in MAXN; name one with --precision" in err
@@ -170,10 +194,16 @@ def test_without_costs_time_and_energy_are_unknown_and_not_zero(
 ) -> None:
     chosen = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")["chosen"]
     assert (chosen["latency"], chosen["energy"]) == (None, None)
-    assert chosen["unknown"]["latency"] == "the latency of the local run is not known"
+    assert (
+        chosen["unknown"]["latency"]
+        == "the latency of the local run is not known: it was not given"
+    )
     code, out, _ = answer(capsys, "hi", folder / "samples.npz", "--max-latency", "5ms")
     assert code == 0
-    assert "No threshold can be chosen: the latency of the local run or of an offload" in out
+    assert (
+        "No threshold can be chosen: the latency of the local run is not known: it was not given."
+        in out
+    )
 
 
 def test_every_threshold_can_be_written(
@@ -187,6 +217,18 @@ def test_every_threshold_can_be_written(
     assert len(rows) == len(np.unique(arrays["p1"])) + 1
 
 
+def test_coefficients_of_any_size_give_a_probability(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = document(
+        capsys, "hi", folder / "samples.npz", "--logistic", "-1000,1,1", "--rule", "published",
+        "--beta", "0.3", "--local-latency", "1ms±0",
+    )  # fmt: skip
+    by_rule = {(row["rule"], row["threshold"]): row["share"] for row in found["rules"]}
+    # exp(999) is above the largest number of 64 bits; 1 / (1 + exp(999)) is 0.
+    assert by_rule["published logistic", 0.5] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
@@ -194,11 +236,18 @@ def test_every_threshold_can_be_written(
         (("--replay", "100"), "a replay needs the cost of an offload"),
         (("--min-accuracy", "90"), "--min-accuracy 90 is above 1"),
         (("--held-out", "1"), "a share of 1 cannot be held out"),
+        (("--logistic", "1e999,1,1"), "a coefficient of more than a million decides nothing"),
         (("--logistic", "resnet9"), "no coefficients are called 'resnet9'"),
         (("--rule", "published"), "there is no rule 'published logistic' here"),
         (("--local-latency", "1ms±2ms"), "--local-latency '1ms±2ms' may be below 0"),
         (("--local-latency", "fast"), "--local-latency 'fast' is no time"),
         (("--probability", "1"), "a probability of 1 is never reached"),
+        (
+            ("--modes", "15W"),
+            "--precision, --modes, --device, --board and --mix are about networks",
+        ),
+        (("--mix",), "are about networks of runs; give --local or --offload as well"),
+        (("--judge", "s.csv", "--held-out", "0.5"), "hold out and samples to judge on exclude"),
     ],
 )
 def test_wrong_usage_is_one_line(

@@ -16,8 +16,8 @@ from mansard.core.errors import InputError, MeasurementError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Accuracy
 from mansard.device.identity import identify
+from mansard.inference.accuracy.batches import batches, normalised, read_labels
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial, Normalisation, SampleFile
-from mansard.inference.accuracy.samples import batches, normalised, read_labels
 from mansard.inference.accuracy.scores import class_scores, predicted, ranks
 from mansard.inference.engines import find_engine
 from mansard.inference.planning import any_mode, make_plan

@@ -351,6 +351,16 @@ ORIN = Gpu(
 )
 
 
+def test_a_plan_has_the_gpu_as_it_is_before_the_mode_is_set() -> None:
+    """So that a mode with other SMs, which only a reboot leads back from, is left out."""
+    given = core_count_mode(1)
+    unknown = {name: why for name, why in given.unknown.items() if name != "n_sms"}
+    mode = msgspec.structs.replace(given, n_sms=8, unknown=unknown)
+    plan = make_plan(BuildPlan, MACHINE, mode, (build("a"),), find_engine("ort").probe(), ORIN)
+    assert plan.gpu == ORIN
+    assert plan.gpu_in_mode == msgspec.structs.replace(ORIN, n_sms=8)
+
+
 @pytest.mark.parametrize(("version", "gpu"), [("10.7.0", None), ("10.3.0", ORIN)])
 def test_of_another_version_or_device_it_is_refused(
     kept: EngineFiles, outputs: Path, version: str, gpu: Gpu | None

@@ -94,7 +94,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "two sizes": ({"x": X, "z": X[:2]}, {}, "array for 'z' is 2, but 'N' is 3"),
     "another dimension": ({"x": X}, {"dims": {"N": 2}}, "is 3, but 'N' is 2"),
     "another batch": ({"x": X}, {"batch": 2}, "is 3, but 'N' is 2"),
-    "objects": ({"x": np.array([{}])}, {}, "it holds Python objects"),
+    "objects": ({"x": np.array([{}])}, {}, "holds Python objects"),
     "nothing": ({}, {}, "no array"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from mansard.core.errors import InputError, UsageError
-from mansard.inference.accuracy.samples import batches, read_labels
+from mansard.core.errors import InputError, StorageError, UsageError
+from mansard.inference.accuracy.batches import batches, read_labels
+from mansard.inference.npz import read_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.datasets import find_dataset, spread_indexes
 from mansard.inference.preparing.preprocessing import (
@@ -171,6 +173,60 @@ def test_the_sizes_of_torchvision_by_hand(tmp_path: Path) -> None:
     assert np.array_equal(found, np.asarray(resized)[16:240, 80:304])
 
 
+def npy(header: str, content: bytes = b"") -> bytes:
+    """A file of NumPy with this header."""
+    text = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + content
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        (b"no array", "it is no .npz of arrays, or damaged"),
+        (npy("{'descr': '<f4', 'shape': ("), "it is no .npz of arrays, or damaged"),
+        (npy('"""'), "it is no .npz of arrays, or damaged"),
+        (npy("{[]:1}"), "it is no .npz of arrays, or damaged"),
+        *(
+            (npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"), "is cut short")
+            for shape in ("(-1, 4)", "(3, -4)", "(9223372036854775807, 4)", "(1, 1)")
+        ),
+        (
+            npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 1)}", bytes(8)),
+            "stored by columns; write numpy.ascontiguousarray",
+        ),
+    ],
+)
+def test_arrays_that_cannot_be_are_one_line(tmp_path: Path, member: bytes, said: str) -> None:
+    with ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", member)
+    with pytest.raises(InputError, match=said):
+        find_dataset(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("method", [ZIP_LZMA, ZIP_DEFLATED])
+def test_a_damaged_archive_is_one_line(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "x.npz"
+    random = np.random.default_rng(0).integers(0, 256, (40, 8), dtype=np.uint8)
+    np.save(tmp_path / "x.npy", random)
+    with ZipFile(path, "w", method) as archive:
+        archive.write(tmp_path / "x.npy", "x.npy")
+    content = bytearray(path.read_bytes())
+    content[100:300] = bytes(200)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        read_arrays(path)
+
+
+def test_an_encrypted_member_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, x=np.zeros((2, 2)))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # the flag of encryption
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="encrypted"):
+        find_dataset(path)
+
+
 @pytest.mark.parametrize(
     ("pixels", "said"),
     [
@@ -243,6 +299,28 @@ def test_an_image_that_cannot_be_read_is_one_line_and_leaves_no_file(tmp_path: P
     with pytest.raises(InputError, match=r"b\.png: cannot be read as an image"):
         write_samples(samples, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_an_image_or_array_that_was_changed_is_not_written(tmp_path: Path) -> None:
+    image = picture(tmp_path / "set/a.png")
+    samples = samples_for(find_dataset(tmp_path / "set"), [PICTURE], UNIT)
+    picture(image, colour=(9, 9, 9))
+    with pytest.raises(InputError, match=r"a\.png: it was changed since it was looked at"):
+        write_samples(samples, tmp_path)
+    x = np.zeros((2, 3, 4, 4), np.float32)
+    np.savez(tmp_path / "x.npz", x=x)
+    samples = samples_for(find_dataset(tmp_path / "x.npz"), [PICTURE], UNIT)
+    np.savez(tmp_path / "x.npz", x=x + 1)
+    with pytest.raises(InputError, match=r"x\.npz: it was changed since it was looked at"):
+        write_samples(samples, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"set", "x.npz"}
+
+
+def test_samples_that_the_disk_has_no_space_for_are_one_line(tmp_path: Path) -> None:
+    shape = (1 << 30, 1 << 20)  # 4 PiB of fp32 in each sample
+    specs = [uniform("x", (2, *shape))]
+    with pytest.raises(StorageError, match="16 samples of random need about 72,057,594,038 MB"):
+        write_samples(random_samples(specs, seed=3), tmp_path)
 
 
 def test_another_content_is_another_file(tmp_path: Path) -> None:

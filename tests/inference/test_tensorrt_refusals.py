@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mansard.core.errors import TransientError
 from mansard.inference.engines.tensorrt.messages import (
     Messages,
     explained,
@@ -84,6 +85,24 @@ NO_DRIVER = (
 )  # fmt: skip
 def test_errors_become_one_line(errors: list[str], line: str) -> None:
     assert str(explained(Messages(errors=errors), "net")) == line
+
+
+@pytest.mark.parametrize(
+    ("error", "is_transient"),
+    [
+        ("2: [virtualMemoryBuffer.cpp::resizePhysical::145] Error Code 2: OutOfMemory ()", True),
+        ("CUDA initialization failure with error: 999. Please check your CUDA installation", True),
+        (NO_DRIVER, True),
+        ("ModelImporter.cpp:949: While parsing node number 0 [Odd -> y]: no importer", False),
+        ("Error Code 1: Myelin (the model contains HW-specific datatypes: b16.)", False),
+        ("Error Code 4: API Usage Error (Dynamic input x is missing dimensions)", False),
+    ],
+)
+def test_what_may_be_gone_later_is_told_from_what_the_network_or_device_lacks(
+    error: str, is_transient: bool
+) -> None:
+    found = explained(Messages(errors=[error]), "net")
+    assert isinstance(found, TransientError) == is_transient
 
 
 @dataclass

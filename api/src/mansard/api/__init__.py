@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import HiSettings as HiSettings
     from mansard.analytics.hierarchical.records import Logistic as Logistic
     from mansard.analytics.hierarchical.records import make_amount as make_amount
-    from mansard.analytics.hierarchical.wording import accuracy_text as accuracy_text
-    from mansard.analytics.hierarchical.wording import amount_text as amount_text
+    from mansard.analytics.hierarchical.wording import POINT_COLUMNS as POINT_COLUMNS
+    from mansard.analytics.hierarchical.wording import point_cells as point_cells
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
@@ -131,7 +131,6 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
-    from mansard.api.network_outputs import NetworkData as NetworkData
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult

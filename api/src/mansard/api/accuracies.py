@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.preprocessing import Preprocessing
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import RandomSamples, Samples
+    from mansard.inference.preparing.samples import Samples
 
 RANDOM = "random"  # instead of a data set to calibrate with
 
@@ -74,7 +74,7 @@ class DataSets:
         if settings.calibration is not None and not self._is_random:
             self._calibration = find_dataset(Path(settings.calibration))
 
-    def calibrate(self, specs: tuple[InputSpec, ...]) -> Samples | RandomSamples | None:
+    def calibrate(self, specs: tuple[InputSpec, ...]) -> Samples | None:
         """What a network of these inputs is calibrated with; None: nothing was given."""
         from mansard.inference.preparing.samples import random_samples, samples_for
 

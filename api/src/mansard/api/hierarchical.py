@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.analytics.hierarchical.records import Goal, HiSettings
+from mansard.api.accuracies import AccuracySettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.recommendations import Kind, parse_quantity
 from mansard.api.reporter import SILENT, Reporter
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         Objective,
     )
     from mansard.analytics.hierarchical.samples import Samples
-    from mansard.api.network_outputs import NetworkData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class HiRequest:
     """
 
     samples: Path | Mapping[str, Any] | None = None
-    data: NetworkData | None = None
+    data: AccuracySettings = field(default_factory=AccuracySettings)
     network: str | None = None
     remote_network: str | None = None
     judged_on: Path | Mapping[str, Any] | None = None
@@ -70,6 +70,9 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
         check_name(request.name)
         if "://" in request.measured.runs[0]:
             raise UsageError("an answer is kept in a folder", fix="give --runs FOLDER first")
+    if request.judged_on is not None and request.settings.held_out is not None:
+        what = "a share to hold out and samples to judge on exclude each other"
+        raise UsageError(what, fix="leave --held-out or --judge out")
     _check_goal(request.goal)
     samples = _samples(_source(request, reporter))
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
@@ -97,7 +100,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
 
 
 def _stem(request: HiRequest) -> str:
-    """What an answer is called that was given no name."""
+    """The name of an answer on its page where none was given."""
     source = request.samples if request.network is None else Path(request.network)
     return source.stem if isinstance(source, Path) else "samples"
 
@@ -135,12 +138,12 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     if (request.samples is None) == (request.network is None):
         what = "samples and a network exclude each other" if request.network else "no samples"
         raise UsageError(what, fix="give SAMPLES, or --network FILE.onnx and --data")
-    if request.network is None and (request.data or request.remote_network):
+    if request.network is None and (request.data != AccuracySettings() or request.remote_network):
         what = "--data and --remote-network are about a network that is run"
         raise UsageError(what, fix="give --network FILE.onnx as well")
     if request.samples is not None:
         return request.samples
-    if request.data is None or request.network is None:
+    if request.data.data is None or request.network is None:
         raise UsageError("a network needs samples to run on", fix="give --data as well")
     return network_outputs(request.network, request.remote_network, request.data, reporter)
 
@@ -153,7 +156,7 @@ def _samples(source: Path | Mapping[str, Any]) -> Samples:
 
         return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
     if source.suffix.lower() == ".npz":
-        from mansard.inference.inputs import read_arrays
+        from mansard.inference.npz import read_arrays
 
         return make_samples(read_arrays(source), str(source))
     if source.suffix.lower() not in {".csv", ".parquet"}:
@@ -165,33 +168,70 @@ def _samples(source: Path | Mapping[str, Any]) -> Samples:
 
 
 def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
-    """The costs in each mode: of a table, of runs, or those that are given for all."""
+    """The costs in each mode: what is given stands in the place of a table's or of runs'."""
+    from msgspec.structs import replace as changed
+
     from mansard.analytics.hierarchical.sample_tables import mode_costs, read_mode_costs
 
-    if request.table is not None and (request.local or request.offload):
+    of_runs = [name for name in (request.local, request.offload) if name is not None]
+    if request.table is not None and of_runs:
         what = "a table of costs and networks of runs exclude each other"
         raise UsageError(what, fix="leave --costs, or --local and --offload, out")
+    if not of_runs and request.measured != PredictionRequest(runs=request.measured.runs):
+        what = "--precision, --modes, --device, --board and --mix are about networks of runs"
+        raise UsageError(what, fix="give --local or --offload as well")
+    found: tuple[ModeCosts, ...] = (mode_costs("", {}),)
     if request.table is not None:
-        return read_mode_costs(request.table, request.given)
-    if request.local is None and request.offload is None:
-        return (mode_costs("", request.given),)
-    names = [name for name in (request.local, request.offload) if name is not None]
-    found = _of_runs(request, names, reporter)
+        found = read_mode_costs(request.table)
+    elif of_runs:
+        found = _of_runs(request, of_runs, reporter)
+    given = dict(request.given)
+    both = [name for name in given if any(getattr(mode, name) is not None for mode in found)]
+    if both:
+        source = "runs" if of_runs else "the table"
+        reporter.note(f"note: {', '.join(both)} as given, not as {source} say it")
+    unknown = [
+        {key: mode.unknown[key] for key in mode.unknown if key not in given} for mode in found
+    ]
+    return tuple(
+        changed(mode, unknown=why, **given) for mode, why in zip(found, unknown, strict=True)
+    )
+
+
+def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tuple[ModeCosts, ...]:
+    """Time and energy of one item by mode, at batch 1: measured, published or modelled."""
+    from mansard.analytics.hierarchical.records import make_amount
+    from mansard.analytics.hierarchical.sample_tables import mode_costs
+
+    rows = _rows_of_runs(request, names, reporter)
     modes = []
-    for mode in dict.fromkeys(mode for _, mode in found):
-        amounts = dict(request.given)
-        for name, part in ((request.local, "local"), (request.offload, "offload")):
-            for unit, each in found.get((name or "", mode), {}).items():
-                amounts.setdefault(f"{part}_{unit}", each)
-        modes.append(mode_costs(mode, amounts))
+    for mode in dict.fromkeys(mode for _, mode in rows):
+        amounts: dict[str, Amount] = {}
+        reasons: dict[str, str] = {}
+        for name, field_name in _fields(request):
+            row = rows.get((name, mode), {})
+            kind, unit = ("latency", "s") if field_name.endswith("s") else ("energy", "j")
+            value = row.get(f"{kind}_{unit}")
+            if value is None:
+                reasons[field_name] = row.get("reason") or f"{name} has no {kind} in this mode"
+            else:
+                ends = (row[f"{kind}_low_{unit}"], row[f"{kind}_high_{unit}"])
+                amounts[field_name] = make_amount(value, *ends, _interval(row), row["source"])
+        modes.append(mode_costs(mode, amounts, reasons))
     return tuple(modes)
 
 
-def _of_runs(
+def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
+    """Each network of runs with the costs that it tells."""
+    for part, name in (("local", request.local), ("offload", request.offload)):
+        if name is not None:
+            yield from ((name, f"{part}_{unit}") for unit in "sj")
+
+
+def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
-) -> dict[tuple[str, str], dict[str, Amount]]:
-    """Time ("s") and energy ("j") of one item by network and mode, batch 1, as runs tell them."""
-    from mansard.analytics.hierarchical.records import make_amount
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """The row of each network and mode; raises UsageError where it is not one."""
     from mansard.analytics.predict.preference import prefer_measured
 
     networks = tuple(NetworkRequest(name=name) for name in names)
@@ -202,7 +242,7 @@ def _of_runs(
     if len(devices) > 1:
         raise UsageError(f"the runs are of {' and '.join(devices)}", fix="name one with --device")
     shown = {each.display_name(): each.name for each in networks}
-    found: dict[tuple[str, str], dict[str, Amount]] = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows.iter_rows(named=True):
         key = (shown[row["network"]], row["mode"])
         if row["batch"] not in {1, None}:  # a program has none
@@ -210,22 +250,18 @@ def _of_runs(
         if key in found:
             what = f"{key[0]} has several precisions in {key[1]}"
             raise UsageError(what, fix="name one with --precision")
-        found[key] = {
-            unit: make_amount(
-                row[name],
-                row[f"{kind}_low_{unit}"],
-                row[f"{kind}_high_{unit}"],
-                row["interval"],
-                row["source"],
-            )
-            for unit, kind, name in (("s", "latency", "latency_s"), ("j", "energy", "energy_j"))
-            if row[name] is not None
-        }
+        found[key] = row
     for name in names:
         if not any(known == name for known, _ in found):
             what = f"{name} is not known at batch 1, and a sample is one item"
             raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
     return found
+
+
+def _interval(row: Mapping[str, Any]) -> str | None:
+    """What the ends mean: of a spread outside the measured modes they are bounds, as in decide."""
+    is_beyond = row["is_extrapolated"] and row["source"] == "modelled"
+    return "bounds" if is_beyond and row["interval"] == "spread" else row["interval"]
 
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -241,6 +277,9 @@ def parse_logistic(text: str) -> Logistic:
     if match is None:
         return find_published(text)
     intercept, w1, w2 = (float(each) for each in match.groups())
+    if max(abs(intercept), abs(w1), abs(w2)) > 1e6:
+        what = f"--logistic {text}: a coefficient of more than a million decides nothing"
+        raise UsageError(what, fix="give β,w1,w2 of a logistic of probabilities")
     return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
 
 

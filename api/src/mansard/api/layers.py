@@ -13,7 +13,7 @@ from mansard.api.networks import (
     MeasuredNetwork,
     MeasureRequest,
     MeasureResult,
-    measure_networks,
+    measure_prepared,
     measured_rows,
     sweep_networks,
     with_image,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class LayerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which parts of the networks are run alone, and how long the meters look at each."""
+    """Which parts of the networks are run alone, and how long each is metered."""
 
     kind: Literal["layer", "stage"] = "layer"
     slowest: int | None = None  # only so many of each network; None: all
@@ -95,18 +95,19 @@ def measure_layers(
         raise UsageError("a layer has the shapes of its batch", fix="leave --dynamic out")
     settings = msgspec.structs.replace(request.settings, has_scales=True)
     request = msgspec.structs.replace(request, settings=settings)
-    whole = measure_networks(request, reporter)
     request = with_image(request)
-    ran = [found.row for found in whole.rows if found.row.failure is None]
-    with _PartPreparation(request, alone, ran) as preparation:
-        swept = sweep_networks(request, preparation, reporter)
+    with Preparation(request.settings) as prepared:
+        whole = measure_prepared(request, prepared, reporter)
+        ran = [found.row for found in whole.rows if found.row.failure is None]
+        with _PartPreparation(prepared, request.profile, alone, ran) as preparation:
+            swept = sweep_networks(request, preparation, reporter)
     rows = tuple(measured_rows(request.runs, swept.run_ids, of_parts=True))
     parts, sums = _compared(request.runs, swept.run_ids, reporter)
     return LayersResult(whole, rows, parts, sums, swept.failure)
 
 
 def _protocol(profile: str, alone: LayerSettings) -> Protocol:
-    """That of the profile, with the windows that are asked for."""
+    """That of the profile, with the windows of ``alone``."""
     from mansard.measuring.protocol import find_protocol
 
     protocol = find_protocol(profile)
@@ -120,16 +121,25 @@ def _protocol(profile: str, alone: LayerSettings) -> Protocol:
 
 
 class _PartPreparation(Preparation):
-    """The parts of networks instead of the networks. ``ran``: rows of these, for the slowest."""
+    """The parts of networks that are prepared. ``ran``: rows of these, for the slowest."""
 
     def __init__(
-        self, request: MeasureRequest, alone: LayerSettings, ran: Sequence[Measurement]
+        self,
+        whole: Preparation,
+        profile: str,
+        alone: LayerSettings,
+        ran: Sequence[Measurement],
     ) -> None:
-        super().__init__(request.settings)
+        super().__init__(whole.settings)
         self.title = f"{alone.kind}s alone"
-        self.protocol = _protocol(request.profile, alone)
-        self._alone, self._ran = alone, ran
+        self.protocol = _protocol(profile, alone)
+        self._whole, self._alone, self._ran = whole, alone, ran
         self._is_cut = False
+
+    @property
+    def store(self) -> Path:
+        """The folder of the whole networks' files, which parts are cut out of."""
+        return self._whole.store
 
     def prepare(
         self,
@@ -142,12 +152,11 @@ class _PartPreparation(Preparation):
         """Cut every network at every batch and precision; their whole files are written."""
         from mansard.inference.preparing import cut
 
-        super().prepare(models, reporter, is_lenient=is_lenient, form=form)
+        self._whole.prepare(models, reporter, is_lenient=is_lenient, form=form)
         with self._lock:
             if self._is_cut:
                 return
-            whole, self.chains, self.asked = self.networks, [], []
-            self.networks = []
+            whole = self._whole.networks
             with reporter.progress("Cutting networks") as progress:
                 for number, network in enumerate(whole):
                     progress.update(number, len(whole), None, network.model)
@@ -169,7 +178,7 @@ class _PartPreparation(Preparation):
         )
 
     def _chosen(self, parts: Sequence[PreparedPart], reporter: Reporter) -> Sequence[PreparedPart]:
-        """The slowest ones where not all are asked for, in the order in which they run."""
+        """The slowest ones, or all, in the order in which they run."""
         most = self._alone.slowest
         if most is None or most >= len(parts):
             return parts
@@ -182,7 +191,8 @@ class _PartPreparation(Preparation):
         ]
         seconds_s = [sum(_seconds_s(row, each.part) for row in rows) for each in parts]
         if not any(seconds_s):
-            why = next((row.unknown["layers"] for row in rows if row.layers is None), "it failed")
+            untraced = "the engine does not say which nodes its layers are" if rows else "it failed"
+            why = next((row.unknown["layers"] for row in rows if row.layers is None), untraced)
             reporter.note(
                 f"note: {first.part.whole}: every layer is run alone: which are the slowest is not "
                 f"known: {why}"
@@ -218,18 +228,18 @@ def _compared(
         return (), ()
 
 
-def write_nn_profiler(result: LayersResult, folder: Path) -> tuple[Path, ...]:
-    """Write the parts that were measured into ``folder`` as NN-Profiler does, a file for each mode.
+def write_nn_profiler(runs: Path, folder: Path) -> tuple[Path, ...]:
+    """Write all parts in the folder ``runs`` into ``folder`` as NN-Profiler does, a file of a mode.
 
-    Returns their paths; a file of the same mode is replaced. Raises StorageError.
+    Returns their paths; a file of the same mode is replaced. Raises StorageError, and what is wrong
+    with the runs.
     """
-    from mansard.analytics.report.nn_profiler import mode_files
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.report.nn_profiler import mode_files, parts_of
     from mansard.core.files import make_folder, write_atomic
 
-    rows = [(each.machine, each.mode, each.row) for each in result.rows]
+    files = mode_files(parts_of(open_runs([runs], newest_only=True)))
     make_folder(folder)
-    paths = []
-    for name, content in mode_files(rows).items():
+    for name, content in files.items():
         write_atomic(folder / name, content, folder)
-        paths.append(folder / name)
-    return tuple(paths)
+    return tuple(folder / name for name in files)

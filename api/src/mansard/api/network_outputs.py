@@ -2,123 +2,118 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from mansard.api.accuracies import AccuracySettings
 from mansard.api.networks import choose_provider
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
-from mansard.core.errors import UsageError
+from mansard.core.errors import MansardError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mansard.inference.accuracy.plan import SampleFile
     from mansard.inference.plan import NetworkTrial
-    from mansard.inference.preparing.prepare import PreparedNetwork
-    from mansard.inference.preparing.samples import Samples
 
 _BATCH = 16  # of samples that are fed at once; where a file's own is another, that
-_SUM_SLACK = 0.01  # of probabilities, by which they may miss 1
-
-
-class NetworkData(msgspec.Struct, frozen=True, kw_only=True):
-    """Labelled samples, and how images become what a network is fed; see ``AccuracySettings``."""
-
-    data: Path
-    labels: Path | None = None
-    preprocess: str | None = None
-    n_samples: int | None = None
 
 
 def network_outputs(
-    local: str, remote: str | None, data: NetworkData, reporter: Reporter = SILENT
+    local: str, remote: str | None, data: AccuracySettings, reporter: Reporter = SILENT
 ) -> dict[str, NDArray[Any]]:
-    """What ``hi`` takes for samples: the local network's scores, labels, the remote one's classes.
+    """What ``hi`` takes for samples: p1, p2 and class of the local network, label, remote class.
 
     ``local`` and ``remote``: ONNX files of classifiers, run by ONNX Runtime on this CPU, one after
-    the other. Scores that are no probabilities are taken for logits. Raises UsageError, ModelError,
-    InputError, MeasurementError.
+    the other. Scores that are not all between 0 and 1 are taken for logits. Raises UsageError,
+    ModelError, InputError, MeasurementError.
     """
-    import numpy as np
-
-    from mansard.inference.accuracy.samples import read_labels
+    from mansard.analytics.hierarchical.samples import are_probabilities, two_largest
+    from mansard.inference.accuracy.batches import read_labels
+    from mansard.inference.engines import find_engine
 
     models = [name for name in (local, remote) if name is not None]
     for name in models:
         if not Path(name).is_file():
             what = f"{name} is no ONNX file"
             raise UsageError(what, fix="networks of the zoo have no trained weights: give a file")
-    found: dict[str, NDArray[Any]] = {}
-    accuracy = AccuracySettings(
-        data=data.data, labels=data.labels, preprocess=data.preprocess, n_samples=data.n_samples
-    )
-    for name in models:
-        settings = NetworkSettings(batches=(_BATCH,), accuracy=accuracy)
-        with Preparation(settings) as preparation:
-            scores, folder, samples = _run(preparation, name, reporter)
+    choose_provider(find_engine("ort").probe(), "cpu", has_gpu=False)
+    with Preparation(NetworkSettings(batches=(_BATCH,), accuracy=data)) as preparation:
+        preparation.prepare(models, reporter, form="operators")
+        folder, answers = preparation.new_folder(), []
+        for network, samples in preparation.with_samples:
             if not samples.file.is_labelled:
                 raise UsageError(f"{data.data} has no labels", fix="give them with --labels")
-            labels = read_labels(folder / samples.file.file)
-        if name == local and "label" not in found:
-            kind = "probabilities" if _are_probabilities(scores) else "logits"
-            reporter.note(f"note: {Path(name).name} gives {kind}")
-            found |= {kind: scores, "label": labels}
-        else:
-            found["remote"] = np.argmax(scores, axis=1)
-    return found
+            trial = network.trial(engine="ort", provider="cpu", waiting="block", with_layers=False)
+            preparation.write([trial], folder, reporter)
+            preparation.write_samples(samples.file.file, folder, reporter)
+            answers.append(_run(trial, samples.file, network.class_output()[0], folder, reporter))
+        network, samples = preparation.with_samples[0]
+        labels = read_labels(folder / samples.file.file)
+    rows = answers[0]
+    kind = "probabilities" if are_probabilities(rows) else "logits"
+    reporter.note(f"note: {Path(local).name} gives {kind}")
+    p1, p2 = two_largest(rows, kind, network.class_output()[1], local)
+    found = {"p1": p1, "p2": p2, "predicted": rows[:, 2], "label": labels}
+    return found if remote is None else {**found, "remote": answers[1][:, 2]}
 
 
 def _run(
-    preparation: Preparation, model: str, reporter: Reporter
-) -> tuple[NDArray[np.float64], Path, Samples]:
-    """Scores of all samples, the folder of files, and the samples."""
+    trial: NetworkTrial, samples: SampleFile, output: str, folder: Path, reporter: Reporter
+) -> NDArray[np.float64]:
+    """``samples.reduced`` of all scores, from a process of its own; raises MeasurementError."""
+    import multiprocessing
+
     import numpy as np
 
-    from mansard.inference.accuracy.asking import ask
+    context = multiprocessing.get_context("spawn")
+    reader, writer = context.Pipe(duplex=False)
+    arguments = (writer, trial, samples, output, folder)
+    process = context.Process(target=_answer, args=arguments, daemon=True)
+    process.start()
+    writer.close()
+    parts: list[NDArray[np.float64]] = []
+    n_done, n_all = 0, samples.n_samples
+    with reporter.progress(f"Running {trial.model}") as progress:
+        try:
+            while n_done < n_all:
+                part = reader.recv()
+                if isinstance(part, MansardError):
+                    raise part
+                parts.append(part)
+                n_done += len(part)
+                progress.update(n_done, n_all, None, f"{n_done} of {n_all} samples")
+        except EOFError as error:
+            process.join()
+            raise MeasurementError(
+                f"the process that ran {trial.model} ended with code {process.exitcode}",
+                fix="a negative code is a signal: −9 where the memory ran out, −11 for a crash",
+            ) from error
+        finally:
+            process.kill()
+            process.join()
+    return np.concatenate(parts)
+
+
+def _answer(
+    writer: Any, trial: NetworkTrial, samples: SampleFile, output: str, folder: Path
+) -> None:
+    """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
+    from mansard.analytics.hierarchical.samples import reduced
+    from mansard.inference.accuracy.scores import run_samples
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
     from mansard.inference.planning import SEED
 
-    preparation.prepare([model], reporter, form="operators")
-    ((network, samples),) = preparation.asked
-    engine = find_engine("ort")
-    choose_provider(engine.probe(), "cpu", has_gpu=False)
-    trial = _trial(network)
-    folder = preparation.new_folder()
-    preparation.write([trial], folder, reporter)
-    preparation.write_samples(samples.file.file, folder, reporter)
-    parts: list[NDArray[np.float64]] = []
-    n_done, n_all = 0, samples.file.n_samples
-    with reporter.progress(f"Running {network.model}") as progress:
-        loaded = engine.load(trial, folder, make_inputs(trial, folder, SEED), _n_threads())
-        try:
-            output, _ = network.class_output()
-            for scores in ask(loaded, trial, samples.file, output, folder):
-                parts.append(scores)
-                n_done += len(scores)
-                progress.update(n_done, n_all, None, f"{n_done} of {n_all} samples")
-        finally:
-            loaded.close()
-    return np.concatenate(parts), folder, samples
-
-
-def _trial(network: PreparedNetwork) -> NetworkTrial:
-    return network.trial(engine="ort", provider="cpu", waiting="block", with_layers=False)
-
-
-def _n_threads() -> int:
-    import os
-
-    return len(os.sched_getaffinity(0))
-
-
-def _are_probabilities(scores: NDArray[np.float64]) -> bool:
-    """Whether all rows are between 0 and 1 and add up to 1, as after a softmax."""
-    import numpy as np
-
-    inside = bool((scores >= 0).all() and (scores <= 1).all())
-    return inside and bool(np.abs(scores.sum(axis=1) - 1).max(initial=0) < _SUM_SLACK)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the first process, which ends this
+    try:
+        n_threads = len(os.sched_getaffinity(0))
+        loaded = find_engine("ort").load(trial, folder, make_inputs(trial, folder, SEED), n_threads)
+        for scores in run_samples(loaded, trial, samples, output, folder):
+            writer.send(reduced(scores))
+    except MansardError as error:
+        writer.send(error)

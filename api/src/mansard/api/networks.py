@@ -99,18 +99,21 @@ def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> Me
     One row for each network, precision, batch and mode; what was measured before is not measured
     again. Raises any MansardError that keeps everything from being measured.
     """
-    from mansard.inference.engines import find_engine
-
-    keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
-    if request.settings.engine is not None:
-        find_engine(request.settings.engine)
     request = with_image(request)
     with Preparation(request.settings) as preparation:
-        try:
-            swept = sweep_networks(request, preparation, reporter)
-        finally:
-            if request.runs.exists():  # something was measured
-                keep_scores(request.runs, preparation.scores)
+        return measure_prepared(request, preparation, reporter)
+
+
+def measure_prepared(
+    request: MeasureRequest, preparation: Preparation, reporter: Reporter
+) -> MeasureResult:
+    """As ``measure_networks``, with what ``preparation`` makes of ``request.models``."""
+    keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
+    try:
+        swept = sweep_networks(request, preparation, reporter)
+    finally:
+        if request.runs.exists():  # something was measured
+            keep_scores(request.runs, preparation.scores)
     rows = tuple(measured_rows(request.runs, swept.run_ids))
     times, accuracies, memory = _known(request.runs, swept.run_ids, reporter)
     builds = tuple(preparation.built.values())
@@ -128,8 +131,13 @@ def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: 
 def with_image(request: MeasureRequest) -> MeasureRequest:
     """``request`` for an image that has the engine which it asks for.
 
-    Where it names none, but the CPU or CUDA, that is ONNX Runtime.
+    Where it names none, but the CPU or CUDA, that is ONNX Runtime. Raises UsageError for an engine
+    that is not known.
     """
+    from mansard.inference.engines import find_engine
+
+    if request.settings.engine is not None:
+        find_engine(request.settings.engine)
     settings = request.settings
     is_for_ort = request.processor == "cpu" or settings.provider in {"cpu", "cuda"}
     if settings.engine is None and is_for_ort:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import RandomSamples, Samples
+    from mansard.inference.preparing.samples import Samples
     from mansard.measuring.protocol import Protocol
 
 
@@ -73,8 +73,9 @@ class Preparation:
         self.protocol: Protocol | None = None  # None: that of the profile
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
-        self.samples: dict[str, Samples] = {}  # for accuracy, by their file
-        self.asked: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        # For accuracy, and to calibrate engine files with; by their file.
+        self.samples: dict[str, Samples] = {}
+        self.with_samples: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
         self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
         self._builds = Builds(
             settings.build,
@@ -152,7 +153,7 @@ class Preparation:
                             reporter.note(f"note: {prepared.model}: {line}")
                     self.networks.append(prepared)
                     if samples is not None:
-                        self.asked.append((prepared, samples))
+                        self.with_samples.append((prepared, samples))
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
                 folder = make_folder(self._folder / "chains", self._folder)
@@ -205,7 +206,9 @@ class Preparation:
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
         """The engine file of each network, by the name of its ONNX file, as ``Builds.trials``."""
         with self._lock:
-            return self._builds.trials(self.networks, probe, device)
+            found = self._builds.trials(self.networks, probe, device)
+            self.samples |= self._builds.samples
+            return found
 
     def build(
         self,
@@ -230,7 +233,7 @@ class Preparation:
         def write_files(missing: Sequence[BuildTrial]) -> None:
             self.write(missing, files, reporter)
             for name in {trial.settings.calibration_file for trial in missing} - {""}:
-                self._write_samples(self._builds.samples[name], files, reporter)
+                self.write_samples(name, files, reporter)
 
         def plan_in(mode: PowerMode) -> BuildPlan:
             return make_plan(BuildPlan, machine, mode, trials, probe, gpu)
@@ -284,21 +287,16 @@ class Preparation:
                 calibration=calibration_words(network, builds.get(network.file)),
                 output=network.class_output()[0],
             )
-            for network, samples in self.asked
+            for network, samples in self.with_samples
         )
 
     def write_samples(self, name: str, folder: Path, reporter: Reporter) -> None:
         """Write the samples called ``name`` if ``folder`` lacks them; InputError, StorageError."""
-        self._write_samples(self.samples[name], folder, reporter)
-
-    def _write_samples(
-        self, samples: Samples | RandomSamples, folder: Path, reporter: Reporter
-    ) -> None:
         from mansard.inference.preparing.samples import write_samples
 
-        name = samples.file.file
         if (folder / name).exists():
             return
+        samples = self.samples[name]
         with self._lock, reporter.progress("Writing samples") as progress:
             progress.update(0, 1, None, samples.file.in_words)
             write_samples(samples, self.store)

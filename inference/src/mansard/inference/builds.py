@@ -180,7 +180,7 @@ def _open(plan: BuildPlan) -> Iterator[Opened[EngineBuild]]:
     def measure(spec: BuildTrial, instruments: Instruments) -> EngineBuild:
         return build_engine_file(spec, plan, instruments, engines[spec.engine])
 
-    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
 
 
 def _builder(name: str) -> BuildingEngine:

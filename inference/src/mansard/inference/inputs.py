@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile, ZipInfo, is_zipfile
 
 import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError, MeasurementError, StorageError
-from mansard.core.files import open_file, storage_errors
+from mansard.inference.npz import Array, read_arrays
 from mansard.inference.plan import InputSpec, NetworkTrial
 
-Array = npt.NDArray[Any]
-
-MAX_INPUT_BYTES = 16 << 30  # of all arrays: a larger one is a typing error
 _BITS = {"bfloat16": "uint16"}  # types that NumPy lacks: an array holds their bits
 
 
@@ -82,42 +77,3 @@ def _stored(spec: InputSpec, arrays: dict[str, Array], file: str) -> Array:
             where=file,
         )
     return np.ascontiguousarray(array)
-
-
-def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, Array]:
-    """The arrays of an .npz by name: all of them, or those of ``names`` that are there.
-
-    Raises InputError for anything else than an .npz of plain arrays, or StorageError.
-    """
-    try:
-        with storage_errors(path), open_file(path) as stream:
-            if not is_zipfile(stream):
-                raise _not_npz(path, "it is not a .npz archive")
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as archive:
-                _check_size(archive.zip.infolist(), path)
-                wanted = archive.files if names is None else set(names) & set(archive.files)
-                return {name: _read(archive, name, path) for name in sorted(wanted)}
-    except (BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
-        raise _not_npz(path, f"the archive is damaged ({error})") from error
-
-
-def _read(archive: Any, name: str, path: Path) -> Array:
-    try:
-        array = archive[name]
-    except (ValueError, MemoryError, OverflowError, SyntaxError) as error:
-        reason = "it holds Python objects" if "pickle" in str(error) else f"{error}"
-        raise _not_npz(path, f"array {name!r} cannot be read: {reason}") from error
-    if not isinstance(array, np.ndarray):
-        raise _not_npz(path, f"{name!r} is not an array")
-    return array
-
-
-def _check_size(members: Iterable[ZipInfo], path: Path) -> None:
-    n_bytes = sum(member.file_size for member in members)
-    if n_bytes > MAX_INPUT_BYTES:
-        raise _not_npz(path, f"its arrays take {n_bytes >> 30} GiB")
-
-
-def _not_npz(path: Path, what: str) -> InputError:
-    return InputError(what, where=str(path), fix="write it with numpy.savez('x.npz', NAME=ARRAY)")

@@ -318,7 +318,7 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
     def measure(spec: NetworkTrial, instruments: Instruments) -> Measurement:
         return measure_network(spec, plan, instruments, find_engine(spec.engine))
 
-    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
 
 
 def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float) -> Measurement:

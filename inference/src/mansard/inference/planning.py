@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-import msgspec
-
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.inference.engines.engine import EngineProbe
@@ -35,8 +33,6 @@ def make_plan(
     device; None: they run on the CPU. ``protocol``: None is that of the profile. Raises UsageError
     for an unknown profile.
     """
-    if gpu is not None and mode.n_sms is not None:
-        gpu = msgspec.structs.replace(gpu, n_sms=mode.n_sms)
     return kind(
         profile=profile,  # type: ignore[arg-type]  # checked by find_protocol
         machine=machine,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from mansard.core.errors import UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.records import Gpu, MachineIdentity, PowerMode, Processor, Record
@@ -61,6 +63,14 @@ class RunPlan(Record, frozen=True, kw_only=True):
         super().__post_init__()
         if len({spec.trial_id for spec in self.trials}) < len(self.trials):
             raise ValueError("the plan has the same trial twice")
+
+    @property
+    def gpu_in_mode(self) -> Gpu | None:
+        """``gpu`` with the SMs that the mode leaves on."""
+        n_sms = self.mode.n_sms
+        if self.gpu is None or n_sms is None:
+            return self.gpu
+        return msgspec.structs.replace(self.gpu, n_sms=n_sms)
 
     @property
     def plan_hash(self) -> str:

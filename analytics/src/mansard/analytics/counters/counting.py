@@ -32,10 +32,17 @@ class LaunchCounts:
     unknown: Mapping[str, str]
 
 
-def count(launch: Launch, *, precision: str | None = None, sm: int | None = None) -> LaunchCounts:
+def count(
+    launch: Launch,
+    *,
+    precision: str | None = None,
+    sm: int | None = None,
+    all_asked: bool = False,
+) -> LaunchCounts:
     """The quantities of ``launch``. ``precision``: of the network, where a kernel's name says none.
 
-    ``sm``: the compute capability (87 is 8.7) where the export does not say it.
+    ``sm``: the compute capability (87 is 8.7) where the export does not say it. ``all_asked``: all
+    metrics that the chip lists were asked for, so that it has no others.
     """
     m = launch.metrics
     sm = launch.compute_capability or sm
@@ -48,7 +55,7 @@ def count(launch: Launch, *, precision: str | None = None, sm: int | None = None
         unknown["n_sms"] = "the export does not say it"
     if cycles is None:
         unknown["sm_cycles"] = "the export has no sm__cycles_elapsed"
-    cuda, no_cuda = _cuda_work(m, precision, sm)
+    cuda, no_cuda = _cuda_work(m, precision, has_packed=(sm or 0) >= SINCE_PACKED and not all_asked)
     tensor, no_tensor = tensor_work(launch, precision, sm, n_sms, cycles)
     work = (*tensor, *cuda)
     missing = [why for why in (no_tensor, no_cuda) if why]
@@ -112,7 +119,7 @@ def _clocks_hz(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _cuda_work(
-    metrics: Mapping[str, float], precision: str | None, sm: int | None
+    metrics: Mapping[str, float], precision: str | None, *, has_packed: bool
 ) -> tuple[list[WorkCount], str | None]:
     """Thread instructions × FLOP of each; and why the work of a precision is not known."""
     found: list[WorkCount] = []
@@ -121,7 +128,7 @@ def _cuda_work(
     for name, each in CUDA_CORE_WORK.items():
         terms.setdefault(each.precision, {})[name] = each.flop
     packed = [name for name in PACKED_WORK if _threads(metrics, name) is not None]
-    if packed or (sm or 0) >= SINCE_PACKED:
+    if packed or has_packed:
         terms["fp32"] |= {name: each.flop for name, each in PACKED_WORK.items()}
     for own, flops in terms.items():
         if own == "fp16" and precision not in ("fp16", "bf16"):

@@ -29,7 +29,8 @@ class ExportOrigin:
     """What an export is of, as far as it does not say so itself.
 
     ``iterations``: calls of the network in the export, which launch the same kernels.
-    ``compute_capability``: 87 is 8.7. ``citation`` is None of what was measured here.
+    ``compute_capability``: 87 is 8.7. ``citation`` is None of what was measured here, and ``tool``
+    is what measured it with all metrics that the chip lists.
     """
 
     device: str
@@ -114,7 +115,12 @@ def _row(
     origin: ExportOrigin,
     where: str,
 ) -> KernelCounters:
-    counted = count(launch, precision=origin.precision, sm=origin.compute_capability)
+    counted = count(
+        launch,
+        precision=origin.precision,
+        sm=origin.compute_capability,
+        all_asked=origin.tool is not None,
+    )
     sm = launch.compute_capability or origin.compute_capability
     if launch.time_out_of_range():
         raise InputError(

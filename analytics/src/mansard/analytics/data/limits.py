@@ -140,7 +140,7 @@ def check_accuracy(row: Accuracy, path: Path | str) -> None:
     n_answers = 0 if row.failure is not None else row.n_samples
     ranks = row.ranks
     if len(row.predicted) != n_answers or (ranks is not None and len(ranks) != n_answers):
-        problem = "answers and samples differ in number"
+        problem = "predictions and samples differ in number"
     elif n_answers and (not n_classes or max((*row.predicted, *(ranks or ()))) > n_classes):
         problem = "a predicted class is above the number of classes"
     elif not _is_duration_or_zero(row.duration_s):

@@ -67,7 +67,7 @@ def _why_not(
     return (
         f"its accuracy drops by {share_text(known.drop)} against {REFERENCE}, and the limit is "
         f"{limit}: that holds with a probability of {100 * chance:.0f}{NBSP}%, "
-        f"{100 * probability:g}{NBSP}% is asked"
+        f"{100 * probability:g}{NBSP}% is required"
     )
 
 
@@ -85,12 +85,12 @@ def accuracy_sentence(known: NetworkAccuracy | None) -> str:
 
 def open_note(precisions: list[str], known: Accuracies) -> str:
     """What each of several precisions that were open does to the results."""
-    told = {name: words for name in precisions if (words := _words(known.get(name)))}
-    blind = [name for name in precisions if name not in told]
-    if not told:
-        return f"{', '.join(blind)} were open: what each does to the results is not known here"
-    words = ", ".join(f"{name} is {what}" for name, what in told.items())
-    rest = f"; of {', '.join(blind)} it is not known" if blind else ""
+    rights = {name: words for name in precisions if (words := _words(known.get(name)))}
+    others = [name for name in precisions if name not in rights]
+    if not rights:
+        return f"{', '.join(others)} were open: what each does to the results is not known here"
+    words = ", ".join(f"{name} is {what}" for name, what in rights.items())
+    rest = f"; of {', '.join(others)} it is not known" if others else ""
     return f"{', '.join(precisions)} were open: {words}{rest}"
 
 

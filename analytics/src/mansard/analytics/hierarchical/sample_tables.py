@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
 from mansard.analytics.hierarchical.records import Amount, CostSource, ModeCosts, make_amount
 from mansard.analytics.hierarchical.samples import NAMES, Samples
@@ -24,6 +27,7 @@ _VECTORS = ("probabilities", "logits")
 _TEXTS = ("predicted", "label", "remote")
 _SOURCES: tuple[CostSource, ...] = ("given", "measured", "simulated", "modelled", "published")
 _PARTS = ("local", "decision", "offload")
+COSTS = tuple(f"{part}_{unit}" for unit in "sj" for part in _PARTS)
 _EXAMPLE = "mode,local_s,local_j,offload_s,offload_j"
 
 
@@ -33,40 +37,51 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
     Of a CSV file vectors are numbered columns, probabilities_0, probabilities_1, …; of a Parquet
     file also one column of lists. Raises InputError with the row, StorageError.
     """
-    frame = _read(path)
     found: dict[str, NDArray[Any]] = {}
-    for key, names in NAMES.items():
-        name = next((each for each in names if each in frame.columns), None)
-        if key in _VECTORS:
-            vectors = _vectors(frame, name, names, path)
-            if vectors is not None:
-                found[key] = vectors
-        elif name is not None:
-            column = frame.get_column(name)
-            found[key] = _classes(column) if key in _TEXTS else _numbers(column, path)
+    with _readable(path):
+        frame = _read(path)
+        if frame.height == 0:
+            raise InputError("holds no samples", where=str(path), fix="give a row for each sample")
+        for key, names in NAMES.items():
+            name = next((each for each in names if each in frame.columns), None)
+            if key in _VECTORS:
+                vectors = _vectors(frame, name, names, path)
+                if vectors is not None:
+                    found[key] = vectors
+            elif name is not None:
+                column = frame.get_column(name)
+                found[key] = _classes(column) if key in _TEXTS else _numbers(column, path)
     if not found:
-        columns = ", ".join(frame.columns[:8])
         raise InputError(
-            f"has no column of samples, only {columns}" if columns else "is empty",
+            f"has no column of samples, only {', '.join(frame.columns[:8])}",
             where=str(path),
             fix="name them p1, p2, predicted, label, remote: docs/hierarchical.md",
         )
     return found
 
 
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What polars says of a file or a column that it cannot read, in one line."""
+    try:
+        yield
+    # Of a damaged file polars also raises a panic, which is no Exception.
+    except (PolarsError, PanicException, ValueError, TypeError) as error:
+        first = next(iter(str(error).splitlines()), "")
+        raise InputError(
+            f"cannot be read: {first}", where=str(path), fix="give a CSV or Parquet table"
+        ) from error
+
+
 def _read(path: Path) -> pl.DataFrame:
     data = read_whole(path, most_bytes=_MOST_BYTES)
     if not data.strip():
         raise InputError("is empty", where=str(path), fix="give a table with a header")
-    try:
-        if path.suffix.lower() == ".parquet":
-            return pl.read_parquet(io.BytesIO(data))
-        return pl.read_csv(io.BytesIO(data), infer_schema=False)
-    except (PolarsError, UnicodeDecodeError) as error:
-        first = str(error).splitlines()[0]
-        raise InputError(
-            f"cannot be read: {first}", where=str(path), fix="give a CSV or Parquet table"
-        ) from error
+    if path.suffix.lower() == ".parquet":
+        return pl.read_parquet(io.BytesIO(data))
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError("is UTF-16 text", where=str(path), fix="save it as UTF-8")
+    return pl.read_csv(io.BytesIO(data), infer_schema=False).rename(str.strip)
 
 
 def _vectors(
@@ -74,15 +89,16 @@ def _vectors(
 ) -> NDArray[Any] | None:
     if name is not None and isinstance(frame.schema[name], (pl.List, pl.Array)):
         column = frame.get_column(name).cast(pl.List(pl.Float64))
-        lengths = column.list.len().unique().to_list()
-        if len(lengths) > 1:
+        lengths = column.list.len().fill_null(0)
+        n_classes = int(str(lengths.max() or 0))
+        if (lengths != n_classes).any() or n_classes == 0:
+            row = int((lengths != n_classes).arg_max() or 0)
             raise InputError(
-                f"{name} has {lengths[0]} classes in one row and {lengths[1]} in another",
+                f"row {row + 1:,}: {name} has {lengths[row]} classes, others have {n_classes}",
                 where=str(path),
                 fix="give as many in every row",
             )
-        flat = column.explode().to_numpy().astype(np.float64)
-        return np.reshape(flat, (frame.height, -1))
+        return np.reshape(column.explode().to_numpy().astype(np.float64), (frame.height, -1))
     for each in names:
         numbered: list[str] = []
         while f"{each}_{len(numbered)}" in frame.columns:
@@ -125,34 +141,30 @@ def _classes(column: pl.Series) -> NDArray[Any]:
     return np.asarray(column.cast(pl.String).fill_null("").to_numpy(), dtype=np.str_)
 
 
-def read_mode_costs(path: Path, given: Mapping[str, Amount]) -> tuple[ModeCosts, ...]:
-    """One ``ModeCosts`` for each row of a table; ``given`` is for all modes.
+def read_mode_costs(path: Path) -> tuple[ModeCosts, ...]:
+    """One ``ModeCosts`` for each row of a table.
 
     Columns: ``mode``, and local_s, decision_s, offload_s, local_j, decision_j, offload_j with
     their ends, local_low_s, local_high_s and so on; ``source``: measured, modelled, … Raises
     InputError with the row.
     """
-    frame = _read(path)
-    fields = [f"{part}_{unit}" for unit in ("s", "j") for part in _PARTS]
     ends = [f"{part}_{end}_{unit}" for part in _PARTS for end in ("low", "high") for unit in "sj"]
-    strangers = sorted({*frame.columns} - {"mode", "source", *fields, *ends})
-    if strangers or "mode" not in frame.columns or frame.height == 0:
-        what = f"has an unknown column {strangers[0]!r}" if strangers else "names no mode"
-        raise InputError(what, where=str(path), fix=f"write {_EXAMPLE}")
-    numbers = {
-        name: _numbers(frame.get_column(name), path)
-        for name in (*fields, *ends)
-        if name in frame.columns
-    }
+    with _readable(path):
+        frame = _read(path)
+        strangers = sorted({*frame.columns} - {"mode", "source", *COSTS, *ends})
+        if strangers or "mode" not in frame.columns or frame.height == 0:
+            what = f"has an unknown column {strangers[0]!r}" if strangers else "names no mode"
+            raise InputError(what, where=str(path), fix=f"write {_EXAMPLE}")
+        columns = [name for name in (*COSTS, *ends) if name in frame.columns]
+        numbers = {name: _numbers(frame.get_column(name), path) for name in columns}
+        modes, sources = _texts(frame, "mode"), _sources(frame, path)
     found: list[ModeCosts] = []
-    for row, (mode, source) in enumerate(
-        zip(_texts(frame, "mode"), _sources(frame, path), strict=True)
-    ):
+    for row, (mode, source) in enumerate(zip(modes, sources, strict=True)):
         if not mode or mode in {each.mode for each in found}:
             what = f"row {row + 1:,} names no mode" if not mode else f"{mode!r} has two rows"
             raise InputError(what, where=str(path), fix="write one row for each mode")
-        amounts = dict(given)
-        for name in fields:
+        amounts = {}
+        for name in COSTS:
             value = float(numbers[name][row]) if name in numbers else math.nan
             if not math.isnan(value):
                 amounts[name] = _amount(name, value, numbers, row, source, path)
@@ -206,11 +218,14 @@ def _amount(
     )
 
 
-def mode_costs(mode: str, amounts: Mapping[str, Amount]) -> ModeCosts:
-    """The costs of one mode; what ``amounts`` has not is unknown."""
-    names = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
-    values = {name: amounts.get(name) for name in names}
-    unknown = {name: "it was not given" for name, each in values.items() if each is None}
+def mode_costs(
+    mode: str, amounts: Mapping[str, Amount], reasons: Mapping[str, str] = MappingProxyType({})
+) -> ModeCosts:
+    """The costs of one mode; what ``amounts`` has not is unknown, for ``reasons`` where known."""
+    values = {name: amounts.get(name) for name in COSTS}
+    unknown = {
+        name: reasons.get(name, "it was not given") for name, each in values.items() if each is None
+    }
     return ModeCosts(mode=mode, unknown=unknown, **values)
 
 

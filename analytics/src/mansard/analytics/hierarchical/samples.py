@@ -1,4 +1,4 @@
-"""Recorded samples: what the local network was how sure of, and who was right.
+"""Recorded samples: how sure the local network was, and which network was right.
 
 Arrays come from a file (``sample_tables``), a network that was run, or the user's program.
 """
@@ -31,7 +31,12 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "remote_right": ("remote_right",),
     }
 )
-_SUM_SLACK = 0.05  # outputs of 8 bits add up to 1 within their steps
+# Probabilities miss 1 by their rounding: half a step of 8 bits, 1/127, for each class.
+_SUM_SLACK, _CLASS_SLACK = 0.05, 1 / 254
+_SLACK = 1e-6  # by which rounding takes a probability out of 0 to 1
+_BLOCK = 4096  # rows that are worked on at once
+_VECTORS = ("probabilities", "logits")
+_FIX = "give the outputs of a softmax, or logits under this name"
 _NEEDED = "give p1 (or probabilities, or logits), predicted, label and remote: docs/hierarchical.md"
 
 
@@ -68,31 +73,36 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> Samples:
     classes, numbers or texts; ``remote`` too, where empty or negative means no answer. In the
     place of classes ``local_right`` and ``remote_right`` say 1 or 0 (−1: no answer).
     """
-    found = {name: _named(arrays, names) for name, names in NAMES.items()}
-    p1, p2, predicted = _confidences(found, where)
+    found = {
+        name: _named(name, np.asarray(arrays[own]), where)
+        for name, names in NAMES.items()
+        if (own := next((each for each in names if each in arrays), None)) is not None
+    }
+    p1, p2, own_classes = _confidences(found, where)
     n = len(p1)
     if n == 0:
         raise InputError("holds no samples", where=where, fix=_NEEDED)
-    predicted = found["predicted"] if found["predicted"] is not None else predicted
-    label, remote = found["label"], found["remote"]
-    for name, array in (("predicted", predicted), *found.items()):
-        if array is not None and len(array) != n:
+    for name, array in found.items():
+        if len(array) != n:
             raise InputError(
                 f"{name} has {len(array):,} rows, the confidences have {n:,}",
                 where=where,
                 fix="give one row for each sample, in the same order",
             )
-    if found["local_right"] is not None:
+    label, remote = found.get("label"), found.get("remote")
+    predicted = found.get("predicted", own_classes)
+    if "local_right" in found:
         local = _truths("local_right", found["local_right"], where, is_open=False)
     elif label is None or predicted is None:
         what = "label" if label is None else "predicted"
-        raise InputError(f"has no {what}, so nobody knows who is right", where=where, fix=_NEEDED)
+        raise InputError(f"has no {what} to tell right from wrong", where=where, fix=_NEEDED)
     else:
-        _check_classes("label", label, where)
+        n_classes = next((found[name].shape[1] for name in _VECTORS if name in found), None)
+        _check_classes("label", label, where, None if "predicted" in found else n_classes)
         _check_classes("predicted", predicted, where)
         local = _same(predicted, label, where).astype(np.int8)
     unanswered = np.full(n, UNANSWERED, dtype=np.int8)
-    if found["remote_right"] is not None:
+    if "remote_right" in found:
         right = _truths("remote_right", found["remote_right"], where, is_open=True)
         # Whether it says the same is told only where one of the two is right.
         told = (right != UNANSWERED) & ((right == RIGHT) | (local == RIGHT))
@@ -126,38 +136,82 @@ def split(samples: Samples, held_out: float, seed: int) -> tuple[Samples, Sample
     return samples.at(~is_judged), samples.at(is_judged)
 
 
-def _named(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> NDArray[Any] | None:
-    return next((np.asarray(arrays[name]) for name in names if name in arrays), None)
+def reduced(scores: Array) -> Array:
+    """What is needed of scores, samples × classes: samples × 6.
+
+    The two largest, the class of the largest, the sum, the least, and log Σ exp. Where a score is
+    NaN the class is none of them: their number.
+    """
+    with np.errstate(invalid="ignore"):
+        top = np.partition(scores, -2, axis=1)[:, -2:]
+        log = top[:, 1] + np.log(np.exp(scores - top[:, 1:]).sum(axis=1))
+        classes = np.where(np.isnan(log), scores.shape[1], scores.argmax(axis=1))
+        rest = (scores.sum(axis=1), scores.min(axis=1), log)
+    return np.column_stack([top[:, 1], top[:, 0], classes, *rest])
+
+
+def are_probabilities(rows: Array) -> bool:
+    """Whether the scores of ``reduced`` rows are all between 0 and 1, whatever they add up to."""
+    return bool((rows[:, 0] <= 1 + _SLACK).all() and (rows[:, 4] >= -_SLACK).all())
+
+
+def two_largest(rows: Array, name: str, n_classes: int, where: str) -> tuple[Array, Array]:
+    """p1 and p2 of ``reduced`` rows of "probabilities" or "logits"; raises InputError.
+
+    Probabilities of 8 bits add up to 1 within half a step for each of ``n_classes``.
+    """
+    rows = _numbers(name, rows, where)
+    first, second, _, sums, least, log = rows.T
+    if name == "logits":
+        return np.exp(first - log), np.exp(second - log)
+    _in_range(name, np.where(first > 1, first, least), where)
+    is_wrong = np.abs(sums - 1) > max(_SUM_SLACK, n_classes * _CLASS_SLACK)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise InputError(
+            f"row {row + 1:,}: the probabilities add up to {sums[row]:.4g}", where=where, fix=_FIX
+        )
+    return np.clip(first, 0, 1), np.clip(second, 0, 1)
+
+
+def _named(name: str, values: NDArray[Any], where: str) -> NDArray[Any]:
+    """An array as it is needed: whole vectors, else one number or text for each sample."""
+    n_dims = 2 if name in _VECTORS else 1
+    if n_dims == 1 and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != n_dims or (n_dims == 2 and values.shape[1] < 2):
+        raise InputError(
+            f"{name} has the shape {list(values.shape)}",
+            where=where,
+            fix="give samples × classes, two classes or more"
+            if n_dims == 2
+            else "give one value for each sample",
+        )
+    if values.dtype.kind not in "fiubUT":
+        what = f"{name} holds {values.dtype}: neither numbers nor texts"
+        raise InputError(what, where=where, fix=_NEEDED)
+    return values
 
 
 def _confidences(
-    found: Mapping[str, NDArray[Any] | None], where: str
+    found: Mapping[str, NDArray[Any]], where: str
 ) -> tuple[Array, Array | None, NDArray[Any] | None]:
     """p1, p2, and the class of p1 where whole vectors are given."""
-    for name in ("probabilities", "logits"):
-        vectors = found[name]
-        if vectors is None or found["p1"] is not None:
-            continue
-        outputs = _numbers(name, vectors, where)
-        if outputs.ndim != 2 or outputs.shape[1] < 2:
-            raise InputError(
-                f"{name} has the shape {list(outputs.shape)}",
-                where=where,
-                fix="give samples × classes, two classes or more",
-            )
-        if len(outputs) == 0:
+    if "p1" not in found:
+        name = next((name for name in _VECTORS if name in found), None)
+        if name is None:
+            raise InputError("has no p1", where=where, fix=_NEEDED)
+        scores = _numbers(name, found[name], where)
+        if len(scores) == 0:
             return np.empty(0), None, None
-        values = softmax(outputs) if name == "logits" else outputs
-        _check_range(name, values, where)
-        _check_sums(values, where)
-        top = np.argpartition(values, -2, axis=1)[:, -2:]
-        pair = np.take_along_axis(values, top, axis=1)
-        return pair.max(axis=1), pair.min(axis=1), values.argmax(axis=1)
-    if found["p1"] is None:
-        raise InputError("has no p1", where=where, fix=_NEEDED)
-    p1 = _column("p1", found["p1"], where)
-    p2 = None if found["p2"] is None else _column("p2", found["p2"], where)
-    if p2 is not None and len(p2) == len(p1) and (p2 > p1).any():
+        blocks = np.array_split(scores, len(scores) // _BLOCK + 1)
+        rows = np.concatenate([reduced(block) for block in blocks])
+        return *two_largest(rows, name, scores.shape[1], where), rows[:, 2]
+    p1 = _in_range("p1", _numbers("p1", found["p1"], where), where)
+    if "p2" not in found:
+        return p1, None, None
+    p2 = _in_range("p2", _numbers("p2", found["p2"], where), where)
+    if len(p2) == len(p1) and (p2 > p1).any():
         row = int(np.argmax(p2 > p1))
         raise InputError(
             f"row {row + 1:,}: p2 is {p2[row]:.6g}, above p1, {p1[row]:.6g}",
@@ -165,22 +219,6 @@ def _confidences(
             fix="p1 is the largest output and p2 the one after it",
         )
     return p1, p2, None
-
-
-def softmax(logits: Array) -> Array:
-    """exp(x) over the sum of each row, without overflow."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
-
-
-def _column(name: str, values: NDArray[Any], where: str) -> Array:
-    column = _numbers(name, values, where)
-    if column.ndim != 1:
-        raise InputError(
-            f"{name} has the shape {list(column.shape)}", where=where, fix="give one for a sample"
-        )
-    _check_range(name, column, where)
-    return column
 
 
 def _numbers(name: str, values: NDArray[Any], where: str) -> Array:
@@ -197,27 +235,14 @@ def _numbers(name: str, values: NDArray[Any], where: str) -> Array:
     return numbers
 
 
-def _check_range(name: str, values: Array, where: str) -> None:
-    is_wrong = (values < 0) | (values > 1)
-    if is_wrong.any():
-        at = tuple(np.argwhere(is_wrong)[0])
-        raise InputError(
-            f"row {at[0] + 1:,}: {name} is {values[at]:.6g}, outside 0 to 1",
-            where=where,
-            fix="give probabilities; name the array logits where no softmax was taken",
-        )
-
-
-def _check_sums(values: Array, where: str) -> None:
-    sums = values.sum(axis=1)
-    is_wrong = np.abs(sums - 1) > _SUM_SLACK
+def _in_range(name: str, values: Array, where: str) -> Array:
+    """``values`` between 0 and 1; what rounding took out of it is put back."""
+    is_wrong = (values < -_SLACK) | (values > 1 + _SLACK)
     if is_wrong.any():
         row = int(np.argmax(is_wrong))
-        raise InputError(
-            f"row {row + 1:,}: the probabilities add up to {sums[row]:.4g}",
-            where=where,
-            fix="give probabilities; name the array logits where no softmax was taken",
-        )
+        what = f"row {row + 1:,}: {name} is {values[row]:.9g}, outside 0 to 1"
+        raise InputError(what, where=where, fix=_FIX)
+    return np.clip(values, 0, 1)
 
 
 def _truths(name: str, values: NDArray[Any], where: str, *, is_open: bool) -> NDArray[np.int8]:
@@ -242,13 +267,24 @@ def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(values == "" if values.dtype.kind in "UT" else values < 0)
 
 
-def _check_classes(name: str, values: NDArray[Any], where: str) -> None:
+def _check_classes(
+    name: str, values: NDArray[Any], where: str, n_classes: int | None = None
+) -> None:
+    """Raise InputError for what is no class, or none of ``n_classes``."""
     is_missing = _is_missing(values)
     if is_missing.any():
         raise InputError(
             f"row {int(np.argmax(is_missing)) + 1:,}: {name} is no class",
             where=where,
             fix="give the class of every sample, a number from 0 on or a text",
+        )
+    if n_classes is not None and values.dtype.kind not in "UT" and values.max() >= n_classes:
+        row = int(np.argmax(values >= n_classes))
+        raise InputError(
+            f"row {row + 1:,}: {name} is {values[row]:.9g}, and the classes are 0 to "
+            f"{n_classes - 1}",
+            where=where,
+            fix="number the classes from 0 on",
         )
 
 
@@ -259,9 +295,6 @@ def _same(
     is_open: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     """Where two arrays of classes are equal; both of numbers, or both of texts."""
-    for values in (first, second):
-        if values.ndim != 1 or values.dtype.kind not in "fiubUT":
-            raise InputError("classes are neither numbers nor texts", where=where, fix=_NEEDED)
     if (first.dtype.kind in "UT") != (second.dtype.kind in "UT"):
         if is_open is None or not is_open.all():
             raise InputError(

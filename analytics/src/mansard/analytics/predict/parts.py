@@ -25,7 +25,12 @@ from mansard.analytics.data.names import network_key as network_key_of
 from mansard.analytics.data.run_frames import idle_power_w, why_no_total
 from mansard.analytics.predict.measured import metered, remark_on, timed
 from mansard.analytics.scaling.node_launches import find_node_launches
-from mansard.analytics.scaling.observations import counted_measurements, shown_parts, why_unused
+from mansard.analytics.scaling.observations import (
+    network_measurements,
+    ran_as,
+    shown_parts,
+    why_unused,
+)
 from mansard.core.records import LayerTime, Measurement, NetworkPart, Record, Source
 
 
@@ -78,6 +83,7 @@ class PartSum(Record, frozen=True, kw_only=True):
 
 
 _MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
+_NO_WHOLE = "no time is known of the whole network in this mode, with these dimensions and engine"
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
@@ -95,7 +101,7 @@ class _Where(NamedTuple):
 def measured_parts(dataset: Dataset) -> tuple[PartTimes, ...]:
     """The parts that were run alone, by device, network, batch, engine and mode, in their order."""
     found = _found(dataset)
-    rows = [_part_times(row, where, found) for where, parts in found.parts.items() for row in parts]
+    rows = [_part_times(row, at[0], found) for at, parts in found.parts.items() for row in parts]
     return tuple(sorted(rows, key=_order))
 
 
@@ -105,18 +111,17 @@ def part_sums(dataset: Dataset, run_ids: frozenset[str] | None = None) -> tuple[
     ``run_ids``: only where one of these runs measured a part.
     """
     found = _found(dataset)
-    sums = []
-    for where, rows in found.parts.items():
-        for kind in dict.fromkeys(row.part.kind for row in rows):
-            own = [row for row in rows if row.part.kind == kind]
-            if run_ids is None or any(row.run_id in run_ids for row in own):
-                sums.append(_sum(where, own, found))
+    sums = [
+        _sum(where, rows, found)
+        for (where, _kind), rows in found.parts.items()
+        if run_ids is None or any(row.run_id in run_ids for row in rows)
+    ]
     return tuple(sorted(sums, key=lambda each: (each.device, each.network, each.batch or 0)))
 
 
 class _Found(NamedTuple):
-    parts: dict[_Where, list[Measurement]]
-    wholes: dict[_Where, Measurement]
+    parts: dict[tuple[_Where, str], list[Measurement]]  # also by kind
+    wholes: dict[tuple[_Where, object], Measurement]  # also by ``ran_as``
     calls_s: dict[tuple[str, str, str], float | None]  # by device, mode and engine
     idle_w: dict[str, float | None]  # by run
 
@@ -137,12 +142,14 @@ def _found(dataset: Dataset) -> _Found:
             engine_name(row),
         )
 
-    parts: dict[_Where, list[Measurement]] = {}
+    good = (row for row in network_measurements(dataset) if not why_unused(row))
+    wholes = sorted(good, key=lambda row: (row.started_utc, row.run_id))  # the newest counts
+    parts: dict[tuple[_Where, str], list[Measurement]] = {}
     for row in shown_parts(dataset):
-        parts.setdefault(where(row), []).append(row)
+        parts.setdefault((where(row), row.part.kind), []).append(row)
     return _Found(
         parts,
-        {where(row): row for row in counted_measurements(dataset)},
+        {(where(row), ran_as(row)): row for row in wholes},
         {
             (each.device, each.mode, each.engine): each.call_s
             for each in find_node_launches(dataset, devices)
@@ -159,7 +166,7 @@ def _order(row: PartTimes) -> tuple[object, ...]:
 def _part_times(row: Measurement, where: _Where, found: _Found) -> PartTimes:
     idle_w = found.idle_w[row.run_id]
     values: dict[str, Any] = {**timed(row.seconds_s), **metered(row.energy or (), idle_w)}
-    whole = found.wholes.get(where)
+    whole = found.wholes.get((where, ran_as(row)))
     values["in_network_s"], why_not = _in_network_s(row.part, whole)
     why = remark_on(row)
     no_energy = row.unknown.get("energy") or why_no_total(row.energy or ())
@@ -184,7 +191,7 @@ def _part_times(row: Measurement, where: _Where, found: _Found) -> PartTimes:
 def _in_network_s(part: NetworkPart, whole: Measurement | None) -> tuple[float | None, str]:
     """What the engine's layers of the part's nodes take in the whole, or why that is not known."""
     if whole is None:
-        return None, "the whole network was not measured in this mode"
+        return None, _NO_WHOLE
     if whole.layers is None:
         return None, whole.unknown["layers"]
     own = set(part.nodes)
@@ -201,8 +208,8 @@ def _seconds_s(layer: LayerTime) -> float:
 
 def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     good = [row for row in rows if not why_unused(row)]
-    whole = found.wholes.get(where)
-    about = rows[0].part
+    whole = found.wholes.get((where, ran_as(rows[0])))
+    part = rows[0].part
     times_s = [median(row.seconds_s) for row in good]
     values: dict[str, Any] = {
         "whole_s": None if whole is None else median(whole.seconds_s),
@@ -210,7 +217,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
         "whole_j": None if whole is None else _energy_j(whole),
         "parts_j": _sum_of(map(_energy_j, good)),
     }
-    why = _why_no_terms(whole, good, about.n_parts)
+    why = _why_no_terms(whole, good, part.n_parts)
     terms: dict[str, float | int | None] = dict.fromkeys(("difference_s", *_TERMS, "n_fused"))
     if whole is not None and not why:
         call_s = found.calls_s.get((where.device, where.mode, where.engine))
@@ -218,7 +225,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     values |= terms
     reasons = {
         **dict.fromkeys(("difference_s", *_TERMS, "n_fused"), why),
-        "whole_s": "the whole network was not measured in this mode",
+        "whole_s": _NO_WHOLE,
         "parts_s": "none could be measured",
         "whole_j": "no energy of the whole network",
         "parts_j": "the energy of some is not known",
@@ -228,8 +235,8 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     values |= where._asdict()
     return PartSum(
         source=rows[0].source,
-        kind=about.kind,
-        n_parts=about.n_parts,
+        kind=part.kind,
+        n_parts=part.n_parts,
         n_measured=len(good),
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,
@@ -238,7 +245,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
 
 def _why_no_terms(whole: Measurement | None, good: Sequence[Measurement], n_parts: int) -> str:
     if whole is None:
-        return "the whole network was not measured in this mode"
+        return _NO_WHOLE
     if len(good) < n_parts:
         return f"{len(good)} of its {n_parts} parts were measured"
     for row in (whole, *good):

@@ -8,6 +8,7 @@ module imports nothing heavy, so that it can be asked first.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def bundle() -> str:
         with contextlib.suppress(MansardError, RuntimeError):
             folder = _folder()
             make_folder(folder, folder)
-            write_atomic(folder / _name(), text.encode(), folder)
+            write_atomic(folder / _name(), f"{_digest(text)}\n{text}".encode(), folder)
     return text
 
 
@@ -61,11 +62,17 @@ def _made() -> str:
 
 
 def _kept() -> str:
-    """What an earlier page has kept; nothing where there was none."""
+    """What an earlier page has kept, behind its hash; nothing where there is none, or another."""
     with contextlib.suppress(MansardError, RuntimeError, UnicodeDecodeError):
         folder = _folder()
-        return read_whole(folder / _name(), folder).decode()
+        digest, _, text = read_whole(folder / _name(), folder).decode().partition("\n")
+        if digest == _digest(text):
+            return text
     return ""
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _folder() -> Path:

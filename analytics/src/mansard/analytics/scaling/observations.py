@@ -104,16 +104,34 @@ def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
 
 
 def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
-    """The newest good row of each part of a network that was run alone, else its newest one."""
-    modes, rows = _modes(dataset), [row for row in dataset.measurements if row.is_part]
-    counted = _newest((row for row in rows if not why_unused(row)), lambda row: _part(row, modes))
-    known = {_part(row, modes) for row in counted}
-    others = (row for row in rows if _part(row, modes) not in known)
-    return counted + _newest(others, lambda row: _part(row, modes))
+    """The newest good row of each part of a network that was run alone, else its newest one.
+
+    Of a network's layers, or stages, those count that are cut and run as the newest of them: an
+    earlier cut, other dimensions or another version of the engine do not.
+    """
+    modes = _modes(dataset)
+
+    def network(row: Measurement) -> object:
+        what = (row.part.whole, row.part.whole_hash, row.phase, row.precision, row.batch)
+        return (modes[row.run_id], what, engine_name(row), row.part.kind)
+
+    def cut(row: Measurement) -> object:
+        return (row.part.n_parts, ran_as(row))
+
+    def part(row: Measurement) -> object:
+        return (network(row), row.part.number)
+
+    rows = [row for row in dataset.measurements if row.is_part]
+    last = {network(row): cut(row) for row in _newest(rows, network)}
+    rows = [row for row in rows if cut(row) == last[network(row)]]
+    counted = _newest((row for row in rows if not why_unused(row)), part)
+    known = {part(row) for row in counted}
+    return counted + _newest((row for row in rows if part(row) not in known), part)
 
 
-def _part(row: Measurement, modes: Mapping[str, tuple[str, str]]) -> object:
-    return (_identity(row, modes), row.part.kind)
+def ran_as(row: Measurement) -> object:
+    """What has to be equal for times of a network and of its parts to be compared."""
+    return (tuple(sorted(row.dimensions.items())), row.engine_version)
 
 
 def counted_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:

@@ -18,11 +18,7 @@ from mansard.cli.options import (
     parse_precisions,
 )
 from mansard.cli.tables import Table, print_tables, without_silent
-from mansard.core.errors import UsageError
 
-_COLUMNS = (
-    "rule", "mode", "below", "offloaded", "accuracy, %", "time", "energy", "cost", "limits",
-)  # fmt: skip
 _Text = str | None
 
 
@@ -50,7 +46,7 @@ def hi(
         _Text, typer.Option(help="How images become inputs, as for measure; imagenet by default.")
     ] = None,
     n_samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="So many of --data, evenly spread.")
+        int | None, typer.Option(min=1, help="So many of --data, evenly spread.")
     ] = None,
     judge: Annotated[
         Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
@@ -85,7 +81,7 @@ def hi(
     ] = None,
     minimise: Annotated[
         Literal["accuracy", "latency", "energy", "cost"] | None,
-        typer.Option(help="What is to be best: the accuracy as high, others as low as can be."),
+        typer.Option(help="What is to be best: the highest accuracy, or the least of the others."),
     ] = None,
     probability: Annotated[
         float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
@@ -150,7 +146,9 @@ def hi(
     found = api.hi(
         api.HiRequest(
             samples=samples,
-            data=_data(data, labels, preprocess, n_samples),
+            data=api.AccuracySettings(
+                data=data, labels=labels, preprocess=preprocess, n_samples=n_samples
+            ),
             network=network,
             remote_network=remote_network,
             judged_on=judge,
@@ -198,40 +196,19 @@ def hi(
     print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
 
 
-def _data(
-    data: Path | None, labels: Path | None, preprocess: _Text, n_samples: int | None
-) -> api.NetworkData | None:
-    if data is None:
-        if labels is not None or preprocess is not None or n_samples is not None:
-            what = "--labels, --preprocess and --samples are about --data"
-            raise UsageError(what, fix="give --data as well")
-        return None
-    return api.NetworkData(data=data, labels=labels, preprocess=preprocess, n_samples=n_samples)
-
-
 def _tables(found: api.Hierarchical) -> list[Table]:
     """The rules and baselines in the chosen mode; the best threshold of each mode of several."""
     if found.chosen is None:
         return []
     where = "held out" if found.is_held_out else "all"
     title = f"{found.n_judged:,} sample{'' if found.n_judged == 1 else 's'} ({where})"
-    tables = [(f"Rules on {title}", _COLUMNS, [_row(each, found) for each in found.rules])]
+    tables = [(f"Rules on {title}", found.rules)]
     if len(found.modes) > 1:
-        rows = [_row(each, found) for each in found.modes]
-        tables.append((f"The best threshold of each mode, on {title}", _COLUMNS, rows))
-    return [without_silent(each, {"mode", "time", "energy", "cost", "limits"}) for each in tables]
-
-
-def _row(point: api.HiPoint, found: api.Hierarchical) -> tuple[str, ...]:
-    is_chosen = point == found.chosen
-    return (
-        f"{point.rule} (chosen)" if is_chosen else point.rule,
-        point.mode,
-        "–" if point.threshold is None else api.digits(point.threshold, 4),
-        api.relative(point.share),
-        api.accuracy_text(point),
-        "–" if point.latency is None else api.amount_text(point.latency, "s"),
-        "–" if point.energy is None else api.amount_text(point.energy, "J"),
-        "–" if point.cost is None else api.digits(point.cost, 4),
-        ", ".join(f"{each.quantity} {each.holds}" for each in point.limits) or "–",
-    )
+        tables.append((f"The best threshold of each mode, on {title}", found.modes))
+    return [
+        without_silent(
+            (name, api.POINT_COLUMNS, [api.point_cells(each, found) for each in points]),
+            {"mode", "latency", "energy", "cost", "limits"},
+        )
+        for name, points in tables
+    ]

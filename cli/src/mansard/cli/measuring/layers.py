@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from operator import attrgetter
 from pathlib import Path
 
 from mansard import api
 from mansard.cli.console import note, print_json
 from mansard.cli.data.report import part_tables
-from mansard.cli.measuring.networks import print_times
+from mansard.cli.measuring.networks import as_dictionary, print_times
 from mansard.cli.tables import print_tables
 
 _TERMS = (
@@ -32,9 +32,7 @@ def print_layers(
     if as_json:
         print_json(
             {
-                "times": result.whole.times,
-                "rows": result.whole.rows,
-                "memory": result.whole.memory,
+                **as_dictionary(result.whole),
                 "parts": result.parts,
                 "sums": result.sums,
                 "files": [str(path) for path in written],
@@ -57,8 +55,6 @@ def print_layers(
 
 def _note_energy(parts: Sequence[api.PartTimes]) -> None:
     """Why parts have no energy, each reason once."""
-    get = attrgetter("unknown")
-    reasons = dict.fromkeys(get(row)["energy_j"] for row in parts if row.energy_j is None)
-    for why in reasons:
-        n_parts = sum(get(row).get("energy_j") == why for row in parts)
+    reasons = Counter(row.unknown["energy_j"] for row in parts if row.energy_j is None)
+    for why, n_parts in reasons.items():
         note(f"no energy of {n_parts} of {len(parts)} parts: {why}")

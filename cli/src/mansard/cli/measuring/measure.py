@@ -189,7 +189,7 @@ def measure(
     ] = None,
     nn_profiler: Annotated[
         Path | None,
-        typer.Option(help="Write the layers into this folder as NN-Profiler does."),
+        typer.Option(help="Write all layers in --runs into this folder as NN-Profiler does."),
     ] = None,
     board: BoardOption = None,
     processor: Annotated[
@@ -317,7 +317,7 @@ def measure(
             meter_period_s=None if meter_interval is None else meter_interval * 1e-3,
         )
         found = api.measure_layers(networks, alone, TerminalReporter(is_agreed=yes))
-        written = () if nn_profiler is None else api.write_nn_profiler(found, nn_profiler)
+        written = () if nn_profiler is None else api.write_nn_profiler(runs, nn_profiler)
         print_layers(found, runs, written, with_layers=layers, as_json=as_json)
         return
     _check_options(context, _OF_LAYERS, "layers that are run alone", "add --each-layer all")

@@ -1,4 +1,4 @@
-"""How often a network is right: what it said of each sample."""
+"""How often a network is right: the class that it predicts of each sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mansard.core.records.trial import Processor
 
 
 class Accuracy(Record, frozen=True, kw_only=True):
-    """What one network on one engine said of labelled samples. Raw answers, no shares.
+    """The classes that one network on one engine predicts of samples. Raw numbers, no shares.
 
     It is measured once for a network, engine, provider, precision and data set: it does not depend
     on the power mode. ``predicted`` and ``ranks`` have one number for each sample, in the order of
@@ -41,6 +41,6 @@ class Accuracy(Record, frozen=True, kw_only=True):
     n_classes: int | None
     predicted: tuple[int, ...]  # the class of the highest score; n_classes where one is NaN
     ranks: tuple[int, ...] | None  # classes that stand before the right one; 0: it is right
-    failure: str | None  # why it could not be run; no answers then
+    failure: str | None  # why it could not be run; no predictions then
     started_utc: str
     duration_s: float

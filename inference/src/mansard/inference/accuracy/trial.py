@@ -1,4 +1,4 @@
-"""The kind of measurement "accuracies": a network is fed with samples, and what it says is kept."""
+"""The kind of measurement "accuracies": a network is fed with samples, its classes are kept."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 
 from mansard.core.errors import InputError, MeasurementError, StorageError
 from mansard.core.records import Accuracy
-from mansard.inference.accuracy.asking import ask
+from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
-from mansard.inference.accuracy.samples import read_labels
-from mansard.inference.accuracy.scores import Classes, predicted, ranks
+from mansard.inference.accuracy.scores import Classes, predicted, ranks, run_samples
 from mansard.inference.builds import NOT_BUILT_NOW, built_options
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine
@@ -32,8 +31,8 @@ _TOLD_EVERY_S = 5.0
 
 
 @dataclass(frozen=True)
-class _Answers:
-    """What the network said of all samples."""
+class _Predictions:
+    """The classes that were predicted of all samples."""
 
     options: dict[str, str]
     n_classes: int
@@ -56,27 +55,27 @@ def measure_accuracy(
         if name and not (folder / name).is_file():
             raise MeasurementError("there is no such file", where=str(folder / name))
     started_utc, start_s = utc_now(), time.monotonic()
-    answers, failure = None, ""
+    found: _Predictions | str
     try:
-        answers = _ask(spec, plan, instruments, engine, folder)
+        found = _predict(spec, plan, instruments, engine, folder)
     except (MeasurementError, InputError, StorageError) as error:
-        failure = str(error)
+        found = str(error)
     except MemoryError:
-        failure = "too little memory"
-    return _row(spec, plan, answers, failure, Took(time.monotonic() - start_s, started_utc))
+        found = "too little memory"
+    return _row(spec, plan, found, Took(time.monotonic() - start_s, started_utc))
 
 
-def _ask(
+def _predict(
     spec: AccuracyTrial,
     plan: AccuracyPlan,
     instruments: Instruments,
     engine: Engine,
     folder: Path,
-) -> _Answers:
+) -> _Predictions:
     network, samples = spec.network, spec.samples
     labels = read_labels(folder / samples.file) if samples.is_labelled else None
-    said: list[Classes] = []
-    placed: list[Classes] = []
+    classes: list[Classes] = []
+    own_ranks: list[Classes] = []
     n_done, n_classes = 0, 0
     with ExitStack() as stack:
         if network.provider == "cpu":
@@ -87,60 +86,62 @@ def _ask(
         loaded = engine.load(network, folder, inputs, network.n_threads or len(plan.cpus))
         stack.callback(loaded.close)
         told_s = 0.0
-        for scores in ask(loaded, network, samples, spec.output, folder):
+        for scores in run_samples(loaded, network, samples, spec.output, folder):
             if time.monotonic() - told_s > _TOLD_EVERY_S:
                 told_s = time.monotonic()
                 done = f"{spec.title}, {n_done} of {samples.n_samples}"
                 instruments.announce(done, _BATCH_S)
             n_new, n_classes = scores.shape
-            said.append(predicted(scores))
+            classes.append(predicted(scores))
             if labels is not None:
                 own = labels[n_done : n_done + n_new]
                 if own.size and not 0 <= own.min() <= own.max() < n_classes:
                     raise MeasurementError(f"a label is none of {n_classes} classes")
-                placed.append(ranks(scores, own))
+                own_ranks.append(ranks(scores, own))
             n_done += n_new
         options = dict(loaded.options)
-    return _Answers(
+    return _Predictions(
         options=options,
         n_classes=n_classes,
-        predicted=np.concatenate(said),
-        ranks=np.concatenate(placed) if placed else None,
+        predicted=np.concatenate(classes),
+        ranks=np.concatenate(own_ranks) if own_ranks else None,
     )
 
 
 def _row(
     spec: AccuracyTrial,
     plan: AccuracyPlan,
-    answers: _Answers | None,
-    failure: str,
+    found: _Predictions | str,
     took: Took,
 ) -> Accuracy:
+    """``found``: the predictions, or why there are none."""
     network, samples = spec.network, spec.samples
-    why = "it ran" if answers else f"it could not be run: {failure}"
+    predictions, failure = (None, found) if isinstance(found, str) else (found, None)
     unknown = why_no_batch(network)
-    if answers is None:
-        unknown |= dict.fromkeys(("n_classes", "ranks"), why)
+    if predictions is None:
+        unknown |= dict.fromkeys(("n_classes", "ranks"), f"it could not be run: {failure}")
     else:
-        unknown["failure"] = why
-        if answers.ranks is None:
+        unknown["failure"] = "it ran"
+        if predictions.ranks is None:
             unknown["ranks"] = "the data set has no labels"
     return Accuracy(
         **head(network, plan, spec.trial_id),
         weights_hash=spec.weights_hash,
         processor=plan.processor,
         provider=network.provider,
-        options=answers.options if answers else {},
+        options=predictions.options if predictions else {},
         calibration=spec.calibration,
         dataset=samples.name,
         dataset_hash=samples.file_hash,
         preprocessing=samples.preprocessing,
         output=spec.output,
         n_samples=samples.n_samples,
-        n_classes=answers.n_classes if answers else None,
-        predicted=tuple(answers.predicted.tolist()) if answers else (),
-        ranks=None if answers is None or answers.ranks is None else tuple(answers.ranks.tolist()),
-        failure=None if answers else failure,
+        n_classes=predictions.n_classes if predictions else None,
+        predicted=tuple(predictions.predicted.tolist()) if predictions else (),
+        ranks=None
+        if predictions is None or predictions.ranks is None
+        else tuple(predictions.ranks.tolist()),
+        failure=failure,
         started_utc=took.started_utc,
         duration_s=took.duration_s,
         unknown=unknown,
@@ -159,12 +160,12 @@ def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
         engine = find_engine(spec.network.engine)
         return measure_accuracy(spec, plan, instruments, engine)
 
-    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
 
 
 def _crashed(plan: AccuracyPlan, spec: AccuracyTrial, how: str, duration_s: float) -> Accuracy:
     """The row of a network that the measuring process did not survive."""
-    return _row(spec, plan, None, how, Took(duration_s))
+    return _row(spec, plan, how, Took(duration_s))
 
 
 ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(

@@ -82,7 +82,7 @@ def _open(plan: CounterPlan, counting: Counting | None) -> Iterator[Opened[Count
     def measure(spec: CounterTrial, instruments: Instruments) -> CounterRun:
         return count_network(spec, plan, instruments, counting)
 
-    yield Opened(measure, plan.gpu, plan.unknown.get("gpu", ""))
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
 
 
 def count_network(

@@ -12,7 +12,8 @@ from mansard.core.errors import UsageError
 from mansard.estimator.model import Given, Model, ModelInput, Value
 from mansard.estimator.shape_inference.dimensions import InputDimension, find_dimensions
 from mansard.estimator.tensors import Tensor
-from mansard.inference.inputs import Array, numpy_name, read_arrays
+from mansard.inference.inputs import numpy_name
+from mansard.inference.npz import Array, read_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.guessing import Readers, uses_of
 

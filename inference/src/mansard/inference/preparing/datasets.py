@@ -7,7 +7,7 @@ Images have their class from a folder for each class, or from a file of labels: 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,8 +16,9 @@ import numpy as np
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import open_file, read_whole, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
+from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import LABELS
-from mansard.inference.accuracy.samples import npz_fault, read_labels, stored_arrays
+from mansard.inference.npz import npz_fault, stored_arrays
 
 _IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _LABEL_FILES = ("labels.csv", "labels.txt")
@@ -37,7 +38,8 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
     ``images``: paths below ``path``, in their order; empty where it is an .npz, of which ``arrays``
     are. ``labels``: the class of each sample. ``n_folders``: that the classes were numbered by,
-    None where they are numbers themselves. ``content``: a hash of all.
+    None where they are numbers themselves. ``digests``: of each image, or of the .npz; ``content``:
+    a hash of all.
     """
 
     path: Path
@@ -46,7 +48,18 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[int, ...] | None
     n_folders: int | None
     n_samples: int
+    digests: tuple[str, ...]
     content: str
+
+    def check_unchanged(self, at: int = 0) -> None:
+        """Raise InputError where the image at ``at``, or the .npz, is not what was found."""
+        name = self.images[at] if self.images else ""
+        if _digest(self.path, name) != self.digests[at]:
+            raise InputError(
+                "it was changed since it was looked at",
+                where=str(self.path / name),
+                fix="run the same command again",
+            )
 
     @property
     def name(self) -> str:
@@ -72,7 +85,14 @@ def _arrays(path: Path, labels_file: Path | None) -> DataSet:
         found = {name: array for name, array in arrays.items() if name != LABELS}
         is_labelled = LABELS in arrays
         shapes = {name: tuple(array.shape) for name, array in found.items()}
+        by_column = [name for name, array in found.items() if array.is_by_column]
         types = {name: array.dtype.name for name, array in found.items()}
+    if by_column:
+        raise InputError(
+            f"array {by_column[0]!r} is stored by columns",
+            where=str(path),
+            fix="write numpy.ascontiguousarray(ARRAY)",
+        )
     if not found:
         raise npz_fault("it has no array of inputs", path)
     sizes = {shape[0] if shape else None for shape in shapes.values()}
@@ -87,8 +107,7 @@ def _arrays(path: Path, labels_file: Path | None) -> DataSet:
     elif is_labelled:
         classes = tuple(read_labels(path).tolist())
         _check_number(len(classes), n_samples, path)
-    with storage_errors(path), open_file(path) as stream:
-        digest = stream_hash(stream)
+    digest = _digest(path)
     return DataSet(
         path=path,
         images=(),
@@ -96,6 +115,7 @@ def _arrays(path: Path, labels_file: Path | None) -> DataSet:
         labels=classes,
         n_folders=None,
         n_samples=n_samples,
+        digests=(digest,),
         content=content_hash([digest, classes]),
     )
 
@@ -118,6 +138,7 @@ def _images(path: Path, labels_file: Path | None) -> DataSet:
         labels = _by_name(_read_lines(labels_file), images, labels_file)
     else:
         labels, n_folders = _by_folder(images, path)
+    digests = tuple(_digest(path, name) for name in images)
     return DataSet(
         path=path,
         images=tuple(images),
@@ -125,16 +146,15 @@ def _images(path: Path, labels_file: Path | None) -> DataSet:
         labels=labels,
         n_folders=n_folders,
         n_samples=len(images),
-        content=content_hash([_contents(path, images), labels]),
+        digests=digests,
+        content=content_hash([digests, labels]),
     )
 
 
-def _contents(path: Path, images: Iterable[str]) -> list[str]:
-    found = []
-    for name in images:
-        with storage_errors(path / name), open_file(path / name) as stream:
-            found.append(stream_hash(stream, os.fsencode(name)))
-    return found
+def _digest(path: Path, name: str = "") -> str:
+    """Of the file at ``path``, or of the image called ``name`` below it."""
+    with storage_errors(path / name), open_file(path / name) as stream:
+        return stream_hash(stream, os.fsencode(name))
 
 
 def _by_folder(images: Sequence[str], path: Path) -> tuple[tuple[int, ...] | None, int | None]:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
     from mansard.inference.accuracy.plan import SampleFile
-    from mansard.inference.inputs import Array
+    from mansard.inference.npz import Array
     from mansard.inference.preparing.labelling import Labelled
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import RandomSamples, Samples
+    from mansard.inference.preparing.samples import Samples
     from mansard.inference.preparing.writing import Conversion, Draft, Files
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -48,7 +48,7 @@ class Calibrating:
     """
 
     form: Form = "operators"
-    samples: Callable[[tuple[InputSpec, ...]], Samples | RandomSamples | None] = lambda _: None
+    samples: Callable[[tuple[InputSpec, ...]], Samples | None] = lambda _: None
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Path | None  # .npz
     conversion: Conversion | None  # to another precision
     specs: tuple[InputSpec, ...]
-    calibration: Samples | RandomSamples | None  # of int8
+    calibration: Samples | None  # of int8
 
 
 class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -307,10 +307,10 @@ def prepare(
 def _conversion(
     precision: str,
     specs: tuple[InputSpec, ...],
-    given: Samples | RandomSamples | None,
+    given: Samples | None,
     form: Form,
     seed: int,
-) -> tuple[Conversion, Samples | RandomSamples | None]:
+) -> tuple[Conversion, Samples | None]:
     """To ``precision``, and the samples that it is calibrated with."""
     from mansard.inference.preparing.quantising import Int8
     from mansard.inference.preparing.samples import random_samples

@@ -24,8 +24,8 @@ from onnx import ModelProto
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.leftovers import temporary_folder
+from mansard.inference.accuracy.batches import batches
 from mansard.inference.accuracy.plan import SampleFile
-from mansard.inference.accuracy.samples import batches
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.folding import fold_batch_norms
 

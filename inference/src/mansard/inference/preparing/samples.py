@@ -19,12 +19,14 @@ import numpy.typing as npt
 from mansard.core.errors import UsageError
 from mansard.core.files import replacing, storage_errors
 from mansard.core.hashing import content_hash
+from mansard.inference.accuracy.batches import normalised
 from mansard.inference.accuracy.plan import LABELS, SampleFile
-from mansard.inference.accuracy.samples import normalised, stored_arrays
-from mansard.inference.inputs import Array, numpy_name, spec_arrays
+from mansard.inference.inputs import numpy_name, spec_arrays
+from mansard.inference.npz import Array, stored_arrays
 from mansard.inference.plan import InputSpec
-from mansard.inference.preparing.datasets import DataSet, spread_indexes
+from mansard.inference.preparing.datasets import DataSet, StoredArrays, spread_indexes
 from mansard.inference.preparing.preprocessing import Fitted, Preprocessing, fit, read_image
+from mansard.inference.preparing.sources import check_free
 
 CALIBRATION_SAMPLES = 128  # at most; ranges change little with more
 _RANDOM_BATCHES = 8  # of networks whose weights are random themselves
@@ -33,24 +35,17 @@ _RANDOM_BATCHES = 8  # of networks whose weights are random themselves
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     """Samples for one network: which of a data set, and the file that they become.
 
-    ``how``: of images. ``is_for_calibration``: as the numbers that the network is fed with, and
-    without labels.
+    ``dataset`` None: they are drawn from ``seed``, as the inputs of a measurement are. ``how``: of
+    images. ``is_for_calibration``: as the numbers that the network is fed with, and without labels.
     """
 
-    dataset: DataSet
-    indexes: tuple[int, ...]
+    dataset: DataSet | None
+    indexes: tuple[int, ...] = ()
     specs: tuple[InputSpec, ...]
-    how: Fitted | None
+    how: Fitted | None = None
     file: SampleFile
     is_for_calibration: bool
-
-
-class RandomSamples(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples that are drawn as the inputs of a measurement are."""
-
-    specs: tuple[InputSpec, ...]
-    seed: int
-    file: SampleFile
+    seed: int = 0
 
 
 def samples_for(
@@ -79,7 +74,7 @@ def samples_for(
             )
         how = fit(asked, specs[0])
     else:
-        _check_arrays(dataset, specs)
+        _check_arrays(dataset.arrays, dataset, specs)
     if n_classes is not None:
         _check_labels(dataset, n_classes)
     indexes = spread_indexes(dataset.n_samples, CALIBRATION_SAMPLES if is_for_calibration else most)
@@ -107,7 +102,7 @@ def samples_for(
     )
 
 
-def random_samples(specs: Sequence[InputSpec], seed: int) -> RandomSamples:
+def random_samples(specs: Sequence[InputSpec], seed: int) -> Samples:
     """Random samples to calibrate with.
 
     Raises UsageError as ``check_batched``, and for inputs that the user gives: ranges of other
@@ -130,7 +125,7 @@ def random_samples(specs: Sequence[InputSpec], seed: int) -> RandomSamples:
         normalisation=None,
         unknown={"normalisation": "the arrays are fed as they are"},
     )
-    return RandomSamples(specs=tuple(specs), seed=seed, file=file)
+    return Samples(dataset=None, specs=tuple(specs), file=file, is_for_calibration=True, seed=seed)
 
 
 def check_batched(specs: Sequence[InputSpec]) -> None:
@@ -157,10 +152,7 @@ def _of_one(spec: InputSpec) -> tuple[str, str, tuple[int, ...]]:
     return spec.name, spec.type_name, spec.shape[1:]
 
 
-def _check_arrays(dataset: DataSet, specs: Sequence[InputSpec]) -> None:
-    arrays = dataset.arrays
-    if arrays is None:
-        return
+def _check_arrays(arrays: StoredArrays, dataset: DataSet, specs: Sequence[InputSpec]) -> None:
     for spec in specs:
         shape = arrays.shapes.get(spec.name)
         if shape is None:
@@ -198,15 +190,18 @@ def _check_labels(dataset: DataSet, n_classes: int) -> None:
         )
 
 
-def write_samples(samples: Samples | RandomSamples, folder: Path) -> str:
+def write_samples(samples: Samples, folder: Path) -> str:
     """Write the file of ``samples`` into ``folder`` unless it is there; its name.
 
-    Raises InputError for an image that cannot be read, StorageError.
+    Raises InputError for an image that cannot be read, or that was changed since the data set was
+    found, StorageError also where it takes more than is free.
     """
     path = folder / samples.file.file
     if path.exists():
         return path.name
-    arrays = _drawn(samples) if isinstance(samples, RandomSamples) else _stored(samples)
+    arrays = _arrays(samples)
+    n_bytes = sum(prod(shape) * kind.itemsize for shape, kind, _ in arrays.values())
+    check_free(n_bytes, folder, f"{samples.file.in_words} need")
     with storage_errors(path), replacing(path) as stream:
         _write_npz(stream, arrays)
     return path.name
@@ -215,30 +210,34 @@ def write_samples(samples: Samples | RandomSamples, folder: Path) -> str:
 _Rows = tuple[tuple[int, ...], Any, Iterable[Array]]  # shape, type, and the rows some at a time
 
 
-def _stored(samples: Samples) -> Mapping[str, _Rows]:
-    dataset, chosen = samples.dataset, samples.indexes
+def _arrays(samples: Samples) -> Mapping[str, _Rows]:
+    dataset, chosen, how = samples.dataset, samples.indexes, samples.how
     found: dict[str, _Rows] = {}
-    if samples.how is not None:
-        spec, how = samples.specs[0], samples.how
-        is_numbers = samples.is_for_calibration and how.normalisation is not None
-        kind = np.dtype(np.float32 if is_numbers else np.uint8)
-        found[spec.name] = ((len(chosen), *how.shape), kind, _read_images(samples))
-    else:
-        for spec in samples.specs:
-            shape = (len(chosen), *spec.shape[1:])
-            kind = np.dtype(numpy_name(spec.type_name))
-            found[spec.name] = (shape, kind, _read_rows(dataset.path, spec.name, chosen))
+    for spec in samples.specs:
+        shape = (samples.file.n_samples, *spec.shape[1:])
+        kind: np.dtype[Any] = np.dtype(numpy_name(spec.type_name))
+        if dataset is None:
+            rows: Iterable[Array] = spec_arrays(spec, samples.seed, _RANDOM_BATCHES)
+        elif how is None:
+            dataset.check_unchanged()
+            rows = _read_rows(dataset.path, spec.name, chosen)
+        else:
+            is_numbers = samples.is_for_calibration and how.normalisation is not None
+            shape = (len(chosen), *how.shape)
+            kind = np.dtype(np.float32 if is_numbers else np.uint8)
+            rows = _read_images(dataset, samples, how)
+        found[spec.name] = (shape, kind, rows)
+    if dataset is None:
+        return found
     if samples.file.is_labelled and dataset.labels is not None:
         labels = np.array([dataset.labels[at] for at in chosen], np.int64)
         found[LABELS] = (labels.shape, labels.dtype, [labels])
     return found
 
 
-def _read_images(samples: Samples) -> Iterator[Array]:
-    how, dataset = samples.how, samples.dataset
-    if how is None:
-        return
+def _read_images(dataset: DataSet, samples: Samples, how: Fitted) -> Iterator[Array]:
     for at in samples.indexes:
+        dataset.check_unchanged(at)
         pixels: Array = read_image(dataset.path / dataset.images[at], how)[None]
         if samples.is_for_calibration and how.normalisation is not None:
             pixels = normalised(pixels, how.normalisation)
@@ -252,18 +251,6 @@ def _read_rows(path: Path, name: str, chosen: Sequence[int]) -> Iterator[Array]:
             row = arrays[name].rows(1)
             if at in wanted:
                 yield row
-
-
-def _drawn(samples: RandomSamples) -> Mapping[str, _Rows]:
-    n_rows = samples.file.n_samples
-    return {
-        spec.name: (
-            (n_rows, *spec.shape[1:]),
-            np.dtype(numpy_name(spec.type_name)),
-            spec_arrays(spec, samples.seed, _RANDOM_BATCHES),
-        )
-        for spec in samples.specs
-    }
 
 
 def _write_npz(stream: IO[bytes], arrays: Mapping[str, _Rows]) -> None:

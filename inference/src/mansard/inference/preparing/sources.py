@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from onnx import GraphProto, TensorProto, helper
 
-from mansard.core.errors import ModelError
+from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import open_file, storage_errors
 from mansard.core.hashing import ID_CHARACTERS, stream_hash
 from mansard.core.leftovers import temporary_folder
@@ -19,6 +19,7 @@ from mansard.estimator.zoo.weights import FLOATING, Missing
 from mansard.inference.preparing.labelling import bodies
 
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+_SPARE_BYTES = 256 << 20  # that stay free on the disk
 
 
 def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
@@ -131,6 +132,19 @@ def link(path: Path, folder: Path, name: str) -> None:
         # Renaming one link of a file over another does nothing, and leaves the first.
         with contextlib.suppress(FileNotFoundError):
             held.unlink()
+
+
+def check_free(n_bytes: int, folder: Path, what: str) -> None:
+    """Raise StorageError where ``n_bytes`` are more than ``folder`` has; ``what``: needs them."""
+    with storage_errors(folder):
+        free_bytes = shutil.disk_usage(folder).free
+    if n_bytes + _SPARE_BYTES > free_bytes:
+        raise StorageError(
+            f"{what} about {n_bytes / 1e6:,.0f} MB, and "
+            f"{_SPARE_BYTES / 1e6:.0f} MB stay free; {free_bytes / 1e6:,.0f} MB are free now",
+            where=str(folder),
+            fix="free some space, name another folder in TMPDIR, or measure less at once",
+        )
 
 
 def without_numbers(graph: GraphProto) -> dict[str, Missing]:

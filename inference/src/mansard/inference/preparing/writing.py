@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto, helper
 
-from mansard.core.errors import ModelError, StorageError
+from mansard.core.errors import ModelError
 from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.leftovers import temporary_folder
@@ -29,6 +28,7 @@ from mansard.inference.preparing.bfloat16 import to_bf16
 from mansard.inference.preparing.conversion import check_weights, to_fp16
 from mansard.inference.preparing.quantising import Int8, quantise
 from mansard.inference.preparing.sources import (
+    check_free,
     files_of_weights,
     link,
     name_by_content,
@@ -41,7 +41,6 @@ from mansard.inference.preparing.sources import (
 BESIDE_BYTES = 64 << 20
 _LEAST_BYTES = 1024  # of a tensor that lies there
 _PAGE_BYTES = 4096  # where each begins, so that a runtime can map it
-_SPARE_BYTES = 256 << 20  # that stay free on the disk
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,15 +128,7 @@ def check_space(networks: Iterable[Files], folder: Path) -> None:
     """Raise StorageError where what ``folder`` lacks of ``networks`` takes more than is free."""
     made = {name: n_bytes for each in networks for name, n_bytes in each.made.items()}
     n_bytes = sum(size for name, size in made.items() if not (folder / name).exists())
-    with storage_errors(folder):
-        free_bytes = shutil.disk_usage(folder).free
-    if n_bytes + _SPARE_BYTES > free_bytes:
-        raise StorageError(
-            f"the files of the networks need about {n_bytes / 1e6:,.0f} MB, and "
-            f"{_SPARE_BYTES / 1e6:.0f} MB stay free; {free_bytes / 1e6:,.0f} MB are free now",
-            where=str(folder),
-            fix="free some space, name another folder in TMPDIR, or measure fewer networks at once",
-        )
+    check_free(n_bytes, folder, "the files of the networks need")
 
 
 def write(found: Draft, folder: Path) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 from mansard.core.errors import InputError, MansardError, MeasurementError, StorageError
 from mansard.core.files import read_whole, write_atomic
 from mansard.core.hashing import content_hash
-from mansard.inference.inputs import Array, numpy_name, read_arrays
+from mansard.inference.inputs import numpy_name
+from mansard.inference.npz import Array, read_arrays
 from mansard.inference.plan import BuildTrial, InputSpec
 
 _FIX = "give an .npz with an array for each input, whose first dimension is the samples"

@@ -83,7 +83,7 @@ _MEMORY_FIX = "close other programs, use a smaller batch, or build it with less 
 _IS_LASTING = re.compile(
     r"requires workspace memory|insufficient workspace|no scaling factors|HW-specific datatypes|"
     r"GPU_?fallback|falling back to GPU|Unsupported SM|target GPU SM|compute capability|"
-    r"While parsing node|Failed to parse",
+    r"While parsing node|Failed to parse|API Usage Error",
     re.I,
 )
 _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = (

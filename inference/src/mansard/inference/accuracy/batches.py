@@ -1,0 +1,72 @@
+"""Samples of an .npz as batches that a network is fed with, and their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mansard.inference.accuracy.plan import LABELS, Normalisation, SampleFile
+from mansard.inference.inputs import cast, numpy_name
+from mansard.inference.npz import Array, npz_fault, stored_arrays
+from mansard.inference.plan import InputSpec
+
+
+def read_labels(path: Path) -> npt.NDArray[np.int64]:
+    """The classes of all samples; raises InputError and StorageError."""
+    with stored_arrays(path, [LABELS]) as found:
+        labels = found.get(LABELS)
+        if labels is None:
+            raise npz_fault(f"there is no array {LABELS!r}", path)
+        if labels.dtype.kind not in "iu" or len(labels.shape) != 1:
+            raise npz_fault(
+                f"{LABELS!r} is {labels.dtype} {list(labels.shape)}, and should be one integer "
+                "for each sample",
+                path,
+            )
+        return labels.rows(labels.shape[0]).astype(np.int64)
+
+
+def batches(
+    samples: SampleFile, specs: Sequence[InputSpec], folder: Path
+) -> Iterator[tuple[int, Mapping[str, Array]]]:
+    """How many samples are new in each batch, and the arrays to feed.
+
+    The last batch is filled up with its own first rows. Raises InputError, StorageError.
+    """
+    path = folder / samples.file
+    with stored_arrays(path, [spec.name for spec in specs]) as arrays:
+        n_left, n_batch = samples.n_samples, specs[0].shape[0]
+        while n_left:
+            n_new = min(n_left, n_batch)
+            fed = {}
+            for spec in specs:
+                rows = arrays[spec.name].rows(n_new)
+                fed[spec.name] = _filled(_fed(rows, samples.normalisation, spec), n_batch)
+            yield n_new, fed
+            n_left -= n_new
+
+
+def _filled(rows: Array, n_rows: int) -> Array:
+    return rows if len(rows) == n_rows else np.resize(rows, (n_rows, *rows.shape[1:]))
+
+
+def _fed(rows: Array, normalisation: Normalisation | None, spec: InputSpec) -> Array:
+    if normalisation is not None:
+        rows = normalised(rows, normalisation)
+    if rows.dtype == np.float32:
+        rows = cast(rows, spec.type_name)
+    return np.ascontiguousarray(rows, numpy_name(spec.type_name))
+
+
+def normalised(pixels: Array, how: Normalisation) -> npt.NDArray[np.float32]:
+    """Pixels of several samples as a network is fed; float32."""
+    shape: list[int] = [1] * pixels.ndim
+    shape[how.channel_axis + 1] = -1
+    mean, deviation = (
+        np.asarray(each, np.float32).reshape(shape) for each in (how.mean, how.deviation)
+    )
+    numbers = pixels.astype(np.float32) / np.float32(how.scale)
+    return np.asarray((numbers - mean) / deviation, np.float32)
