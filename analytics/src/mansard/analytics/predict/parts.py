@@ -101,7 +101,7 @@ class _Where(NamedTuple):
 def measured_parts(dataset: Dataset) -> tuple[PartTimes, ...]:
     """The parts that were run alone, by device, network, batch, engine and mode, in their order."""
     found = _found(dataset)
-    rows = [_part_times(row, where, found) for where, parts in found.parts.items() for row in parts]
+    rows = [_part_times(row, at[0], found) for at, parts in found.parts.items() for row in parts]
     return tuple(sorted(rows, key=_order))
 
 
@@ -111,17 +111,16 @@ def part_sums(dataset: Dataset, run_ids: frozenset[str] | None = None) -> tuple[
     ``run_ids``: only where one of these runs measured a part.
     """
     found = _found(dataset)
-    sums = []
-    for where, rows in found.parts.items():
-        for kind in dict.fromkeys(row.part.kind for row in rows):
-            own = [row for row in rows if row.part.kind == kind]
-            if run_ids is None or any(row.run_id in run_ids for row in own):
-                sums.append(_sum(where, own, found))
+    sums = [
+        _sum(where, rows, found)
+        for (where, _kind), rows in found.parts.items()
+        if run_ids is None or any(row.run_id in run_ids for row in rows)
+    ]
     return tuple(sorted(sums, key=lambda each: (each.device, each.network, each.batch or 0)))
 
 
 class _Found(NamedTuple):
-    parts: dict[_Where, list[Measurement]]
+    parts: dict[tuple[_Where, str], list[Measurement]]  # also by kind
     wholes: dict[tuple[_Where, object], Measurement]  # also by ``ran_as``
     calls_s: dict[tuple[str, str, str], float | None]  # by device, mode and engine
     idle_w: dict[str, float | None]  # by run
@@ -145,9 +144,9 @@ def _found(dataset: Dataset) -> _Found:
 
     good = (row for row in network_measurements(dataset) if not why_unused(row))
     wholes = sorted(good, key=lambda row: (row.started_utc, row.run_id))  # the newest counts
-    parts: dict[_Where, list[Measurement]] = {}
+    parts: dict[tuple[_Where, str], list[Measurement]] = {}
     for row in shown_parts(dataset):
-        parts.setdefault(where(row), []).append(row)
+        parts.setdefault((where(row), row.part.kind), []).append(row)
     return _Found(
         parts,
         {(where(row), ran_as(row)): row for row in wholes},
