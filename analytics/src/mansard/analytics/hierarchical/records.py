@@ -170,6 +170,8 @@ class Calibration(Record, frozen=True, kw_only=True):
 class Replay(Record, frozen=True, kw_only=True):
     """An online policy simulated on recorded samples, in ``n_orders`` random orders.
 
+    Its bound is our own: see ``online``.
+
     ``regret``: its loss less that of the best fixed threshold on the same samples; mean over the
     orders, low and high their least and most. ``steps`` and ``regrets``: the mean on the way.
     """

@@ -157,7 +157,8 @@ def calibration_text(found: Calibration) -> str:
 def replay_text(found: Replay) -> str:
     """An online replay in one line."""
     return (
-        f"{found.policy}, {found.n_orders} random orders of {found.n:,} samples: regret "
+        f"{found.policy} (simulated, with a bound of our own), {found.n_orders} random orders of "
+        f"{found.n:,} samples: regret "
         f"{found.regret:.0f} ({found.regret_low:.0f} to {found.regret_high:.0f}) against the best "
         f"fixed threshold, {found.best_threshold:.3f}; loss {found.loss:.4f} a sample against "
         f"{found.best_loss:.4f}; {_percent(found.share)} offloaded"
