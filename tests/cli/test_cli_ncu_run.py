@@ -71,6 +71,7 @@ def test_tables_and_json(words: list[str], tmp_path: Path, capsys: Capsys) -> No
     assert str(exports(tmp_path)[0].parent) in out
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_killed_while_it_counts_it_leaves_nothing_and_goes_on(
     words: list[str], tmp_path: Path, capsys: Capsys, number: signal.Signals

@@ -1,4 +1,4 @@
-"""Kills a sweep at one step after the other, and has another process restore: see test_hold_kills.
+"""Kills a sweep at every one of its steps, and has another process restore: see test_hold_kills.
 
 Run as a program, for it forks: ``kill_at_every_step.py BOARD KIND FIRST STRIDE``. Says of each
 kill what came of it, and ends with 1 if one left the board other than it was. Kinds: ``before``

@@ -14,7 +14,6 @@ from onnx import ModelProto, helper
 
 from mansard.estimator import zoo
 from mansard.estimator.zoo.weights import separate_weights
-from tests.estimator.test_runtime_truth_zoo import LEFT_OUT
 from tests.estimator.zoo_sessions import cut, open_session
 from tools.zoo.generate import build
 
@@ -121,8 +120,7 @@ def test_bert_does_not_see_masked_tokens() -> None:
     np.testing.assert_allclose(whole[:, :8], alone, rtol=0, atol=1e-5)
 
 
-# The others run as they ship in test_runtime_truth_zoo.
-@pytest.mark.parametrize("name", sorted(LEFT_OUT - _TOO_LARGE))
+@pytest.mark.parametrize("name", _RUN)
 def test_runs_as_it_ships(name: str) -> None:
     model = _shrink(onnx.load_from_string(zoo.read(name)), name)
     for values in _run(open_session(model), _feed(model, batch=1)).values():
