@@ -44,8 +44,9 @@ report: setup ## write the report again from what RUNS holds
 doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
+# Three workers keep two cores busy: many tests wait for what they started.
 test: builder check browser engine ## set up and run every test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-random: setup-dev ## run every property with new random examples
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m hypothesis --hypothesis-profile random

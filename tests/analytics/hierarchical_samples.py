@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mansard.analytics.hierarchical.records import ModeCosts, make_amount
+from mansard.analytics.hierarchical.sample_tables import mode_costs
+from mansard.analytics.hierarchical.samples import UNANSWERED, Samples
+
 N_CLASSES = 10
 
 
@@ -26,3 +30,15 @@ def write_npz(path: Path, arrays: dict[str, Any]) -> Path:
     """The arrays as a file; returns ``path``."""
     np.savez(path, **arrays)
     return path
+
+
+def samples_of(p1: list[float], local: list[int]) -> Samples:
+    """Of p1 and the local answers alone."""
+    unanswered = np.full(len(p1), UNANSWERED, np.int8)
+    return Samples(np.array(p1), None, np.array(local, np.int8), unanswered, unanswered)
+
+
+def exact(mode: str, **values: float) -> ModeCosts:
+    """Costs that are known exactly."""
+    amounts = {name: make_amount(each, each, each) for name, each in values.items()}
+    return mode_costs(mode, amounts)

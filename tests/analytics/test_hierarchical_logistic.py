@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mansard.analytics.hierarchical.logistic import DIME, find_published, fit_logistic, probability
+from mansard.analytics.hierarchical.records import Logistic
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Samples
 from mansard.core.errors import UsageError
 
@@ -19,6 +20,11 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs/hierarchical.md"
 def two_classes(p1: np.ndarray, local: np.ndarray) -> Samples:
     unanswered = np.full(len(p1), UNANSWERED, np.int8)
     return Samples(p1, 1 - p1, local.astype(np.int8), unanswered, unanswered)
+
+
+def offloads_below(rule: Logistic) -> float:
+    """The p1 below which it offloads at a threshold of 0.5, where p2 = 1 − p1."""
+    return (-rule.intercept - rule.w2) / (rule.w1 - rule.w2)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,7 @@ def two_classes(p1: np.ndarray, local: np.ndarray) -> Samples:
 )
 def test_coefficients_of_dime_offload_below(name: str, below: float) -> None:
     rule = find_published(name)
-    assert rule.two_class_threshold() == pytest.approx(below, abs=0.0005)
+    assert offloads_below(rule) == pytest.approx(below, abs=0.0005)
     # By the decision itself: just below it offloads, just above it keeps.
     ends = two_classes(np.array([below - 0.001, below + 0.001]), np.array([RIGHT, RIGHT]))
     assert (probability(rule, ends) < 0.5).tolist() == [True, False]
@@ -50,7 +56,7 @@ def test_the_document_has_these_coefficients_and_thresholds() -> None:
     assert {row[0] for row in rows} == set(DIME)
     for name, *cells in rows:
         rule = DIME[name]
-        values = (rule.intercept, rule.w1, rule.w2, rule.two_class_threshold())
+        values = (rule.intercept, rule.w1, rule.w2, offloads_below(rule))
         assert [f"{each:.4f}" for each in values] == cells, name
 
 
@@ -84,8 +90,8 @@ def test_balanced_weights_put_a_half_between_right_and_wrong() -> None:
     assert plain is not None
     # Equal spreads about 0.8 and 0.6: with equal weights the middle parts them; else
     # 0.7 − 0.1² · ln 9 / 0.2 = 0.590.
-    assert balanced.two_class_threshold() == pytest.approx(0.7, abs=0.01)
-    assert plain.two_class_threshold() == pytest.approx(0.590, abs=0.01)
+    assert offloads_below(balanced) == pytest.approx(0.7, abs=0.01)
+    assert offloads_below(plain) == pytest.approx(0.590, abs=0.01)
 
 
 @pytest.mark.parametrize("which", [RIGHT, WRONG])
@@ -97,7 +103,7 @@ def test_samples_that_a_line_parts_still_have_finite_weights() -> None:
     p1 = np.linspace(0.5, 1, 40)
     found = fit_logistic(two_classes(p1, (p1 > 0.75).astype(np.int8)))
     assert found is not None
-    assert found.two_class_threshold() == pytest.approx(0.75, abs=0.02)
+    assert offloads_below(found) == pytest.approx(0.75, abs=0.02)
 
 
 def test_an_unknown_name_lists_the_known() -> None:

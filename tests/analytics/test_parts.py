@@ -138,7 +138,7 @@ def test_parts_without_their_whole_say_so(tmp_path: Path) -> None:
     (found,) = part_sums(open_runs([tmp_path]))
     assert found.whole_s is None
     assert found.difference_s is None
-    assert "whole network was not measured" in found.unknown["rest_s"]
+    assert "no time is known of the whole network" in found.unknown["rest_s"]
 
 
 def test_an_engine_that_does_not_trace_its_layers_gives_no_terms(tmp_path: Path) -> None:

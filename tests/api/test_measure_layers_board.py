@@ -1,4 +1,4 @@
-"""Layers that are run alone on a simulated AGX Orin: with energy, and its memory's use beside."""
+"""Layers that are run alone on a simulated AGX Orin: with energy, and the use of its memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def request_of_board(running_agx_orin: Path, tmp_path: Path) -> api.MeasureReque
     )
 
 
-def test_layers_have_energy_and_the_board_tells_its_memory(
+def test_layers_have_energy_and_the_board_reports_its_memory_use(
     request_of_board: api.MeasureRequest, tmp_path: Path
 ) -> None:
     alone = api.LayerSettings(slowest=2, window_s=0.4, boundary_s=0.1, meter_period_s=0.02)

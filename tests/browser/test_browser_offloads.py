@@ -37,7 +37,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         make_samples(made_up(1000), "made up"),
         modes,
         Goal(minimise="latency", min_accuracy=0.85, offload_cost=0.3),
-        HiSettings(n_replayed=300, n_orders=4),
+        HiSettings(n_replayed=300),
     )
     path = tmp_path_factory.mktemp("offloads") / "page.html"
     write_offload_page(found, HOSTILE, path)

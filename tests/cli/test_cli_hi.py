@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_a_calibrated_network_is_offloaded_below_one_less_beta(
 ) -> None:
     found = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")
     (p1, _) = found["calibration"]
-    assert p1["is_calibrated"]
+    assert not p1["is_rejected"]
     by_threshold = {
         row["threshold"]: row["cost"] for row in found["rules"] if row["rule"] == "threshold"
     }
@@ -194,21 +195,48 @@ def test_without_costs_time_and_energy_are_unknown_and_not_zero(
 ) -> None:
     chosen = document(capsys, "hi", folder / "samples.npz", "--beta", "0.3")["chosen"]
     assert (chosen["latency"], chosen["energy"]) == (None, None)
-    assert chosen["unknown"]["latency"] == "the latency of the local run is not known"
+    assert (
+        chosen["unknown"]["latency"]
+        == "the latency of the local run is not known: it was not given"
+    )
     code, out, _ = answer(capsys, "hi", folder / "samples.npz", "--max-latency", "5ms")
     assert code == 0
-    assert "No threshold can be chosen: the latency of the local run or of an offload" in out
+    assert (
+        "No threshold can be chosen: the latency of the local run is not known: it was not given."
+        in out
+    )
 
 
 def test_every_threshold_can_be_written(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "curve.csv"
-    assert answer(capsys, "hi", folder / "samples.npz", "--curve", path)[0] == 0
-    head, *rows = path.read_text("utf-8").splitlines()
-    assert head.split(",")[:3] == ["threshold", "share", "accuracy_least"]
+    asked = ("hi", folder / "samples.npz", "--curve", path, "--logistic", "resnet8-fp")
+    assert answer(capsys, *asked, "--local-latency", "1ms", "--offload-latency", "10ms",
+                  "--decision-latency", "1us", "--rule", "published")[0] == 0  # fmt: skip
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     arrays = made_up(4000)
-    assert len(rows) == len(np.unique(arrays["p1"])) + 1
+    score = -4.531622904031753 + 5.82555453 * arrays["p1"] - 3.59687685 * arrays["p2"]
+    chance = np.unique(1 / (1 + np.exp(-score)))
+    thresholds = [float(row["threshold"]) for row in rows]
+    assert thresholds[1:-1] == pytest.approx(chance[1:])
+    for row in rows[::500]:
+        # 1 ms and 1 µs, and 10 ms of each offload.
+        assert float(row["latency_s"]) == pytest.approx(1.001e-3 + float(row["share"]) * 10e-3)
+        assert row["energy_j"] == ""
+
+
+def test_coefficients_of_any_size_give_a_probability(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = document(
+        capsys, "hi", folder / "samples.npz", "--logistic", "-1000,1,1", "--rule", "published",
+        "--beta", "0.3", "--local-latency", "1ms±0",
+    )  # fmt: skip
+    by_rule = {(row["rule"], row["threshold"]): row["share"] for row in found["rules"]}
+    # exp(999) is above the largest number of 64 bits; 1 / (1 + exp(999)) is 0.
+    assert by_rule["published logistic", 0.5] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -218,6 +246,7 @@ def test_every_threshold_can_be_written(
         (("--replay", "100"), "a replay needs the cost of an offload"),
         (("--min-accuracy", "90"), "--min-accuracy 90 is above 1"),
         (("--held-out", "1"), "a share of 1 cannot be held out"),
+        (("--logistic", "1e999,1,1"), "a coefficient of more than a million decides nothing"),
         (("--logistic", "resnet9"), "no coefficients are called 'resnet9'"),
         (("--rule", "published"), "there is no rule 'published logistic' here"),
         (("--local-latency", "1ms±2ms"), "--local-latency '1ms±2ms' may be below 0"),

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.cli.decide_runs import answer, document
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 6, 12, 205  # the last batch of 16 is not full
+CURVE = ("--rule", "threshold", "--curve")
 KNOWN = ("--decision-latency", "1us±0", "--local-latency", "1ms±0", "--offload-latency", "5ms±0")
 
 
@@ -80,7 +81,18 @@ def test_networks_are_run_for_their_answers(
 ) -> None:
     networks = ("--network", folder / name, "--remote-network", folder / "remote.onnx")
     curve = tmp_path / "curve.csv"
-    asked = ("--data", folder / "data.npz", "--beta", "0.2", "--held-out", "0", "--curve", curve)
+    asked = (
+        "--data",
+        folder / "data.npz",
+        "--beta",
+        "0.2",
+        "--held-out",
+        "0",
+        "--rule",
+        "threshold",
+        "--curve",
+        curve,
+    )
     found = document(capsys, "hi", *networks, *asked, *KNOWN)
     p1, right = expected(folder, 4)
     _, remote = expected(folder, N_FEATURES)
@@ -88,7 +100,7 @@ def test_networks_are_run_for_their_answers(
     assert found["remote_accuracy"] == remote.mean()
     assert remote.mean() - right.mean() > 0.1  # else there is nothing to gain
     thresholds = [float(line.split(",")[0]) for line in curve.read_text().splitlines()[1:-1]]
-    assert thresholds == pytest.approx(np.unique(p1), abs=1e-6)
+    assert thresholds == pytest.approx([0, *np.unique(p1)[1:]], abs=1e-6)
     assert found["chosen"]["accuracy"] > right.mean()
 
 
@@ -96,14 +108,23 @@ def test_a_quantised_softmax_gives_probabilities_though_they_miss_1(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     curve = tmp_path / "curve.csv"
-    asked = ("--network", folder / "coarse.onnx", "--data", folder / "data.npz", "--curve", curve)
+    asked = (
+        "--network",
+        folder / "coarse.onnx",
+        "--data",
+        folder / "data.npz",
+        "--rule",
+        "threshold",
+        "--curve",
+        curve,
+    )
     code, _, err = answer(capsys, "hi", *asked, "--beta", "0.2", *KNOWN)
     assert code == 0, err
     thresholds = [float(line.split(",")[0]) for line in curve.read_text().splitlines()[1:-1]]
     p1, _ = expected(folder, 4)
     # Each p1 is rounded to a multiple of 1/64 (steps of 8 bits, made coarse). A second softmax
     # of 6 classes would give e / (e + 5) = 0.35 at most.
-    assert thresholds == np.unique(np.round(64 * p1) / 64).tolist()
+    assert thresholds == [0, *np.unique(np.round(64 * p1) / 64)[1:]]
 
 
 def test_a_crash_of_the_engine_is_one_line(

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import HiSettings as HiSettings
     from mansard.analytics.hierarchical.records import Logistic as Logistic
     from mansard.analytics.hierarchical.records import make_amount as make_amount
-    from mansard.analytics.hierarchical.wording import accuracy_text as accuracy_text
-    from mansard.analytics.hierarchical.wording import amount_text as amount_text
+    from mansard.analytics.hierarchical.wording import POINT_COLUMNS as POINT_COLUMNS
+    from mansard.analytics.hierarchical.wording import point_cells as point_cells
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic

@@ -89,7 +89,13 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
     from mansard.analytics.hierarchical.store import write_answer
 
     if request.curve is not None:
-        write_curve(request.curve, samples)
+        mode, logistic, chosen = found.costs[0], None, found.chosen
+        if chosen is not None:
+            mode = next(each for each in found.costs if each.mode == chosen.mode)
+            published = request.settings.published
+            logistics = {"logistic": found.logistic, "published logistic": published}
+            logistic = logistics.get(chosen.rule)
+        write_curve(request.curve, samples, logistic, mode)
     if request.name is not None:
         write_answer(Path(request.measured.runs[0]), request.name, found)
     if request.page is not None:
@@ -100,7 +106,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
 
 
 def _stem(request: HiRequest) -> str:
-    """What an answer is called that was given no name."""
+    """The name of an answer on its page where none was given."""
     source = request.samples if request.network is None else Path(request.network)
     return source.stem if isinstance(source, Path) else "samples"
 
@@ -277,6 +283,9 @@ def parse_logistic(text: str) -> Logistic:
     if match is None:
         return find_published(text)
     intercept, w1, w2 = (float(each) for each in match.groups())
+    if max(abs(intercept), abs(w1), abs(w2)) > 1e6:
+        what = f"--logistic {text}: a coefficient of more than a million decides nothing"
+        raise UsageError(what, fix="give β,w1,w2 of a logistic of probabilities")
     return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class LayerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which parts of the networks are run alone, and how long the meters look at each."""
+    """Which parts of the networks are run alone, and how long each is metered."""
 
     kind: Literal["layer", "stage"] = "layer"
     slowest: int | None = None  # only so many of each network; None: all
@@ -107,7 +107,7 @@ def measure_layers(
 
 
 def _protocol(profile: str, alone: LayerSettings) -> Protocol:
-    """That of the profile, with the windows that are asked for."""
+    """That of the profile, with the windows of ``alone``."""
     from mansard.measuring.protocol import find_protocol
 
     protocol = find_protocol(profile)
@@ -178,7 +178,7 @@ class _PartPreparation(Preparation):
         )
 
     def _chosen(self, parts: Sequence[PreparedPart], reporter: Reporter) -> Sequence[PreparedPart]:
-        """The slowest ones where not all are asked for, in the order in which they run."""
+        """The slowest ones, or all, in the order in which they run."""
         most = self._alone.slowest
         if most is None or most >= len(parts):
             return parts

@@ -11,12 +11,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from mansard.analytics.data.names import display_name, in_order
+from mansard.analytics.data.names import in_order
 from mansard.analytics.figures.charting import Chart, colour, plot, rate_axis, shape, told
 from mansard.analytics.figures.figure import MILLI, Figure, Row, make_figure, schema_of
-from mansard.analytics.figures.tables import Column, tabulate
+from mansard.analytics.figures.tables import Table, condensed
 from mansard.analytics.hierarchical.records import Amount, Hierarchical, HiPoint
-from mansard.analytics.hierarchical.wording import accuracy_text, amount_text
+from mansard.analytics.hierarchical.wording import POINT_COLUMNS, point_cells
 
 _SIZE_PX = (300, 270)
 CAPTION = (
@@ -29,31 +29,23 @@ UNANSWERED = (
     "Where answers of offloaded samples were not recorded, the line is the least accuracy, and the "
     "band reaches to the most."
 )
+_TEXTS = ("rule", "mode", "below", "offloaded", "said", "time", "item", "cost", "limits")
 _SCHEMA = schema_of(
-    text="what mode said time item",
-    number="threshold accuracy low high share latency energy",
+    text=f"what {' '.join(_TEXTS)}", number="accuracy low high share latency energy"
 )
 _AXES = (
     ("latency", "Mean latency, ms"),
     ("energy", "Mean energy, mJ"),
     ("share", "Offloaded, %"),
 )
-_COLUMNS = (
-    Column.text("Rule", "what"),
-    Column.name("Mode", "mode"),
-    Column.number("Offloads below", "threshold", ".4g"),
-    Column.number("Offloaded, %", "share", ".3g"),
-    Column.text("Accuracy", "said", is_numeric=True),
-    Column.text("Latency", "time", is_numeric=True),
-    Column.text("Energy", "item", is_numeric=True),
-)
+_NUMERIC = frozenset(range(2, 8))
 
 
 def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
     """Accuracy over what is known of latency, energy and share; None where nothing was chosen."""
     if found.chosen is None:
         return None
-    line = _frame(_row(each, "threshold") for each in found.frontier)
+    line = _frame(map(_numbers, found.frontier))
     marks = _frame(_marks(found))
     # The first mark is the chosen point: what is not known of it has no line.
     axes = [(field, title) for field, title in _AXES if marks[field][0] is not None][:2]
@@ -62,9 +54,15 @@ def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
         description="Accuracy over the mean cost of a sample at every threshold of hierarchical "
         "inference, with the chosen threshold and the baselines"
     )
-    table = tabulate("Rules, modes and baselines", _COLUMNS, marks.iter_rows(named=True))
+    where = "held out" if found.is_held_out else "all"
+    table = Table(
+        f"Rules, modes and baselines on {found.n_judged:,} samples ({where})",
+        [name.capitalize() for name in POINT_COLUMNS],
+        marks.select(_TEXTS).rows(),
+        _NUMERIC,
+    )
     notes = (UNANSWERED,) if any(each.n_unanswered for each in found.frontier) else ()
-    return make_figure(name, chart, table, CAPTION, notes)
+    return make_figure(name, chart, condensed(table, ()), CAPTION, notes)
 
 
 def _marks(found: Hierarchical) -> Iterator[Row]:
@@ -72,23 +70,22 @@ def _marks(found: Hierarchical) -> Iterator[Row]:
     chosen = found.chosen
     if chosen is None:
         return
-    yield _row(chosen, "chosen")
+    yield _mark(chosen, "chosen", found)
     yield from (
-        _row(each, "other mode")
+        _mark(each, "other mode", found)
         for each in found.modes
         if each.mode != chosen.mode and each.rule == chosen.rule
     )
-    yield from (_row(each, each.rule) for each in found.rules if each != chosen)
+    yield from (_mark(each, each.rule, found) for each in found.rules if each != chosen)
 
 
-def _row(point: HiPoint, what: str) -> Row:
+def _mark(point: HiPoint, what: str, found: Hierarchical) -> Row:
+    texts = dict(zip(_TEXTS, point_cells(point, found), strict=True))
+    return {"what": what, **texts, **_numbers(point)}
+
+
+def _numbers(point: HiPoint) -> Row:
     return {
-        "what": what,
-        "mode": display_name(point.mode) if point.mode else "–",
-        "said": accuracy_text(point),
-        "time": amount_text(point.latency, "s"),
-        "item": amount_text(point.energy, "J"),
-        "threshold": point.threshold,
         "accuracy": 100 * point.accuracy_least,
         "low": 100 * point.accuracy_low,
         "high": 100 * point.accuracy_high,
@@ -119,8 +116,8 @@ def _panel(line: pl.DataFrame, marks: pl.DataFrame, field: str, title: str) -> C
         plot(shown),
         what="rule",
         mode="mode",
-        threshold="offloads below",
-        share="offloaded, %",
+        below="offloads below",
+        offloaded="offloaded",
         said="accuracy",
         time="latency",
         item="energy",

@@ -15,9 +15,9 @@ from mansard.analytics.hierarchical.records import Replay
 
 _SIZE_PX = (420, 230)
 CAPTION = (
-    "The loss of the policy less that of the best fixed threshold, in wrong answers: the mean of "
-    "random orders of the recorded samples. On this axis a regret that grows as a logarithm is a "
-    "straight line.",
+    "Policies like HI-LCB and HI-LCB-lite, simulated with a bound of our own: their loss less that "
+    "of the best fixed threshold, in wrong answers, the mean of random orders of the samples. On "
+    "this axis a regret that grows as a logarithm is a straight line.",
 )
 _SCHEMA = schema_of(text="policy", number="step regret")
 _COLUMNS = (

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mansard.analytics.hierarchical.calibration import calibration
-from mansard.analytics.hierarchical.choice import Choice, best, choose, choose_baseline
-from mansard.analytics.hierarchical.costs import with_decision
-from mansard.analytics.hierarchical.decision_time import time_decision
+from mansard.analytics.hierarchical.choice import Choice, best, choose, why_unknown
+from mansard.analytics.hierarchical.costs import time_decision, with_decision
 from mansard.analytics.hierarchical.logistic import fit_logistic, probability
-from mansard.analytics.hierarchical.online import replay
-from mansard.analytics.hierarchical.points import Drawn, make_points
+from mansard.analytics.hierarchical.online import MOST_REPLAYED, replay
+from mansard.analytics.hierarchical.points import make_gain, make_points
 from mansard.analytics.hierarchical.records import (
     Calibration,
-    Gain,
     Goal,
     Hierarchical,
     HiPoint,
@@ -28,7 +25,7 @@ from mansard.analytics.hierarchical.records import (
     Replay,
     Rule,
 )
-from mansard.analytics.hierarchical.resampling import ends, kind_counts, reached
+from mansard.analytics.hierarchical.resampling import DRAWS, kind_counts, reached
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, Array, Samples, split
 from mansard.analytics.hierarchical.thresholds import Sweep, sweep, thinned
 from mansard.analytics.hierarchical.wording import with_words
@@ -36,22 +33,17 @@ from mansard.core.errors import UsageError
 
 MOST_POINTS = 120  # of the frontier
 _FRONTIER_DRAWS = 500
+_FIXED: tuple[Rule, ...] = ("never", "always")
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A rule with its confidences, its sweep of the samples to fit, and its best thresholds."""
+    """A rule with its sweep of the samples to fit, and its best threshold in each mode."""
 
     rule: Rule
     logistic: Logistic | None
-    of_judged: Array
     sweep: Sweep
     choices: tuple[Choice | None, ...]
-
-    @property
-    def best(self) -> Choice | None:
-        """The best of all modes."""
-        return best(self.choices)
 
     def threshold(self, choice: Choice) -> float:
         """The confidence below which it offloads."""
@@ -78,98 +70,103 @@ def analyse(
     )
     logistic = fit_logistic(fit, is_balanced=settings.is_balanced)
     rules = _rules(fit, judged, logistic, settings)
-    timed = None
     if any(mode.decision_s is None for mode in modes):
-        timed = time_decision(fit, rules[-1][1], 0.5)
-        modes = [with_decision(mode, timed.one_s) for mode in modes]
+        decision_s = time_decision(fit, rules[-1][1])
+        modes = [with_decision(mode, decision_s) for mode in modes]
     candidates = []
     for rule, own in rules:
         one = sweep(fit, _confidence(fit, own))
-        of_judged = _confidence(judged, own)
-        candidates.append(_Candidate(rule, own, of_judged, one, choose(one, modes, goal)))
+        candidates.append(_Candidate(rule, own, one, choose(one, modes, goal)))
     taken = _taken(candidates, settings)
-    choice = taken.best
-    judgement: dict[str, Any] = dict.fromkeys(("chosen", "on_fit", "gain", "better"))
-    unknown = dict.fromkeys(judgement, _why(goal)) if choice is None else {}
-    if choice is not None:
-        judgement = _judge(taken, candidates, choice, _Parts(fit, judged, modes, goal, settings))
+    choice = best(taken.choices)
     remote_accuracy = None
     if (judged.remote != UNANSWERED).all():
         remote_accuracy = float((judged.remote == RIGHT).mean())
-    for name, value, why in (
-        ("logistic", logistic, _no_logistic(fit)),
-        ("remote_accuracy", remote_accuracy, "not every sample has a recorded remote answer"),
-        ("decision_time", timed, "the cost of the decision was given"),
-    ):
-        if value is None:
-            unknown[name] = why
-    kept = choice is not None and choice.is_feasible
-    if choice is not None and judgement["better"] is None:
-        unknown["better"] = "a threshold is at least as good as never or always to offload"
+    if choice is None:
+        why = why_unknown(taken.sweep, modes, goal)
+        unknown = dict.fromkeys(("chosen", "on_fit", "gain", "better_baseline"), why)
+        judgement: dict[str, Any] = dict.fromkeys(unknown)
+    else:
+        judgement = _judge(
+            taken, choice, candidates, fit, judged, modes=modes, goal=goal, settings=settings
+        )
+        unknown = {"better_baseline": "a threshold is at least as good as never or always"}
+    maybe = {"logistic": logistic, "remote_accuracy": remote_accuracy, **judgement}
+    unknown["logistic"] = _no_logistic(fit)
+    unknown["remote_accuracy"] = "not every sample has a recorded remote answer"
     found = Hierarchical(
         n_fit=len(fit),
         n_judged=len(judged),
         is_held_out=judged is not fit,
-        verdict="unknown" if choice is None else "feasible" if kept else "infeasible",
+        verdict=_verdict(judgement["chosen"]),
         local_accuracy=float((judged.local == RIGHT).mean()),
-        remote_accuracy=remote_accuracy,
-        logistic=logistic,
         calibration=_calibrations(judged, logistic, settings),
-        decision_time=timed,
         replay=_replays(samples, goal, settings),
         costs=tuple(modes),
-        unknown=unknown,
-        **judgement,
+        unknown={name: why for name, why in unknown.items() if maybe[name] is None},
+        **maybe,
     )
     return with_words(found)
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """What a choice was made on, and what it is judged on."""
-
-    fit: Samples
-    judged: Samples
-    modes: Sequence[ModeCosts]
-    goal: Goal
-    settings: HiSettings
-
-    def point(self, each: _Candidate, threshold: float, mode: int) -> HiPoint:
-        """A rule at one threshold, judged."""
-        drawn = self.drawn(self.judged, each.of_judged, threshold)
-        return make_points(drawn, [threshold], each.rule, self.modes[mode], self.goal)[0]
-
-    def drawn(self, samples: Samples, confidence: Array, threshold: float) -> Drawn:
-        """Counts of kinds, and of samples drawn again."""
-        tables = kind_counts(samples, confidence, np.array([threshold]))
-        return Drawn.of(tables, self.settings.seed)
-
-
 def _judge(
-    taken: _Candidate, candidates: Sequence[_Candidate], choice: Choice, parts: _Parts
+    taken: _Candidate,
+    choice: Choice,
+    candidates: Sequence[_Candidate],
+    fit: Samples,
+    judged: Samples,
+    *,
+    modes: Sequence[ModeCosts],
+    goal: Goal,
+    settings: HiSettings,
 ) -> dict[str, Any]:
     """The fields of the answer that need a choice."""
-    mode, threshold = parts.modes[choice.mode], taken.threshold(choice)
-    drawn = parts.drawn(parts.judged, taken.of_judged, threshold)
-    on_fit = parts.drawn(parts.fit, _confidence(parts.fit, taken.logistic), threshold)
-    rules = []
+
+    def points(
+        each: _Candidate, thresholds: Sequence[float], mode: int, of: Samples, n_draws: int = DRAWS
+    ) -> tuple[HiPoint, ...]:
+        tables = kind_counts(of, _confidence(of, each.logistic), np.array(thresholds))
+        return make_points(
+            tables, thresholds, each.rule, modes[mode], goal, settings.seed, n_draws=n_draws
+        )
+
+    at, threshold = choice.mode, taken.threshold(choice)
+    of_judged = _confidence(judged, taken.logistic)
+    tables = kind_counts(judged, of_judged, np.array([threshold]))
+
+    def baseline(rule: Rule, mode: int) -> HiPoint:
+        return make_points(tables, [None], rule, modes[mode], goal, settings.seed)[0]
+
+    rules: list[HiPoint] = []
     for each in candidates:
-        own = each.choices[choice.mode]
-        thresholds = [] if own is None else [each.threshold(own)]
-        thresholds += _usual(each, parts.goal)
-        rules += [parts.point(each, one, choice.mode) for one in thresholds]
-    baselines: tuple[Rule, ...] = ("never", "always", "random")
-    rules += [make_points(drawn, [None], rule, mode, parts.goal)[0] for rule in baselines]
-    found = [each for each in taken.choices if each is not None]
+        own = each.choices[at]
+        thresholds = ([] if own is None else [each.threshold(own)]) + _usual(each, goal)
+        for one in thresholds:
+            rules += points(each, [one], at, judged)
+    rules += [*(baseline(rule, at) for rule in _FIXED), baseline("random", at)]
+    better = _better_baseline(choice, fit, modes, goal)
+    curve = sweep(judged, of_judged)
+    frontier = curve.threshold[thinned(curve, MOST_POINTS)].tolist()
     return {
-        "chosen": make_points(drawn, [threshold], taken.rule, mode, parts.goal)[0],
-        "on_fit": make_points(on_fit, [threshold], taken.rule, mode, parts.goal)[0],
-        "gain": _gain(drawn),
-        "better": _better(choice, drawn, parts),
+        "chosen": points(taken, [threshold], at, judged)[0],
+        "on_fit": points(taken, [threshold], at, fit)[0],
+        "gain": make_gain(tables, settings.seed),
+        "better_baseline": None if better is None else baseline(*better),
         "rules": tuple(rules),
-        "modes": tuple(parts.point(taken, taken.threshold(each), each.mode) for each in found),
-        "frontier": _frontier(taken, mode, parts),
+        "modes": tuple(
+            points(taken, [taken.threshold(each)], each.mode, judged)[0]
+            for each in taken.choices
+            if each is not None
+        ),
+        "frontier": points(taken, frontier, at, judged, _FRONTIER_DRAWS),
     }
+
+
+def _verdict(chosen: HiPoint | None) -> Literal["feasible", "infeasible", "unknown"]:
+    holds = {"unknown"} if chosen is None else {limit.holds for limit in chosen.limits}
+    if "broken" in holds:
+        return "infeasible"
+    return "unknown" if "unknown" in holds else "feasible"
 
 
 def _check(goal: Goal, settings: HiSettings) -> None:
@@ -179,6 +176,9 @@ def _check(goal: Goal, settings: HiSettings) -> None:
         )
     if settings.n_replayed and goal.offload_cost is None:
         raise UsageError("a replay needs the cost of an offload", fix="give --beta 0.3")
+    if settings.n_replayed > MOST_REPLAYED:
+        what = f"a replay of {settings.n_replayed:,} samples takes too long"
+        raise UsageError(what, fix=f"give {MOST_REPLAYED:,} at most")
     if not 0 <= _held_out(settings) < 1:
         raise UsageError(
             f"a share of {_held_out(settings):g} cannot be held out", fix="write --held-out 0.5"
@@ -209,62 +209,40 @@ def _confidence(samples: Samples, logistic: Logistic | None) -> Array:
 def _taken(candidates: Sequence[_Candidate], settings: HiSettings) -> _Candidate:
     """The rule that was asked for, else the best; of equals the simplest."""
     if settings.rule is not None:
-        own = [each for each in candidates if each.rule == settings.rule]
-        if not own:
+        asked = [each for each in candidates if each.rule == settings.rule]
+        if not asked:
             raise UsageError(
                 f"there is no rule {settings.rule!r} here",
                 fix=f"there is {', '.join(each.rule for each in candidates)}",
             )
-        return own[0]
-    known = [each for each in candidates if each.best is not None] or list(candidates)
-
-    def rank(each: _Candidate) -> tuple[float, ...]:
-        choice = each.best
-        return (0.0,) if choice is None else (choice.excess, *choice.rank)
-
-    return min(known, key=rank)
-
-
-def _better(choice: Choice, drawn: Drawn, parts: _Parts) -> HiPoint | None:
-    """Never or always to offload, where that was better on the samples to fit."""
-    rules: tuple[Rule, ...] = ("never", "always")
-    found = [
-        (own.excess, own.rank, rule, own.mode)
-        for rule in rules
-        if (own := choose_baseline(parts.fit, parts.modes, parts.goal, rule)) is not None
+        return asked[0]
+    known = [
+        (own.rank, at)
+        for at, each in enumerate(candidates)
+        if (own := best(each.choices)) is not None
     ]
-    excess, rank, rule, mode = min(found, default=(np.inf, choice.rank, "never", 0))
-    if (excess, rank) >= (choice.excess, choice.rank):
-        return None
-    return make_points(drawn, [None], rule, parts.modes[mode], parts.goal)[0]
+    return candidates[min(known)[1] if known else 0]
+
+
+def _better_baseline(
+    choice: Choice, fit: Samples, modes: Sequence[ModeCosts], goal: Goal
+) -> tuple[Rule, int] | None:
+    """Never or always to offload, and the mode, where that was better on the samples to fit."""
+    tables = kind_counts(fit, fit.p1, np.zeros(1))
+    found = [
+        (own.rank, rule, own.mode)
+        for rule in _FIXED
+        if (own := best(choose(reached(tables, rule), modes, goal, rule))) is not None
+    ]
+    rank, rule, mode = min(found, default=(choice.rank, "never", 0))
+    return (rule, mode) if rank < choice.rank else None
 
 
 def _usual(each: _Candidate, goal: Goal) -> list[float]:
-    """Thresholds that nobody has to choose: DIME's half; 1 − β, the best where p1 is calibrated."""
+    """Thresholds beside the best: DIME's 0.5; 1 − β, the best where p1 is calibrated."""
     if each.logistic is not None:
         return [0.5]
     return [] if goal.offload_cost is None else [1 - goal.offload_cost]
-
-
-def _gain(drawn: Drawn) -> Gain:
-    """How much more is right than where as many samples are offloaded at random."""
-
-    def gain(table: NDArray[np.int64]) -> Array:
-        own, random = reached(table, "threshold"), reached(table, "random")
-        middle = (own.accuracy_least + own.accuracy_most) / 2
-        return np.asarray(middle - (random.accuracy_least + random.accuracy_most) / 2)
-
-    low, high = ends(gain(drawn.draws))
-    return Gain(accuracy=float(gain(drawn.tables)[0]), low=float(low[0]), high=float(high[0]))
-
-
-def _frontier(taken: _Candidate, mode: ModeCosts, parts: _Parts) -> tuple[HiPoint, ...]:
-    one = sweep(parts.judged, taken.of_judged)
-    thresholds = one.threshold[thinned(one, MOST_POINTS)]
-    tables = kind_counts(parts.judged, taken.of_judged, thresholds)
-    drawn = Drawn.of(tables, parts.settings.seed, _FRONTIER_DRAWS)
-    values = [float(each) for each in thresholds]
-    return make_points(drawn, values, taken.rule, mode, parts.goal)
 
 
 def _calibrations(
@@ -280,26 +258,10 @@ def _calibrations(
 def _replays(samples: Samples, goal: Goal, settings: HiSettings) -> tuple[Replay, ...]:
     if not settings.n_replayed or goal.offload_cost is None:
         return ()
-    first = samples.at(np.arange(min(settings.n_replayed, len(samples))))
-    return tuple(
-        replay(
-            first,
-            goal.offload_cost,
-            n_orders=settings.n_orders,
-            is_lite=is_lite,
-            seed=settings.seed,
-        )
-        for is_lite in (False, True)
-    )
-
-
-def _why(goal: Goal) -> str:
-    limits = {
-        "latency": goal.max_latency_s is not None or goal.minimise == "latency",
-        "energy": goal.max_energy_j is not None or goal.minimise == "energy",
-    }
-    asked = [name for name, is_asked in limits.items() if is_asked]
-    return f"the {' and the '.join(asked)} of the local run or of an offload is not known"
+    n = min(settings.n_replayed, len(samples))
+    # Files are often sorted by class or confidence: the first ones are no sample of the whole.
+    rows = np.random.default_rng(settings.seed).choice(len(samples), n, replace=False)
+    return replay(samples.at(rows), goal.offload_cost, seed=settings.seed)
 
 
 def _no_logistic(fit: Samples) -> str:

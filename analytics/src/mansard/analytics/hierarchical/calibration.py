@@ -45,8 +45,6 @@ def calibration(
         n_bins=n_bins,
         error=error,
         error_95=error_95,
-        is_calibrated=error <= error_95,
-        mean_probability=float(probability.mean()),
-        share_right=float(right.mean()),
+        is_rejected=error > error_95,
         bins=tuple((edge, n, float(mean), float(share)) for edge, n, mean, share in bins),
     )

@@ -1,6 +1,6 @@
 """The logistic decision on the two largest outputs, as DIME has it.
 
-P(local is right) = 1 / (1 + exp(−(β + w1·p1 + w2·p2))); DIME offloads where it is below a half
+P(local is right) = 1 / (1 + exp(−(β + w1·p1 + w2·p2))); DIME offloads where it is below 0.5
 (A. P. Behera et al., Exploring the boundaries of on-device inference: when tiny falls short, go
 hierarchical, IEEE Internet of Things Journal, 2025, arXiv 2407.11061). Any threshold can be
 chosen here.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import numpy as np
+from scipy.special import expit
 
 from mansard.analytics.hierarchical.records import Logistic
 from mansard.analytics.hierarchical.samples import RIGHT, Array, Samples
@@ -52,7 +53,7 @@ def probability(rule: Logistic, samples: Samples) -> Array:
             fix="record the two largest outputs",
         )
     scores = rule.intercept + rule.w1 * samples.p1 + rule.w2 * samples.p2
-    return np.asarray(1 / (1 + np.exp(-scores)))
+    return np.asarray(expit(scores))
 
 
 def find_published(name: str) -> Logistic:
@@ -66,8 +67,8 @@ def find_published(name: str) -> Logistic:
 def fit_logistic(samples: Samples, *, is_balanced: bool = False) -> Logistic | None:
     """The coefficients of most likelihood, by Newton's method; None where nothing can be fitted.
 
-    ``is_balanced``: right and wrong samples weigh the same in all, so that a half parts them as
-    well as can be; the result is no probability then. Nothing can be fitted without p2, or where
+    ``is_balanced``: right and wrong samples weigh the same in all, so that a threshold of 0.5
+    separates them; the result is no probability then. Nothing can be fitted without p2, or where
     all samples are right or all wrong.
     """
     right = samples.local == RIGHT
@@ -82,7 +83,7 @@ def fit_logistic(samples: Samples, *, is_balanced: bool = False) -> Logistic | N
     found = np.zeros(3)
     loss = _loss(design, right, weights, penalty, found)
     for _ in range(_MOST_STEPS):
-        chance = 1 / (1 + np.exp(-(design @ found)))
+        chance = expit(design @ found)
         slope = design.T @ (weights * (chance - right)) + penalty * found
         bend = (design * (weights * chance * (1 - chance))[:, None]).T @ design
         step = np.linalg.lstsq(bend + np.diag(penalty), slope, rcond=None)[0]

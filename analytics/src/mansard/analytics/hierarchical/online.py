@@ -20,85 +20,79 @@ from numpy.typing import NDArray
 from mansard.analytics.hierarchical.records import Replay
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Array, Samples
 from mansard.analytics.hierarchical.thresholds import sweep
+from mansard.core.errors import UsageError
 
+MOST_REPLAYED = 100_000  # a replay of so many takes about 10 s
 EXPLORATION = 0.52  # α: just above a half
 BINS = 20
 _N_STEPS = 60  # of the curve of regret
 
 
 def replay(
-    samples: Samples,
-    offload_cost: float,
-    *,
-    n_orders: int = 20,
-    n_bins: int = BINS,
-    exploration: float = EXPLORATION,
-    is_lite: bool = False,
-    seed: int = 0,
-) -> Replay:
-    """One policy on ``samples`` in random orders, all orders at once.
+    samples: Samples, offload_cost: float, *, n_orders: int = 20, seed: int = 0
+) -> tuple[Replay, Replay]:
+    """HI-LCB and HI-LCB-lite on ``samples`` in the same random orders, all orders at once.
 
-    The loss of a sample is 1 if it is kept and wrong, β if it is offloaded. Where no remote answer
-    tells, the label does.
+    The loss of a sample is 1 if it is kept and wrong, β if it is offloaded. Raises UsageError where
+    a remote answer was not recorded: the policies learn from nothing else.
     """
     n = len(samples)
+    if (samples.agrees == UNANSWERED).any() or (samples.remote == UNANSWERED).any():
+        what = "a replay needs predicted, and a remote answer of every sample"
+        raise UsageError(what, fix="record them, or leave --replay out")
     rng = np.random.default_rng(seed)
     orders = np.stack([rng.permutation(n) for _ in range(n_orders)], axis=1)
-    place = np.minimum((samples.p1 * n_bins).astype(np.int64), n_bins - 1)
-    tells = np.where(samples.agrees == UNANSWERED, samples.local, samples.agrees) == RIGHT
-    is_wrong = samples.local == WRONG
-    offloaded = _run(place[orders], tells[orders], offload_cost, n_bins, exploration, is_lite)
-    losses = np.where(offloaded, offload_cost, is_wrong[orders])
+    place = np.minimum((samples.p1 * BINS).astype(np.int8), BINS - 1)[orders]
+    tells = (samples.agrees == RIGHT)[orders]
+    is_wrong = (samples.local == WRONG)[orders]
+    remote_right = (samples.remote == RIGHT)[orders]
     one = sweep(samples, samples.p1)
     at = int(np.argmin(one.cost(offload_cost)))
     # The regret until a step is against that one threshold, the best of all samples.
-    is_below = samples.p1 < one.threshold[at]
-    fixed = np.where(is_below, offload_cost, is_wrong)[orders]
-    regrets = np.cumsum(losses - fixed, axis=0)
+    fixed = np.where((samples.p1 < one.threshold[at])[orders], offload_cost, is_wrong)
     steps = np.unique(np.geomspace(1, n, _N_STEPS).astype(np.int64))
-    final = regrets[-1]
-    remote = samples.remote[orders]
-    is_unanswered = bool((offloaded & (remote == UNANSWERED)).any())
-    right = np.where(offloaded, remote == RIGHT, ~is_wrong[orders])
-    why = "some samples that it offloads have no recorded remote answer"
-    return Replay(
-        policy="HI-LCB-lite" if is_lite else "HI-LCB",
-        n=n,
-        n_orders=n_orders,
-        n_bins=n_bins,
-        exploration=exploration,
-        offload_cost=offload_cost,
-        loss=float(losses.mean()),
-        best_loss=float(one.cost(offload_cost)[at]),
-        best_threshold=float(one.threshold[at]),
-        regret=float(final.mean()),
-        regret_low=float(final.min()),
-        regret_high=float(final.max()),
-        share=float(offloaded.mean()),
-        accuracy=None if is_unanswered else float(right.mean()),
-        steps=tuple(int(step) for step in steps),
-        regrets=tuple(float(each) for each in regrets[steps - 1].mean(axis=1)),
-        unknown={"accuracy": why} if is_unanswered else {},
-    )
+
+    def one_policy(*, is_lite: bool) -> Replay:
+        offloaded = _run(place, tells, offload_cost, is_lite)
+        losses = np.where(offloaded, offload_cost, is_wrong)
+        regrets = np.cumsum(losses - fixed, axis=0)
+        final = regrets[-1]
+        return Replay(
+            policy="HI-LCB-lite" if is_lite else "HI-LCB",
+            n=n,
+            n_orders=n_orders,
+            offload_cost=offload_cost,
+            loss=float(losses.mean()),
+            best_loss=float(one.cost(offload_cost)[at]),
+            best_threshold=float(one.threshold[at]),
+            regret=float(final.mean()),
+            regret_low=float(final.min()),
+            regret_high=float(final.max()),
+            share=float(offloaded.mean()),
+            accuracy=float(np.where(offloaded, remote_right, ~is_wrong).mean()),
+            steps=tuple(int(step) for step in steps),
+            regrets=tuple(float(each) for each in regrets[steps - 1].mean(axis=1)),
+        )
+
+    return one_policy(is_lite=False), one_policy(is_lite=True)
 
 
 def _run(
-    place: NDArray[np.int64],
-    tells: NDArray[np.bool_],
-    offload_cost: float,
-    n_bins: int,
-    exploration: float,
-    is_lite: bool,
+    place: NDArray[np.int8], tells: NDArray[np.bool_], offload_cost: float, is_lite: bool
 ) -> NDArray[np.bool_]:
     """Which samples are offloaded: steps × orders."""
     n, n_orders = place.shape
     every = np.arange(n_orders)
-    count, right = np.zeros((n_orders, n_bins)), np.zeros((n_orders, n_bins))
+    count, right = np.zeros((n_orders, BINS)), np.zeros((n_orders, BINS))
     offloaded = np.zeros((n, n_orders), dtype=bool)
-    logs = exploration * np.log(np.arange(1, n + 1))
+    logs = EXPLORATION * np.log(np.arange(1, n + 1))
     for step in range(n):
         here = place[step]
-        lower = _lower(count, right, logs[step], here, every, is_lite)
+        if is_lite:
+            lower = _lower(count[every, here], right[every, here], logs[step])
+        else:
+            bounds = _lower(count, right, logs[step])
+            lower = np.maximum.accumulate(bounds, axis=1)[every, here]
         does = 1 - lower >= offload_cost
         offloaded[step] = does
         count[every, here] += does
@@ -106,16 +100,7 @@ def _run(
     return offloaded
 
 
-def _lower(
-    count: Array, right: Array, log: float, here: NDArray[np.int64], every: NDArray[np.int64],
-    is_lite: bool,
-) -> Array:  # fmt: skip
-    """The lower bound of the accuracy in the bin of each order, at least 0."""
-    if is_lite:
-        n, k = count[every, here], right[every, here]
-        known = np.maximum(n, 1)
-        return np.where(n > 0, np.maximum(0.0, k / known - np.sqrt(log / known)), 0.0)
+def _lower(count: Array, right: Array, log: float) -> Array:
+    """The lower bounds of accuracies, at least 0."""
     known = np.maximum(count, 1)
-    bounds = np.where(count > 0, right / known - np.sqrt(log / known), 0.0)
-    grown = np.maximum.accumulate(bounds, axis=1)
-    return np.maximum(0.0, grown[every, here])
+    return np.where(count > 0, np.maximum(0.0, right / known - np.sqrt(log / known)), 0.0)

@@ -11,8 +11,11 @@ from typing import ClassVar, Literal
 
 from mansard.core.records import Record, Schema, Source
 
-CostSource = Literal["given"] | Source  # "given": said by the user, who knows where it is from
+# "given": by the user, who knows where it is from; "this host": measured, but not on the device.
+CostSource = Literal["given", "this host"] | Source
 Rule = Literal["threshold", "logistic", "published logistic", "never", "always", "random"]
+BASELINES = frozenset[Rule]({"never", "always", "random"})
+Quantity = Literal["latency", "energy", "accuracy"]
 Objective = Literal["accuracy", "latency", "energy", "cost"]
 OBJECTIVES: tuple[Objective, ...] = ("accuracy", "latency", "energy", "cost")
 Holds = Literal["kept", "unknown", "broken"]
@@ -82,10 +85,6 @@ class Logistic(Record, frozen=True, kw_only=True):
     w1: float
     w2: float
 
-    def two_class_threshold(self) -> float:
-        """The p1 below which it offloads at a threshold of a half, where p2 = 1 − p1."""
-        return (-self.intercept - self.w2) / (self.w1 - self.w2)
-
 
 @dataclass(frozen=True, kw_only=True)
 class HiSettings:
@@ -94,7 +93,7 @@ class HiSettings:
     ``held_out``: the share of samples that the choice is judged on; 0: the same as it is made on;
     None: a half. ``rule``: None: the best of all. ``published``: a logistic of others, beside the
     fitted one. ``is_balanced``: see ``fit_logistic``. ``n_bins``: of the calibration error.
-    ``n_replayed``: samples of the online replay, the first ones; 0: none.
+    ``n_replayed``: samples of the online replay, drawn at random; 0: none.
     """
 
     held_out: float | None = None
@@ -104,13 +103,12 @@ class HiSettings:
     is_balanced: bool = False
     n_bins: int = 15
     n_replayed: int = 0
-    n_orders: int = 20
 
 
 class Limit(Record, frozen=True, kw_only=True):
     """A limit beside what was reached: kept or broken as likely as the goal asks, else unknown."""
 
-    quantity: Literal["latency", "energy", "accuracy"]
+    quantity: Quantity
     limit: float
     value: float | None
     holds: Holds
@@ -146,7 +144,7 @@ class HiPoint(Record, frozen=True, kw_only=True):
 
 
 class Gain(Record, frozen=True, kw_only=True):
-    """The accuracy less that of a random offload of as many samples; "low" and "high" paired."""
+    """The accuracy less that of a random offload of the same share; "low" and "high" paired."""
 
     accuracy: float
     low: float
@@ -156,7 +154,8 @@ class Gain(Record, frozen=True, kw_only=True):
 class Calibration(Record, frozen=True, kw_only=True):
     """Expected calibration error of probabilities, in ``n_bins`` bins of equal width.
 
-    ``error_95``: what calibrated probabilities of as many samples stay below 95 times in 100.
+    ``error_95``: what calibrated probabilities of as many samples stay below 95 times in 100;
+    ``is_rejected``: the error is above it. If it is not, nothing can be told from these samples.
     ``bins``: lower edge, samples, mean probability and share that is right, of bins with samples.
     """
 
@@ -164,14 +163,14 @@ class Calibration(Record, frozen=True, kw_only=True):
     n_bins: int
     error: float
     error_95: float
-    is_calibrated: bool
-    mean_probability: float
-    share_right: float
+    is_rejected: bool
     bins: tuple[tuple[float, int, float, float], ...]
 
 
 class Replay(Record, frozen=True, kw_only=True):
-    """An online policy on recorded samples, in ``n_orders`` random orders (and no other data).
+    """An online policy simulated on recorded samples, in ``n_orders`` random orders.
+
+    Its bound is our own: see ``online``.
 
     ``regret``: its loss less that of the best fixed threshold on the same samples; mean over the
     orders, low and high their least and most. ``steps`` and ``regrets``: the mean on the way.
@@ -180,8 +179,6 @@ class Replay(Record, frozen=True, kw_only=True):
     policy: Literal["HI-LCB", "HI-LCB-lite"]
     n: int
     n_orders: int
-    n_bins: int
-    exploration: float
     offload_cost: float
     loss: float  # per sample
     best_loss: float  # per sample, of the best fixed threshold
@@ -190,30 +187,20 @@ class Replay(Record, frozen=True, kw_only=True):
     regret_low: float
     regret_high: float
     share: float
-    accuracy: float | None
+    accuracy: float
     steps: tuple[int, ...]
     regrets: tuple[float, ...]
-
-
-class DecisionTime(Record, frozen=True, kw_only=True):
-    """What the decision takes for one sample on the CPU of this machine, in Python, measured.
-
-    ``one_s``: a sample by itself, from p1 and p2; ``many_s``: each of ``n`` at once.
-    """
-
-    one_s: Amount
-    many_s: Amount
-    n: int
 
 
 class Hierarchical(Record, frozen=True, kw_only=True):
     """The answer. Rules are chosen on ``n_fit`` samples and judged on ``n_judged``.
 
     ``is_held_out``: whether these are others. ``chosen``: judged; ``on_fit``: the same rule where
-    it was chosen. ``rules``: each rule at its best threshold in the same mode, and the baselines.
-    ``modes``: the best threshold of each mode. ``better``: never or always to offload, in its best
-    mode, where it was better than every threshold on the samples to choose by. ``frontier``: the
-    chosen rule over its thresholds.
+    it was chosen. ``verdict``: feasible where ``chosen`` keeps every limit on the judged samples,
+    infeasible where it breaks one. ``rules``: each rule at its best threshold in the same mode, and
+    the baselines. ``modes``: the best threshold of each mode. ``better_baseline``: never or always
+    to offload, in its best mode, where it was better than every threshold on the samples to choose
+    by. ``frontier``: the chosen rule over its thresholds.
     """
 
     schema: ClassVar[Schema] = Schema("hierarchical", 1)
@@ -231,9 +218,8 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     modes: tuple[HiPoint, ...] = ()
     frontier: tuple[HiPoint, ...] = ()
     gain: Gain | None
-    better: HiPoint | None
+    better_baseline: HiPoint | None
     calibration: tuple[Calibration, ...]
-    decision_time: DecisionTime | None
     replay: tuple[Replay, ...]
     costs: tuple[ModeCosts, ...]
     sentence: str = ""

@@ -13,15 +13,15 @@ bounds a share that was never seen as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mansard.analytics.data.accuracies import wilson_ends
-from mansard.analytics.hierarchical.records import Rule
+from mansard.analytics.hierarchical.records import BASELINES, Rule
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Array, Samples
+from mansard.analytics.hierarchical.thresholds import Reached
 
 DRAWS = 2000
 _KEPT, _OFFLOADED = 0, 1
@@ -44,44 +44,41 @@ def kind_counts(samples: Samples, confidence: Array, thresholds: Array) -> NDArr
     return np.stack([kept, offloaded], axis=1).reshape(n, 2, 2, 3)
 
 
-@dataclass(frozen=True, eq=False)
-class Reached:
-    """What rules reach; arrays of any one shape, the last axes of a table taken away."""
-
-    share: Array
-    accuracy_least: Array
-    accuracy_most: Array
-    kept_wrong: Array
-
-    def cost(self, offload_cost: float) -> Array:
-        """The mean of 1{kept and wrong} + β·1{offloaded}."""
-        return np.asarray(self.kept_wrong + offload_cost * self.share)
-
-
 def reached(table: NDArray[np.int64], rule: Rule, share: Array | None = None) -> Reached:
     """What ``rule`` reaches of counts of kinds (… × 2 × 2 × 3).
 
     The baselines ignore which samples the table offloads; a random offload takes ``share``.
     """
-    n = table.sum(axis=(-3, -2, -1))
-    local_right = table[..., :, 1, :].sum(axis=(-2, -1)) / n
-    remote_right = table[..., 0].sum(axis=(-2, -1)) / n
-    unanswered = table[..., 2].sum(axis=(-2, -1)) / n
-    if rule in {"never", "always", "random"}:
-        taken = {"never": np.zeros_like(n, float), "always": np.ones_like(n, float)}.get(rule)
-        of_table = table[..., _OFFLOADED, :, :].sum(axis=(-2, -1)) / n
-        taken = taken if taken is not None else of_table if share is None else share
-        least = (1 - taken) * local_right + taken * remote_right
-        kept_wrong = (1 - taken) * (1 - local_right)
-        share = np.broadcast_to(taken, n.shape)
-        return Reached(share, least, least + taken * unanswered, kept_wrong)
-    kept_right = table[..., _KEPT, 1, :].sum(axis=-1)
-    kept_wrong = table[..., _KEPT, 0, :].sum(axis=-1)
+    n = int(table.reshape(-1, 12)[0].sum())
     offloaded = table[..., _OFFLOADED, :, :]
+    share_of_table = offloaded.sum(axis=(-2, -1)) / n
+    if rule in BASELINES:
+        fixed = {"never": np.zeros_like(share_of_table), "always": np.ones_like(share_of_table)}
+        taken = np.broadcast_to(
+            fixed.get(rule, share_of_table if share is None else share), share_of_table.shape
+        )
+        local_wrong, local_right = (
+            table[..., :, is_right, :].sum(axis=(-2, -1)) / n for is_right in (0, 1)
+        )
+        remote_right, unanswered = (table[..., answer].sum(axis=(-2, -1)) / n for answer in (0, 2))
+        least = (1 - taken) * local_right + taken * remote_right
+        return Reached(
+            n=n,
+            share=taken,
+            accuracy_least=least,
+            accuracy_most=least + taken * unanswered,
+            kept_wrong=(1 - taken) * local_wrong,
+        )
+    kept_wrong, kept_right = (table[..., _KEPT, is_right, :].sum(axis=-1) for is_right in (0, 1))
     right = kept_right + offloaded[..., 0].sum(axis=-1)
     most = right + offloaded[..., 2].sum(axis=-1)
-    share_now = offloaded.sum(axis=(-2, -1)) / n
-    return Reached(share_now, right / n, most / n, kept_wrong / n)
+    return Reached(
+        n=n,
+        share=share_of_table,
+        accuracy_least=right / n,
+        accuracy_most=most / n,
+        kept_wrong=kept_wrong / n,
+    )
 
 
 def draw(table: NDArray[np.int64], n_draws: int, seed: int) -> NDArray[np.int64]:

@@ -16,7 +16,15 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
-from mansard.analytics.hierarchical.records import Amount, CostSource, ModeCosts, make_amount
+from mansard.analytics.hierarchical.limits import means_of
+from mansard.analytics.hierarchical.logistic import probability
+from mansard.analytics.hierarchical.records import (
+    Amount,
+    CostSource,
+    Logistic,
+    ModeCosts,
+    make_amount,
+)
 from mansard.analytics.hierarchical.samples import NAMES, Samples
 from mansard.analytics.hierarchical.thresholds import sweep
 from mansard.core.errors import InputError
@@ -229,9 +237,13 @@ def mode_costs(
     return ModeCosts(mode=mode, unknown=unknown, **values)
 
 
-def write_curve(path: Path, samples: Samples) -> None:
-    """Write every threshold on p1 over all ``samples`` as CSV; raises StorageError."""
-    one = sweep(samples, samples.p1)
+def write_curve(path: Path, samples: Samples, logistic: Logistic | None, mode: ModeCosts) -> None:
+    """Write every threshold on p1, or of ``logistic``, over all ``samples`` as CSV.
+
+    Mean latency (s) and energy (J) are those of ``mode``; empty where unknown. Raises StorageError.
+    """
+    one = sweep(samples, samples.p1 if logistic is None else probability(logistic, samples))
+    means = means_of(one, mode, "threshold")
     frame = pl.DataFrame(
         {
             "threshold": one.threshold,
@@ -241,8 +253,10 @@ def write_curve(path: Path, samples: Samples) -> None:
             "n_offloaded": one.n_offloaded,
             "n_right": one.n_right,
             "n_unanswered": one.n_unanswered,
+            "latency_s": means["latency"].value,
+            "energy_j": means["energy"].value,
         }
     )
     stream = io.BytesIO()
-    frame.write_csv(stream)
+    frame.fill_nan(None).write_csv(stream)
     write_atomic(path, stream.getvalue())

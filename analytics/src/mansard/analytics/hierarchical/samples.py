@@ -1,4 +1,4 @@
-"""Recorded samples: what the local network was how sure of, and who was right.
+"""Recorded samples: how sure the local network was, and which network was right.
 
 Arrays come from a file (``sample_tables``), a network that was run, or the user's program.
 """
@@ -34,6 +34,7 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 # Probabilities miss 1 by their rounding: half a step of 8 bits, 1/127, for each class.
 _SUM_SLACK, _CLASS_SLACK = 0.05, 1 / 254
 _SLACK = 1e-6  # by which rounding takes a probability out of 0 to 1
+_BLOCK = 4096  # rows that are worked on at once
 _VECTORS = ("probabilities", "logits")
 _FIX = "give the outputs of a softmax, or logits under this name"
 _NEEDED = "give p1 (or probabilities, or logits), predicted, label and remote: docs/hierarchical.md"
@@ -203,7 +204,8 @@ def _confidences(
         scores = _numbers(name, found[name], where)
         if len(scores) == 0:
             return np.empty(0), None, None
-        rows = reduced(scores)
+        blocks = np.array_split(scores, len(scores) // _BLOCK + 1)
+        rows = np.concatenate([reduced(block) for block in blocks])
         return *two_largest(rows, name, scores.shape[1], where), rows[:, 2]
     p1 = _in_range("p1", _numbers("p1", found["p1"], where), where)
     if "p2" not in found:

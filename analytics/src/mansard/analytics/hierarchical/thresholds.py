@@ -22,48 +22,40 @@ from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Arr
 Counts = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Sweep:
-    """Arrays with an element for each threshold, from none offloaded to all.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reached:
+    """What a rule reaches on ``n`` samples; arrays of one shape, an element for each threshold.
 
-    ``threshold``: the confidence below which is offloaded; the last is just above the largest.
-    ``n_right``: kept or offloaded; ``n_unanswered``: offloaded, without a recorded answer.
+    ``accuracy_least`` and ``accuracy_most``: as if every answer that was not recorded were wrong,
+    or right. ``kept_wrong``: the share that is kept and wrong.
     """
 
     n: int
+    share: Array
+    accuracy_least: Array
+    accuracy_most: Array
+    kept_wrong: Array
+
+    def cost(self, offload_cost: float) -> Array:
+        """The mean of 1{kept and wrong} + β·1{offloaded}."""
+        return np.asarray(self.kept_wrong + offload_cost * self.share)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sweep(Reached):
+    """Every threshold, from 0, which offloads none, to just above 1, which offloads all.
+
+    ``n_right``: kept or offloaded; ``n_unanswered``: offloaded, without a recorded answer.
+    """
+
     threshold: Array
     n_offloaded: Counts
     n_right: Counts
     n_unanswered: Counts
-    n_kept_wrong: Counts
-
-    @property
-    def share(self) -> Array:
-        """Of samples that are offloaded."""
-        return np.asarray(self.n_offloaded / self.n)
-
-    @property
-    def accuracy_least(self) -> Array:
-        """As if every answer that was not recorded were wrong."""
-        return np.asarray(self.n_right / self.n)
-
-    @property
-    def accuracy_most(self) -> Array:
-        """As if every answer that was not recorded were right."""
-        return np.asarray((self.n_right + self.n_unanswered) / self.n)
-
-    def cost(self, offload_cost: float) -> Array:
-        """The mean of 1{kept and wrong} + β·1{offloaded}."""
-        return np.asarray((self.n_kept_wrong + offload_cost * self.n_offloaded) / self.n)
-
-    def index(self, threshold: float) -> int:
-        """Where the threshold stands that offloads the same samples as any ``threshold``."""
-        at = int(np.searchsorted(self.threshold, threshold, side="left"))
-        return min(at, len(self.threshold) - 1)
 
 
 def sweep(samples: Samples, confidence: Array) -> Sweep:
-    """Every threshold on ``confidence``, one finite number a sample; n log n steps."""
+    """Every threshold on ``confidence``, a number from 0 to 1 a sample; n log n steps."""
     order = np.argsort(confidence)
     ordered = confidence[order]
     n = len(ordered)
@@ -73,14 +65,20 @@ def sweep(samples: Samples, confidence: Array) -> Sweep:
     local, remote = samples.local[order], samples.remote[order]
     kept_right = _before(local == RIGHT, cuts)
     kept_wrong = _before(local == WRONG, cuts)
-    above = np.nextafter(ordered[-1], np.inf)
+    n_right = kept_right[-1] - kept_right + _before(remote == RIGHT, cuts)
+    n_unanswered = _before(remote == UNANSWERED, cuts)
+    threshold = np.append(ordered[cuts[:-1]], np.nextafter(1.0, 2.0))
+    threshold[0] = 0.0
     return Sweep(
         n=n,
-        threshold=np.append(ordered[cuts[:-1]], above),
+        threshold=threshold,
         n_offloaded=cuts,
-        n_right=kept_right[-1] - kept_right + _before(remote == RIGHT, cuts),
-        n_unanswered=_before(remote == UNANSWERED, cuts),
-        n_kept_wrong=kept_wrong[-1] - kept_wrong,
+        n_right=n_right,
+        n_unanswered=n_unanswered,
+        share=cuts / n,
+        accuracy_least=n_right / n,
+        accuracy_most=(n_right + n_unanswered) / n,
+        kept_wrong=(kept_wrong[-1] - kept_wrong) / n,
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mansard.analytics.data.quantities import counted, digits, joules, seconds
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import NBSP, counted, digits, joules, seconds
 from mansard.analytics.hierarchical.records import (
     Amount,
     Calibration,
@@ -19,8 +20,9 @@ _CONFIDENCE = {"threshold": "p1"}
 
 
 def with_words(found: Hierarchical) -> Hierarchical:
-    """``found`` with its sentence and its notes."""
-    return msgspec.structs.replace(found, sentence=_sentence(found), notes=tuple(_notes(found)))
+    """``found`` with its sentence and its notes, as plain text."""
+    sentence, *notes = (text.replace(NBSP, " ") for text in (_sentence(found), *_notes(found)))
+    return msgspec.structs.replace(found, sentence=sentence, notes=tuple(notes))
 
 
 def _sentence(found: Hierarchical) -> str:
@@ -30,16 +32,16 @@ def _sentence(found: Hierarchical) -> str:
     what = _CONFIDENCE.get(point.rule, f"the {point.rule}")
     where = f" in {point.mode}" if point.mode else ""
     rule = f"Offload where {what} is below {digits(point.threshold, 4)}{where}"
-    if found.on_fit is not None and found.on_fit.share in {0.0, 1.0}:
-        rule = f"Offload {'no' if found.on_fit.share == 0 else 'every'} sample{where}"
+    if not 0 < point.threshold <= 1:
+        rule = f"Offload {'every' if point.threshold else 'no'} sample{where}"
     parts = [f"accuracy {accuracy_text(point)}", f"{share_text(point)} offloaded"]
     parts += [amount_text(each, unit) for each, unit in _costs(point)]
-    limits = f" {_limit_words(found.verdict, point)}" if point.limits else ""
+    limits = f" {_limit_words(found, point)}" if point.limits else ""
     return f"{_better(found)}{rule}: {', '.join(parts)}.{limits} {_against(found)}"
 
 
 def _better(found: Hierarchical) -> str:
-    point = found.better
+    point = found.better_baseline
     if point is None:
         return ""
     what = (
@@ -60,18 +62,16 @@ def _costs(point: HiPoint) -> Iterator[tuple[Amount, str]]:
         yield point.energy, "J"
 
 
-def _limit_words(verdict: str, point: HiPoint) -> str:
-    if verdict == "infeasible":
-        return "No threshold keeps every limit as likely as asked; this one comes nearest."
-    broken = [each.quantity for each in point.limits if each.holds == "broken"]
-    open_ = [each.quantity for each in point.limits if each.holds == "unknown"]
-    if broken:
-        return (
-            f"On the samples that it is judged on, the limit of {' and '.join(broken)} is broken."
-        )
-    if open_:
-        return f"Whether the limit of {' and '.join(open_)} holds is not sure."
-    return "Every limit holds as likely as asked."
+def _limit_words(found: Hierarchical, point: HiPoint) -> str:
+    on_fit = () if found.on_fit is None else found.on_fit.limits
+    nearest = "No threshold is known to keep every limit; this one comes nearest. "
+    first = "" if all(each.holds == "kept" for each in on_fit) else nearest
+    where = "On the samples held out" if found.is_held_out else "On these samples"
+    for holds, words in (("broken", "broken"), ("unknown", "neither kept nor broken for sure")):
+        names = [each.quantity for each in point.limits if each.holds == holds]
+        if names:
+            first += f"{where} the limit of {' and '.join(names)} is {words}. "
+    return first.strip() or "Every limit holds as likely as asked."
 
 
 def _against(found: Hierarchical) -> str:
@@ -80,8 +80,8 @@ def _against(found: Hierarchical) -> str:
     if gain is None:
         return f"{never}."
     return (
-        f"{never}; a random offload of as many has {100 * gain.accuracy:.2f} "
-        f"({100 * gain.low:.2f} to {100 * gain.high:.2f}) points less."
+        f"{never}; a random offload of the same share is {100 * gain.accuracy:.2f} points "
+        f"({100 * gain.low:.2f} to {100 * gain.high:.2f}) less accurate."
     )
 
 
@@ -124,21 +124,32 @@ def _notes(found: Hierarchical) -> Iterator[str]:
             if name in point.unknown
         )
     yield from map(calibration_text, found.calibration)
-    if found.decision_time is not None:
-        one, many = found.decision_time.one_s, found.decision_time.many_s
-        yield (
-            f"the decision takes {_time(one)} of one sample, {_time(many)} of each of "
-            f"{found.decision_time.n:,} at once (measured on this machine's CPU, in Python)"
-        )
+    yield from _decision_notes(found)
     yield from map(replay_text, found.replay)
 
 
+def _decision_notes(found: Hierarchical) -> Iterator[str]:
+    timed = [each.decision_s for each in found.costs if each.decision_s is not None]
+    here = [each for each in timed if each.source == "this host"]
+    if here:
+        yield (
+            f"the decision takes {_time(here[0])} on this host (in Python, by the last of the "
+            "rules, from p1 and p2: without the search for the two largest outputs), and counts so "
+            "for every rule; --decision-latency takes the device's"
+        )
+    if any(each.local_j is not None and each.decision_j is None for each in found.costs):
+        yield "energies are without that of the decision, which is not known: --decision-energy"
+
+
 def calibration_text(found: Calibration) -> str:
-    """Whether probabilities are calibrated, and by which error."""
-    is_so = "is" if found.is_calibrated else "is not"
+    """What can be told of calibration from these samples, and by which error."""
     name = "p1" if found.of == "p1" else "the fitted logistic"
+    n = sum(each[1] for each in found.bins)
+    is_so = f"{name} is not calibrated"
+    if not found.is_rejected:
+        is_so = f"no miscalibration of {name} can be told"
     return (
-        f"{name} {is_so} calibrated: its error in {found.n_bins} bins of equal width is "
+        f"{is_so}: over {counted(n, 'sample')} the error in {found.n_bins} bins is "
         f"{100 * found.error:.2f} points, calibrated ones stay below {100 * found.error_95:.2f}"
     )
 
@@ -146,7 +157,8 @@ def calibration_text(found: Calibration) -> str:
 def replay_text(found: Replay) -> str:
     """An online replay in one line."""
     return (
-        f"{found.policy}, {found.n_orders} random orders of {found.n:,} samples: regret "
+        f"{found.policy} (simulated, with a bound of our own), {found.n_orders} random orders of "
+        f"{found.n:,} samples: regret "
         f"{found.regret:.0f} ({found.regret_low:.0f} to {found.regret_high:.0f}) against the best "
         f"fixed threshold, {found.best_threshold:.3f}; loss {found.loss:.4f} a sample against "
         f"{found.best_loss:.4f}; {_percent(found.share)} offloaded"
@@ -161,6 +173,27 @@ def accuracy_text(point: HiPoint) -> str:
             f"between {_percent(point.accuracy_least)} and {_percent(point.accuracy_most)} ({ends})"
         )
     return f"{_percent(point.accuracy)} ({ends})"
+
+
+POINT_COLUMNS = (
+    *("rule", "mode", "below", "offloaded", "accuracy, 95 %", "latency", "energy"),
+    *("cost", "limits"),
+)
+
+
+def point_cells(point: HiPoint, found: Hierarchical) -> tuple[str, ...]:
+    """A row of a table of points, under ``POINT_COLUMNS``."""
+    return (
+        f"{point.rule} (chosen)" if point == found.chosen else point.rule,
+        display_name(point.mode) if point.mode else "–",
+        "–" if point.threshold is None else digits(point.threshold, 4),
+        share_text(point),
+        accuracy_text(point),
+        amount_text(point.latency, "s"),
+        amount_text(point.energy, "J"),
+        "–" if point.cost is None else digits(point.cost, 4),
+        ", ".join(f"{each.quantity} {each.holds}" for each in point.limits) or "–",
+    )
 
 
 def share_text(point: HiPoint) -> str:

@@ -93,8 +93,8 @@ def _row(
     peak, why_no_peak = _peak_bytes_per_s(row, run)
     time_s = median(row.seconds_s)
     reported = None if peak is None else peak * use.mean_share
-    counted = next(iter(traffic_bytes)) if len(traffic_bytes) == 1 else None
-    modelled = None if counted is None else counted / time_s
+    n_bytes = next(iter(traffic_bytes)) if len(traffic_bytes) == 1 else None
+    modelled = None if n_bytes is None else n_bytes / time_s
     ratio = modelled / reported if modelled is not None and reported else None
     not_scored = "it was not scored with these dimensions, or a layer's traffic is not known"
     if len(traffic_bytes) > 1:
@@ -103,7 +103,7 @@ def _row(
         "batch": row.batch,
         "peak_bytes_per_s": peak,
         "reported_bytes_per_s": reported,
-        "traffic_bytes": counted,
+        "traffic_bytes": n_bytes,
         "modelled_bytes_per_s": modelled,
         "ratio": ratio,
     }

@@ -83,7 +83,7 @@ class PartSum(Record, frozen=True, kw_only=True):
 
 
 _MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
-_NO_WHOLE = "the whole network was not measured in this mode, with these dimensions and engine"
+_NO_WHOLE = "no time is known of the whole network in this mode, with these dimensions and engine"
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
@@ -101,7 +101,7 @@ class _Where(NamedTuple):
 def measured_parts(dataset: Dataset) -> tuple[PartTimes, ...]:
     """The parts that were run alone, by device, network, batch, engine and mode, in their order."""
     found = _found(dataset)
-    rows = [_part_times(row, where, found) for where, parts in found.parts.items() for row in parts]
+    rows = [_part_times(row, at[0], found) for at, parts in found.parts.items() for row in parts]
     return tuple(sorted(rows, key=_order))
 
 
@@ -111,17 +111,16 @@ def part_sums(dataset: Dataset, run_ids: frozenset[str] | None = None) -> tuple[
     ``run_ids``: only where one of these runs measured a part.
     """
     found = _found(dataset)
-    sums = []
-    for where, rows in found.parts.items():
-        for kind in dict.fromkeys(row.part.kind for row in rows):
-            own = [row for row in rows if row.part.kind == kind]
-            if run_ids is None or any(row.run_id in run_ids for row in own):
-                sums.append(_sum(where, own, found))
+    sums = [
+        _sum(where, rows, found)
+        for (where, _kind), rows in found.parts.items()
+        if run_ids is None or any(row.run_id in run_ids for row in rows)
+    ]
     return tuple(sorted(sums, key=lambda each: (each.device, each.network, each.batch or 0)))
 
 
 class _Found(NamedTuple):
-    parts: dict[_Where, list[Measurement]]
+    parts: dict[tuple[_Where, str], list[Measurement]]  # also by kind
     wholes: dict[tuple[_Where, object], Measurement]  # also by ``ran_as``
     calls_s: dict[tuple[str, str, str], float | None]  # by device, mode and engine
     idle_w: dict[str, float | None]  # by run
@@ -145,9 +144,9 @@ def _found(dataset: Dataset) -> _Found:
 
     good = (row for row in network_measurements(dataset) if not why_unused(row))
     wholes = sorted(good, key=lambda row: (row.started_utc, row.run_id))  # the newest counts
-    parts: dict[_Where, list[Measurement]] = {}
+    parts: dict[tuple[_Where, str], list[Measurement]] = {}
     for row in shown_parts(dataset):
-        parts.setdefault(where(row), []).append(row)
+        parts.setdefault((where(row), row.part.kind), []).append(row)
     return _Found(
         parts,
         {(where(row), ran_as(row)): row for row in wholes},
@@ -210,7 +209,7 @@ def _seconds_s(layer: LayerTime) -> float:
 def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     good = [row for row in rows if not why_unused(row)]
     whole = found.wholes.get((where, ran_as(rows[0])))
-    about = rows[0].part
+    part = rows[0].part
     times_s = [median(row.seconds_s) for row in good]
     values: dict[str, Any] = {
         "whole_s": None if whole is None else median(whole.seconds_s),
@@ -218,7 +217,7 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
         "whole_j": None if whole is None else _energy_j(whole),
         "parts_j": _sum_of(map(_energy_j, good)),
     }
-    why = _why_no_terms(whole, good, about.n_parts)
+    why = _why_no_terms(whole, good, part.n_parts)
     terms: dict[str, float | int | None] = dict.fromkeys(("difference_s", *_TERMS, "n_fused"))
     if whole is not None and not why:
         call_s = found.calls_s.get((where.device, where.mode, where.engine))
@@ -236,8 +235,8 @@ def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
     values |= where._asdict()
     return PartSum(
         source=rows[0].source,
-        kind=about.kind,
-        n_parts=about.n_parts,
+        kind=part.kind,
+        n_parts=part.n_parts,
         n_measured=len(good),
         unknown={name: reasons[name] for name, value in values.items() if value is None},
         **values,

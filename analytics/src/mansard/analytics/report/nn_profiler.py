@@ -26,7 +26,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def parts_of(dataset: Dataset) -> list[tuple[str, str, Measurement]]:
-    """The parts that count of all runs, each with its machine and mode, the oldest first."""
+    """The parts of all runs that count, each with its machine and mode, the oldest first."""
     devices = device_labels(dataset.all_manifests)
     modes = {run.run_id: run.mode_read_back.name for run in dataset.workload_manifests}
     rows = sorted(shown_parts(dataset), key=lambda row: row.started_utc)
@@ -68,7 +68,7 @@ def _variant(row: Measurement) -> tuple[str | None, ...]:
 
 
 def _powers_mw(row: Measurement) -> dict[str, float]:
-    """The mean power of each rail that every window knows."""
+    """The mean power of each rail that is known in every window."""
     powers: dict[str, list[float]] = {}
     windows = [window for window in row.energy or () if window.window_s > 0]
     for window in windows:

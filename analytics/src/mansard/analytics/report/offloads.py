@@ -1,4 +1,4 @@
-"""Hierarchical inference on a page: the sentence, the frontier, and tables of each answer."""
+"""Hierarchical inference on a page: the sentence, the frontier, and details of each answer."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mansard.analytics.data.names import display_name, display_text, in_order
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits
+from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.figures.figure import Figure
 from mansard.analytics.figures.frontier import frontier_figure
 from mansard.analytics.figures.regret import regret_figure
-from mansard.analytics.figures.tables import Table, condensed
-from mansard.analytics.hierarchical.records import Calibration, Hierarchical, HiPoint, ModeCosts
-from mansard.analytics.hierarchical.wording import accuracy_text, amount_text, share_text
+from mansard.analytics.figures.tables import Table
+from mansard.analytics.hierarchical.records import Calibration, Hierarchical, ModeCosts
+from mansard.analytics.hierarchical.wording import amount_text, calibration_text
 
-_COLUMNS = (
-    *("Rule", "Mode", "Offloads below", "Offloaded", "Accuracy, 95 %", "Latency", "Energy"),
-    *("Cost", "Limits"),
-)
-_NUMERIC = frozenset({2, 3, 4, 5, 6, 7})
 _PARTS = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offload_j")
 
 
@@ -31,7 +26,6 @@ class Section:
     sentence: str
     sources: Sequence[str]
     figures: Sequence[Figure]
-    tables: Sequence[Table]
     details: Sequence[Table]
     notes: Sequence[str]
 
@@ -42,15 +36,10 @@ def sections(answers: Mapping[str, Hierarchical]) -> list[Section]:
 
 
 def _section(number: int, name: str, found: Hierarchical) -> Section:
-    where = "held out" if found.is_held_out else "all"
-    title = f"Rules and baselines on {found.n_judged:,} samples ({where})"
-    tables = [_table(title, found.rules, found)]
-    if len(found.modes) > 1:
-        tables.append(_table("The best threshold of each mode", found.modes, found))
     return Section(
         anchor=f"offload-{number}",
         title=display_name(name),
-        sentence=_line(found.sentence),
+        sentence=display_text(found.sentence),
         sources=_sources(found.costs),
         figures=[
             each
@@ -60,43 +49,14 @@ def _section(number: int, name: str, found: Hierarchical) -> Section:
             )
             if each is not None
         ],
-        tables=[each for each in tables if each.rows],
         details=[_cost_table(found.costs), *map(_bin_table, found.calibration)],
-        notes=list(map(_line, found.notes)),
+        notes=list(map(display_text, found.notes)),
     )
-
-
-def _line(text: str) -> str:
-    """A sentence with names from outside in it; the spaces before its units are our own."""
-    return display_text(text.replace(NBSP, " "))
 
 
 def _sources(costs: Sequence[ModeCosts]) -> list[str]:
     amounts = [getattr(mode, part) for mode in costs for part in _PARTS]
     return in_order([each.source for each in amounts if each is not None])
-
-
-def _table(caption: str, points: Sequence[HiPoint], found: Hierarchical) -> Table:
-    rows = [
-        [
-            f"{each.rule} (chosen)" if each == found.chosen else each.rule,
-            display_name(each.mode) if each.mode else "–",
-            "–" if each.threshold is None else digits(each.threshold, 4),
-            share_text(each),
-            accuracy_text(each),
-            _amount(each, "latency"),
-            _amount(each, "energy"),
-            "–" if each.cost is None else digits(each.cost, 4),
-            ", ".join(f"{limit.quantity} {limit.holds}" for limit in each.limits) or "–",
-        ]
-        for each in points
-    ]
-    return condensed(Table(caption, _COLUMNS, rows, _NUMERIC), ())
-
-
-def _amount(point: HiPoint, name: str) -> str:
-    found = point.latency if name == "latency" else point.energy
-    return UNKNOWN if found is None else amount_text(found, "s" if name == "latency" else "J")
 
 
 def _cost_table(costs: Sequence[ModeCosts]) -> Table:
@@ -116,12 +76,8 @@ def _cost_table(costs: Sequence[ModeCosts]) -> Table:
 
 
 def _bin_table(found: Calibration) -> Table:
-    name = "p1" if found.of == "p1" else "the fitted logistic"
-    is_so = "calibrated" if found.is_calibrated else "not calibrated"
-    caption = (
-        f"Calibration of {name}: error {100 * found.error:.2f} points, calibrated ones stay below "
-        f"{100 * found.error_95:.2f}: {is_so}"
-    )
+    text = calibration_text(found)
+    caption = text[0].upper() + text[1:]
     rows = [
         [f"{edge:.3f} to {edge + 1 / found.n_bins:.3f}", f"{n:,}", f"{mean:.3f}", f"{share:.3f}"]
         for edge, n, mean, share in found.bins

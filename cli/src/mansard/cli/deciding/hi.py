@@ -19,9 +19,6 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import Table, print_tables, without_silent
 
-_COLUMNS = (
-    "rule", "mode", "below", "offloaded", "accuracy, %", "time", "energy", "cost", "limits",
-)  # fmt: skip
 _Text = str | None
 
 
@@ -84,7 +81,7 @@ def hi(
     ] = None,
     minimise: Annotated[
         Literal["accuracy", "latency", "energy", "cost"] | None,
-        typer.Option(help="What is to be best: the accuracy as high, others as low as can be."),
+        typer.Option(help="What is to be best: the highest accuracy, or the least of the others."),
     ] = None,
     probability: Annotated[
         float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
@@ -110,7 +107,7 @@ def hi(
         int, typer.Option(min=0, help="Replay HI-LCB on so many samples; needs --beta.")
     ] = 0,
     curve: Annotated[
-        Path | None, typer.Option(help="CSV file of every threshold on p1 to write.")
+        Path | None, typer.Option(help="CSV file of every threshold of the choice to write.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     keep: Annotated[
@@ -205,23 +202,13 @@ def _tables(found: api.Hierarchical) -> list[Table]:
         return []
     where = "held out" if found.is_held_out else "all"
     title = f"{found.n_judged:,} sample{'' if found.n_judged == 1 else 's'} ({where})"
-    tables = [(f"Rules on {title}", _COLUMNS, [_row(each, found) for each in found.rules])]
+    tables = [(f"Rules on {title}", found.rules)]
     if len(found.modes) > 1:
-        rows = [_row(each, found) for each in found.modes]
-        tables.append((f"The best threshold of each mode, on {title}", _COLUMNS, rows))
-    return [without_silent(each, {"mode", "time", "energy", "cost", "limits"}) for each in tables]
-
-
-def _row(point: api.HiPoint, found: api.Hierarchical) -> tuple[str, ...]:
-    is_chosen = point == found.chosen
-    return (
-        f"{point.rule} (chosen)" if is_chosen else point.rule,
-        point.mode,
-        "–" if point.threshold is None else api.digits(point.threshold, 4),
-        api.relative(point.share),
-        api.accuracy_text(point),
-        "–" if point.latency is None else api.amount_text(point.latency, "s"),
-        "–" if point.energy is None else api.amount_text(point.energy, "J"),
-        "–" if point.cost is None else api.digits(point.cost, 4),
-        ", ".join(f"{each.quantity} {each.holds}" for each in point.limits) or "–",
-    )
+        tables.append((f"The best threshold of each mode, on {title}", found.modes))
+    return [
+        without_silent(
+            (name, api.POINT_COLUMNS, [api.point_cells(each, found) for each in points]),
+            {"mode", "latency", "energy", "cost", "limits"},
+        )
+        for name, points in tables
+    ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from operator import attrgetter
 from pathlib import Path
 
 from mansard import api
@@ -55,8 +55,6 @@ def print_layers(
 
 def _note_energy(parts: Sequence[api.PartTimes]) -> None:
     """Why parts have no energy, each reason once."""
-    get = attrgetter("unknown")
-    reasons = dict.fromkeys(get(row)["energy_j"] for row in parts if row.energy_j is None)
-    for why in reasons:
-        n_parts = sum(get(row).get("energy_j") == why for row in parts)
+    reasons = Counter(row.unknown["energy_j"] for row in parts if row.energy_j is None)
+    for why, n_parts in reasons.items():
         note(f"no energy of {n_parts} of {len(parts)} parts: {why}")

@@ -38,9 +38,9 @@ def print_times(result: api.MeasureResult, *, with_layers: bool) -> None:
     print_tables(memory_tables(result.memory))
     if with_layers:
         print_tables([_layers(one) for one in result.rows if one.row.layers])
-    told = {each.remark for each in result.times}
+    shown = {each.remark for each in result.times}
     for one in result.rows:
-        _note_doubts(one, told)
+        _note_doubts(one, shown)
 
 
 def _layers(one: api.MeasuredNetwork) -> Table:
@@ -68,15 +68,15 @@ def _name(one: api.MeasuredNetwork) -> str:
     return f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
 
 
-def _note_doubts(one: api.MeasuredNetwork, told: Collection[str]) -> None:
-    """What is to be known of a row beside its remark in the table, which is one of ``told``."""
+def _note_doubts(one: api.MeasuredNetwork, shown: Collection[str]) -> None:
+    """What is to be known of a row beside its remark in the table, which is one of ``shown``."""
     name, row = _name(one), one.row
     if row.failure is not None:
-        if row.failure not in told:
+        if row.failure not in shown:
             note(f"{name}: not run: {row.failure}")
         return
     disturbed = "; ".join(row.disturbances)
-    if disturbed and disturbed not in told:
+    if disturbed and disturbed not in shown:
         note(f"{name}: disturbed: {disturbed}")
     if not row.seconds_s:
         note(

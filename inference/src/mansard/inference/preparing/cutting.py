@@ -7,7 +7,8 @@ Cut is the file that an engine loads, so weights, labels and types are those of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from pathlib import Path
@@ -53,7 +54,7 @@ class CutGraph:
         for at, names in enumerate(self.reads):
             for name in names:
                 self.readers.setdefault(name, []).append(at)
-        self.taken = {output.name for output in model.graph.output}
+        self.outputs = {output.name for output in model.graph.output}
 
     def is_constant(self, name: str) -> bool:
         """Whether a tensor follows from the file, or from shapes: then it is no input of a part."""
@@ -68,7 +69,7 @@ class CutGraph:
         )
 
     def part(self, places: Collection[int]) -> Part:
-        """The part of these nodes; raises ModelError where it cannot be told what it writes."""
+        """The part of these nodes; ModelError where one at the cut has no known shape."""
         own = set(places)
         ordered = tuple(sorted(own))
         written = {name for at in ordered for name in self.writes[at]}
@@ -83,7 +84,7 @@ class CutGraph:
             for at in ordered
             for name in self.writes[at]
             if not self.is_constant(name)
-            and (name in self.taken or any(to not in own for to in self.readers.get(name, ())))
+            and (name in self.outputs or any(to not in own for to in self.readers.get(name, ())))
         ]
         for name in (*inputs, *outputs):
             self._declared(name)
@@ -144,10 +145,12 @@ class CutGraph:
         return helper.make_tensor_value_info(name, tensor.dtype.code, tensor.shape)
 
 
+@lru_cache(maxsize=1)
 def read_graph(path: Path) -> CutGraph:
     """The graph of a prepared network; weights that lie beside it are not read.
 
-    Raises ModelError and StorageError.
+    The file never changes: its name holds the hash of its content. Raises ModelError and
+    StorageError.
     """
     with storage_errors(path), open_file(path) as stream:
         content = stream.read()
@@ -205,7 +208,7 @@ def cut_points(graph: CutGraph) -> tuple[int, ...]:
         for name in graph.reads[at]:
             if not graph.is_constant(name):
                 until[name] = at
-    until.update(dict.fromkeys(graph.taken, end))
+    until.update(dict.fromkeys(graph.outputs, end))
     living = {name for name in until if name not in graph.writer}
     found = []
     for at in moving[:-1]:
@@ -294,11 +297,7 @@ def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
     return [nodes[at] for at in _sorted(before, {at: at for at in before})]
 
 
-def _names(values: Iterable[ValueInfoProto]) -> Iterator[str]:
-    return (value.name for value in values)
-
-
 def _stored(name: str, tensor: Tensor, value: Numbers) -> TensorProto:
-    """A constant whose numbers the estimator knows."""
+    """A constant whose numbers the estimator has found."""
     element = helper.tensor_dtype_to_np_dtype(tensor.dtype.code)
     return onnx.numpy_helper.from_array(value.array.astype(element).reshape(tensor.shape), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -59,7 +58,7 @@ def cut(whole: PreparedNetwork, folder: Path, kind: Literal["layer", "stage"]) -
     for number, places in enumerate(found):
         own = [rows[label] for at in places for label in graph.labels[at] if label in rows]
         name = f"{whole.model} {kind} {number}"
-        about = NetworkPart(
+        described = NetworkPart(
             whole=whole.model,
             whole_hash=whole.model_hash,
             kind=kind,
@@ -69,7 +68,7 @@ def cut(whole: PreparedNetwork, folder: Path, kind: Literal["layer", "stage"]) -
             op_types=tuple(row.op_type for row in own if is_functional(row)),
         )
         try:
-            parts.append(_prepared(whole, graph, graph.part(places), about, name, own))
+            parts.append(_prepared(whole, graph, graph.part(places), described, name, own))
         except MansardError as error:
             left_out.append(f"{name} is not run alone: {error}")
     return Cut(tuple(parts), tuple(left_out))
@@ -81,40 +80,29 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     Raises ModelError, StorageError, and InputError for a file that has changed since it was looked
     at.
     """
-    return (
-        _write(network, folder)
-        if isinstance(network, PreparedPart)
-        else write_network(network, folder)
-    )
-
-
-def _write(part: PreparedPart, folder: Path) -> tuple[str, ...]:
-    beside = {*part.whole.files.linked, part.whole.files.weights, part.whole.inputs_file}
-    if not (folder / part.file).exists():
-        graph = _read(part.whole, folder)
-        model = graph.model_of(graph.part(part.places), part.model)
-        with storage_errors(folder / part.file):
-            write_atomic(folder / part.file, model.SerializeToString(deterministic=True))
-    return (part.file, *sorted(filter(None, beside)))
+    if not isinstance(network, PreparedPart):
+        return write_network(network, folder)
+    whole = network.whole
+    if not (folder / network.file).exists():
+        graph = _read(whole, folder)
+        model = graph.model_of(graph.part(network.places), network.model)
+        with storage_errors(folder / network.file):
+            write_atomic(folder / network.file, model.SerializeToString(deterministic=True))
+    beside = {*whole.files.linked, whole.files.weights, whole.inputs_file}
+    return (network.file, *sorted(filter(None, beside)))
 
 
 def _read(whole: PreparedNetwork, folder: Path) -> CutGraph:
     if not (folder / whole.file).exists():
         write_network(whole, folder)
-    return _kept_graph(folder / whole.file)
-
-
-@lru_cache(maxsize=1)
-def _kept_graph(path: Path) -> CutGraph:
-    """The graph in a file that never changes: its name holds the hash of its content."""
-    return read_graph(path)
+    return read_graph(folder / whole.file)
 
 
 def _prepared(
     whole: PreparedNetwork,
     graph: CutGraph,
     part: Part,
-    about: NetworkPart,
+    described: NetworkPart,
     name: str,
     rows: list[LayerScore],
 ) -> PreparedPart:
@@ -128,7 +116,7 @@ def _prepared(
     )
     digest = content_hash([whole.file_hash, part.places, _CUT_VERSION])
     model_hash = content_hash([whole.model_hash, part.labels])
-    file = f"{whole.recipe.stem}-{about.kind}{about.number}-{digest}.onnx"
+    file = f"{whole.recipe.stem}-{described.kind}{described.number}-{digest}.onnx"
     is_given = any(spec.fill == "file" for spec in specs)
     return PreparedPart(
         model=name,
@@ -146,7 +134,7 @@ def _prepared(
         notes=(),
         recipe=whole.recipe,
         files=replace(whole.files, file=file, file_hash=digest, made={file: graph.n_bytes(part)}),
-        part=about,
+        part=described,
         whole=whole,
         types=_types(whole, graph, part),
         places=part.places,
