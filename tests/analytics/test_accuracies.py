@@ -202,6 +202,8 @@ def test_rows_are_kept_in_a_dataset_and_compared_sample_by_sample(tmp_path: Path
     found = open_runs([tmp_path / "fleet"])
     assert [row.run_id for row in found.accuracies] == ["one", "other", "two"]
     assert found.workload_manifests == ()
+    # Devices are called by all runs, so that a board has one name everywhere.
+    assert [each.run_id for each in found.all_manifests] == ["one", "other", "two"]
     rows = {each.precision: each for each in network_accuracies(found)}
     fp32, int8, fp16 = rows["fp32"], rows["int8"], rows["fp16"]
     # Three of four, and two; the third of int8 is no number, and its fourth the same as in fp32.
