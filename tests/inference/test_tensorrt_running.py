@@ -26,9 +26,8 @@ from mansard.inference.engines.tensorrt.layers import (
 from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
 from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE, load_bindings
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
-from tests.inference import small_networks, stand_in
+from tests.inference import engine_rows, small_networks, stand_in
 from tests.inference.engine_builds import Bench, dense
-from tests.inference.engine_rows import write_row
 
 pytest.importorskip("onnxruntime")
 
@@ -80,7 +79,7 @@ def built(folder: Path, settings: BuildSettings, **changes: Any) -> NetworkTrial
     }
     asked = BuildTrial(**shared, settings=settings)
     made = find_engine("tensorrt").build(asked, folder, folder, lambda *_: None)  # type: ignore[attr-defined]
-    write_row(folder, made.options)
+    engine_rows.write_row(folder, made.options)
     return trial
 
 
@@ -312,7 +311,7 @@ def test_an_engine_of_another_version_is_refused_in_one_line(tmp_path: Path) -> 
 def test_a_dla_core_that_is_not_here_is_refused(tmp_path: Path) -> None:
     with stand_in.played():
         trial = built(tmp_path, BuildSettings(dla_core=0), precision="fp16")
-        write_row(tmp_path, {"dla_core": "2"})
+        engine_rows.write_row(tmp_path, {"dla_core": "2"})
         with pytest.raises(
             MeasurementError, match="needs DLA core 2; this device has cores 0 and 1"
         ):
@@ -430,9 +429,11 @@ def real(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_real_runtime_says_in_one_line_why_it_loads_nothing(tmp_path: Path, real: Any) -> None:
     bench = Bench(tmp_path)
-    bench.built(dense(tmp_path / "dense.onnx"), BuildSettings(compute_capability="8.6"))
+    made = bench.built(dense(tmp_path / "dense.onnx"), BuildSettings(compute_capability="8.6"))
+    bench.engine.rename(bench.into / engine_rows.FILE)
+    engine_rows.write_row(bench.into, made.options)
     loads = small_networks.trial("dense.onnx", small_networks.uniform("x", (1, 8)))
-    trial = msgspec.structs.replace(loads, engine="tensorrt", engine_file=bench.engine.name)
+    trial = msgspec.structs.replace(loads, engine="tensorrt", engine_file=engine_rows.FILE)
     with stand_in.played(), pytest.raises(MeasurementError) as raised:  # of CUDA alone
         find_engine("tensorrt").load(trial, bench.into, {}, 1)
     assert "there is no NVIDIA driver that TensorRT can use" in str(raised.value)
