@@ -21,9 +21,9 @@ TERMS = ("difference_s", "calls_s", "conversions_s", "fusion_s", "caches_s", "re
 HEAD = """# Layers that are run alone, against the whole network
 
 `python benchmarks/each_layer.py`: networks of the zoo in ONNX Runtime {version} on one thread of a
-CPU ({machine}) that other programs used too, profile `{profile}`. Each is measured whole, then its
-layers or stages alone ([layers](../layers.md) has the terms). Shares of the whole network's time;
-the terms add up to the difference exactly.
+CPU ({machine}), profile `{profile}`. Each is measured whole, then its layers or stages alone
+([layers](../layers.md) has the terms). Shares of the whole network's time; the terms add up to the
+difference exactly.
 
 | network | parts | sum ms | whole ms | difference | calls | conversions | fusion | caches | rest |
 |---|---|---|---|---|---|---|---|---|---|"""
