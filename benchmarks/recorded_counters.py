@@ -153,10 +153,10 @@ def _networks(folder: Path) -> Iterator[str]:
     yield ""
     yield (
         "Sums over the layers that have a kernel; `mansard ncu check` also prints those of all "
-        "kernels, of initial values too. Where sizes come from bytes, the ratio of bytes is no "
-        "test of the estimate. The counted work is at least so much where plain "
-        "half instructions were not counted. Nsight Compute empties the caches before each kernel, "
-        "so the estimate is that without a cache."
+        "kernels, those of initial values included. Where the sizes were derived from the counted "
+        "bytes, the ratio of bytes does not test the estimate. ≥: plain half instructions were not "
+        "counted, so the true work may be higher. Nsight Compute empties the caches before each "
+        "kernel, so the estimate is made without a cache."
     )
     yield ""
     yield (

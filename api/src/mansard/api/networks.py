@@ -65,7 +65,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
-        from mansard.inference.builds import NOT_BUILT, NOT_BUILT_NOW
+        from mansard.inference.builds import NOT_BUILT, is_for_now
 
         if self.failure is not None:
             raise self.failure
@@ -81,7 +81,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
         if failed:
             reasons = [str(found.row.failure) for found in failed]
             names = listed(list(dict.fromkeys(found.row.model for found in failed)))
-            lasting = [why for why in reasons if not why.startswith(NOT_BUILT_NOW)]
+            lasting = [why for why in reasons if not is_for_now(why)]
             again = "to try one again, move the folder of its run away"
             if any(why.startswith(NOT_BUILT) for why in lasting):
                 again += ", and of what could not be built also the .json in RUNS/engines"

@@ -12,7 +12,7 @@ from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
-from mansard.inference.builds import NOT_BUILT_NOW, built_options
+from mansard.inference.builds import built_options, is_for_now
 from mansard.inference.calls import (
     CallSource,
     n_single_calls,
@@ -330,8 +330,7 @@ def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float)
 
 def _is_result(row: Measurement) -> bool:
     """Whether there is a time, or none because the network cannot be run."""
-    failure = row.failure
-    return bool(row.seconds_s) or (failure is not None and not failure.startswith(NOT_BUILT_NOW))
+    return bool(row.seconds_s) or (row.failure is not None and not is_for_now(row.failure))
 
 
 NETWORKS: MeasurementKind[NetworkPlan, Measurement] = MeasurementKind(

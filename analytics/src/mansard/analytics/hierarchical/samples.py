@@ -140,7 +140,7 @@ def reduced(scores: Array) -> Array:
     """What is needed of scores, samples × classes: samples × 6.
 
     The two largest, the class of the largest, the sum, the least, and log Σ exp. Where a score is
-    NaN the class is none of them: their number.
+    NaN, the class is the number of classes, which no class has.
     """
     with np.errstate(invalid="ignore"):
         top = np.partition(scores, -2, axis=1)[:, -2:]

@@ -15,7 +15,7 @@ from mansard.core.records import Accuracy
 from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.accuracy.scores import Classes, predicted, ranks, run_samples
-from mansard.inference.builds import NOT_BUILT_NOW, built_options
+from mansard.inference.builds import built_options, is_for_now
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine
 from mansard.inference.engines.probing import check_provider
@@ -174,7 +174,7 @@ ACCURACIES: MeasurementKind[AccuracyPlan, Accuracy] = MeasurementKind(
     Accuracy,
     _open,
     rows_name="accuracies.jsonl",
-    is_result=lambda row: not (row.failure or "").startswith(NOT_BUILT_NOW),
+    is_result=lambda row: not is_for_now(row.failure),
     crashed=_crashed,
     most_events=10_000,  # it tells its progress every 5 s, for as long as there are samples
 )

@@ -221,7 +221,7 @@ def _for_each(name: str, numbers: tuple[float, ...], n_channels: int) -> tuple[f
 
 
 def read_image(path: Path, how: Fitted) -> Pixels:
-    """The image as a sample of pixels; raises InputError for a file that is no image of 8 bits.
+    """The image as a sample of pixels; raises InputError unless the file is an image of 8 bits.
 
     Bilinear, with every pixel of the file counted (Pillow's ``resize``). Transparency and the
     orientation in its EXIF are left out of account, as in torchvision.
