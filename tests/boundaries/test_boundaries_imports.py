@@ -89,6 +89,7 @@ def test_predicting_and_recommending_load_no_scipy() -> None:
         ("measuring", "msgspec"),
         ("microbench", "msgspec,numpy,numba,llvmlite"),
         ("estimator", "msgspec,numpy,onnx,google,ml_dtypes,typing_extensions"),
+        ("scheduler", "msgspec,numpy,numba,llvmlite"),
     ],
 )
 def test_each_room_imports_with_its_own_libraries_only(room: str, allowed: str) -> None:

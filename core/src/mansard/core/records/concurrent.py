@@ -1,0 +1,89 @@
+"""What was measured of several things that ran at once: networks in stages, and demands on memory."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from mansard.core.records.base import Record, Schema, Source
+from mansard.core.records.trial import Conditions, EnergyWindow, Processor
+
+
+class StageRun(Record, frozen=True, kw_only=True):
+    """One stage of one network in a run of several: totals over the run's window.
+
+    ``inference_s`` + ``transfer_s`` + ``wait_s`` is the time that its thread spent on it.
+    """
+
+    network: str
+    network_number: int  # among those of the run: the same network may be there twice
+    stage: int
+    n_stages: int
+    device: str  # as a mapping calls it: "gpu", "dla0", "cpu", "cpu:0-3"
+    nodes: tuple[int, ...]  # of the network, by LayerScore.index
+    n_runs: int
+    inference_s: float
+    transfer_s: float
+    wait_s: float  # for its input, its device or its turn
+
+
+class RunNetwork(Record, frozen=True, kw_only=True):
+    """One network of a run of several."""
+
+    model: str
+    model_hash: str
+    precision: str
+    batch: int | None
+    dimensions: dict[str, int]
+    n_stages: int
+    priority: int
+    n_runs: int  # that ended in the window
+    latency_s: tuple[float, ...]  # of single runs, some of them
+
+
+class MultiRun(Record, frozen=True, kw_only=True):
+    """Several networks that ran at once for a while. Its energy is the run's, never a network's."""
+
+    schema: ClassVar[Schema] = Schema("multi-run", 1)
+
+    run_id: str
+    trial_id: str
+    source: Source
+    mapping: str  # what it is called
+    engine: str
+    engine_version: str
+    processor: Processor
+    cpus: tuple[int, ...]
+    way: Literal["threads", "processes"]
+    order: Literal["pipelined", "in turn", "in step"]
+    networks: tuple[RunNetwork, ...]
+    stages: tuple[StageRun, ...]
+    window_s: float | None  # in which runs count, after warming up
+    energy: EnergyWindow | None  # of the window; repetitions are runs of all networks
+    memory_bytes: int | None  # peak resident
+    failure: str | None  # why it could not be run
+    conditions: Conditions
+    disturbances: tuple[str, ...]
+    started_utc: str
+    duration_s: float
+
+
+class ContentionPoint(Record, frozen=True, kw_only=True):
+    """A demand on memory of one accelerator, beside the demand of another; bytes per second."""
+
+    schema: ClassVar[Schema] = Schema("contention-point", 1)
+
+    run_id: str
+    trial_id: str
+    source: Source
+    processor: Processor
+    victim: str  # the accelerator that is watched: "gpu", "cpu:0"
+    aggressor: str  # that runs beside it
+    victim_share: float  # of its own most, that it asks for
+    aggressor_share: float  # likewise; 0: nothing runs beside it
+    achieved_byte_per_s: tuple[float, ...]  # of the victim, a sample each
+    external_byte_per_s: tuple[float, ...]  # of the aggressor in the same samples
+    failure: str | None
+    conditions: Conditions
+    disturbances: tuple[str, ...]
+    started_utc: str
+    duration_s: float
