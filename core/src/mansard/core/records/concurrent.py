@@ -1,4 +1,4 @@
-"""What was measured of several things that ran at once: networks in stages, and demands on memory."""
+"""What was measured of several things at once: networks in stages, and demands on memory."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
 """Several networks on several accelerators: the problem, and the schedule that answers it.
 
-A network is a chain of groups of layers; a group runs whole on one accelerator, which runs one group
-at a time. The terms are those of HaX-CoNN (Dagli, Belviranli, PPoPP 2024).
+A network is a chain of groups of layers; a group runs whole on one accelerator, which runs one
+group at a time. The terms are those of HaX-CoNN (Dagli, Belviranli, PPoPP 2024).
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
+
+import msgspec
 
 from mansard.core.records.base import Record, Schema, Source
 
@@ -24,17 +26,19 @@ class LayerGroup(Record, frozen=True, kw_only=True):
 
     name: str
     time_s: dict[str, float]  # alone
-    energy_j: dict[str, float] = {}  # beyond the constant power; empty: not known
+    # Beyond the constant power of the board; not there: not known.
+    energy_j: dict[str, float] = msgspec.field(default_factory=dict)
     # Memory traffic over time that it asks for while it runs alone; not there: not known.
-    demand_byte_per_s: dict[str, float] = {}
-    # What a change of accelerator costs: ``leave_s`` at the end of this group on the accelerator that
+    demand_byte_per_s: dict[str, float] = msgspec.field(default_factory=dict)
+    # What a change of accelerator costs: ``leave_s`` at the end of this group on the one that
     # is left, ``enter_s`` at the start of this group on the one that is entered. Each keeps its
     # accelerator busy.
-    leave_s: dict[str, float] = {}
-    enter_s: dict[str, float] = {}
+    leave_s: dict[str, float] = msgspec.field(default_factory=dict)
+    enter_s: dict[str, float] = msgspec.field(default_factory=dict)
     # Half of the 95 % interval over the value, of the times; not there: not known.
-    time_error: dict[str, float] = {}
-    leave_error_s: dict[str, float] = {}  # likewise of ``leave_s``, in seconds
+    time_error: dict[str, float] = msgspec.field(default_factory=dict)
+    # Half of the 95 % interval of ``leave_s``, in seconds; not there: not known.
+    leave_error_s: dict[str, float] = msgspec.field(default_factory=dict)
     source: Source = "measured"  # of its times
 
 
@@ -97,8 +101,8 @@ class Problem(Record, frozen=True, kw_only=True):
     is_steady: bool = False
     max_transitions: int = 1  # of each network
     # By the accelerator that is slowed down; one that is in neither is not slowed down.
-    pccs: dict[str, PccsFit] = {}
-    surfaces: dict[str, ContentionSurface] = {}
+    pccs: dict[str, PccsFit] = msgspec.field(default_factory=dict)
+    surfaces: dict[str, ContentionSurface] = msgspec.field(default_factory=dict)
     idle_w: float | None = None  # constant power of the whole board
     max_makespan_s: float = 0.0
     max_energy_j: float = 0.0  # of a round

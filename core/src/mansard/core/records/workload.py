@@ -54,7 +54,9 @@ class NetworkPart(Record, frozen=True, kw_only=True):
 
     whole: str = ""  # the name of the network that it was cut out of
     whole_hash: str = ""  # and its model_hash
-    kind: Literal["", "layer", "stage"] = ""
+    # "prefix": all stages up to the one of this number; "marked": the whole network, with what
+    # lives after that stage as one output more.
+    kind: Literal["", "layer", "stage", "prefix", "marked"] = ""
     number: int = 0  # among the parts of its network, from 0, in the order in which they run
     n_parts: int = 0  # that the network was cut into
     nodes: tuple[int, ...] = ()  # by LayerScore.index; those that work or move
