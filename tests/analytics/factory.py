@@ -19,10 +19,12 @@ from mansard.core.records import (
     Accuracy,
     Cache,
     Conditions,
+    ContentionPoint,
     EnergyWindow,
     MachineIdentity,
     Manifest,
     Measurement,
+    MultiRun,
     NamedWindow,
     PowerMode,
     ProgramRepetition,
@@ -343,6 +345,8 @@ _ROW_TYPES: dict[str, type[Record]] = {
     "networks": Measurement,
     "programs": ProgramRun,
     "accuracies": Accuracy,
+    "multi": MultiRun,
+    "contention": ContentionPoint,
 }
 
 
