@@ -28,7 +28,7 @@ _NONE, _PCCS, _SURFACE = 0.0, 1.0, 2.0
 _GRID, _ZOOM, _STARTS, _ROUNDS = 20, 7, 8, 16
 
 
-@numba.njit(cache=True)  # type: ignore[misc]
+@numba.njit(cache=True)
 def _surface_speed(table: Array, own: float, external: float) -> float:
     """Bilinear; full speed without external demand, the nearest edge elsewhere outside."""
     n_own, n_external = int(table[1]), int(table[2])
@@ -51,7 +51,7 @@ def _surface_speed(table: Array, own: float, external: float) -> float:
     return left + (right - left) * (y - start) / (columns[c + 1] - start)
 
 
-@numba.njit(cache=True)  # type: ignore[misc]
+@numba.njit(cache=True)
 def speed(table: Array, own: float, external: float) -> float:
     """The share of its speed alone that a group keeps, by a row of ``contention_tables``.
 
