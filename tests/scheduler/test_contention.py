@@ -104,6 +104,7 @@ def test_the_fit_finds_parameters_that_were_made_up() -> None:
         achieved_byte_per_s=tuple(tuple(x * speed(table, x, y) for y in external) for x in own),
     )
     found = fit_pccs(surface)
+    assert found.error_points is not None
     assert found.error_points < 0.05
     assert 40e9 <= found.normal_byte_per_s < 50e9
     assert 70e9 < found.intensive_byte_per_s <= 80e9

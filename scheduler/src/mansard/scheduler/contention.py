@@ -44,11 +44,11 @@ def _surface_speed(table: Array, own: float, external: float) -> float:
         left = (1 - share) * speeds[r * n_external + c]
         left += share * speeds[below * n_external + c]
         if c + 1 == n_external:
-            return left
+            return float(left)
     right = (1 - share) * speeds[r * n_external + c + 1]
     right += share * speeds[below * n_external + c + 1]
     start = columns[c] if c >= 0 else 0.0
-    return left + (right - left) * (y - start) / (columns[c + 1] - start)
+    return float(left + (right - left) * (y - start) / (columns[c + 1] - start))
 
 
 @numba.njit(cache=True)
@@ -60,7 +60,7 @@ def speed(table: Array, own: float, external: float) -> float:
     if table[0] == _NONE or external <= 0.0 or own <= 0.0:
         return 1.0
     if table[0] == _SURFACE:
-        return _surface_speed(table, own, external)
+        return float(_surface_speed(table, own, external))
     limit, total = min(external, table[4]), table[5]
     if own <= table[1]:
         lost = table[3] * external
@@ -68,7 +68,7 @@ def speed(table: Array, own: float, external: float) -> float:
         lost = table[6] * (own + table[4] - total) / table[4] * limit
     else:
         lost = table[6] * (own + limit - total) if own + external > total else 0.0
-    return min(max(1.0 - lost / 100.0, LEAST_SPEED), 1.0)
+    return float(min(max(1.0 - lost / 100.0, LEAST_SPEED), 1.0))
 
 
 def table_of(contention: PccsFit | ContentionSurface | None) -> Array:
