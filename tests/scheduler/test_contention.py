@@ -11,12 +11,11 @@ import pytest
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Accelerator, ContentionSurface, PccsFit, Problem
 from mansard.scheduler.contention import (
-    contention_tables,
+    contention_of,
     error_points,
     fit_pccs,
     losses,
     speed,
-    table_of,
 )
 from mansard.scheduler.peers.pccs import reference_fit
 
@@ -48,10 +47,12 @@ SURFACE = ContentionSurface(
         (80e9, 25e9, 15.0),  # intensive: 0.5 · (80 + 50 − 70) / 50 · 25
         (80e9, 90e9, 30.0),  # intensive: 0.5 · (80 + 50 − 70) / 50 · 50
         (80e9, 0.0, 0.0),
+        (75e9, 1e9, 3.0),  # normal: 0.5 · (75 + 1 − 70)
+        (39e9, 1e15, 99.0),  # minor: no group is stopped
     ],
 )
 def test_each_region_of_pccs(own: float, external: float, points: float) -> None:
-    assert speed(table_of(FIT), own, external) == pytest.approx(1 - points / 100, abs=1e-12)
+    assert speed(FIT, own, external) == pytest.approx(1 - points / 100, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -68,18 +69,18 @@ def test_each_region_of_pccs(own: float, external: float, points: float) -> None
     ],
 )
 def test_a_surface_is_bilinear(own: float, external: float, share: float) -> None:
-    assert speed(table_of(SURFACE), own, external) == pytest.approx(share, abs=1e-12)
+    assert speed(SURFACE, own, external) == pytest.approx(share, abs=1e-12)
 
 
 def test_a_single_row_and_column_hold_for_every_demand() -> None:
     single = ContentionSurface(
         own_byte_per_s=(10.0,), external_byte_per_s=(10.0,), achieved_byte_per_s=((5.0,),)
     )
-    assert speed(table_of(single), 3.0, 99.0) == 0.5
-    assert speed(table_of(single), 99.0, 5.0) == 0.75
+    assert speed(single, 3.0, 99.0) == 0.5
+    assert speed(single, 99.0, 5.0) == 0.75
 
 
-def test_an_accelerator_in_neither_table_keeps_its_speed() -> None:
+def test_an_accelerator_without_contention_keeps_its_speed() -> None:
     problem = Problem(
         accelerators=(
             Accelerator(name="gpu", kind="gpu"),
@@ -91,17 +92,17 @@ def test_an_accelerator_in_neither_table_keeps_its_speed() -> None:
         surfaces={"dla": SURFACE},
         unknown={"idle_w": "not measured"},
     )
-    tables = contention_tables(problem)
-    assert [speed(row, 80e9, 90e9) for row in tables] == pytest.approx([0.7, 0.5, 1.0])
+    found = [speed(contention_of(problem, name), 80e9, 90e9) for name in ("gpu", "dla", "cpu")]
+    assert found == pytest.approx([0.7, 0.5, 1.0])
 
 
 def test_the_fit_finds_parameters_that_were_made_up() -> None:
     own, external = np.arange(10e9, 101e9, 10e9), np.arange(10e9, 101e9, 10e9)
-    table = table_of(msgspec.structs.replace(FIT, total_byte_per_s=65e9))
+    truth = msgspec.structs.replace(FIT, total_byte_per_s=65e9)
     surface = ContentionSurface(
         own_byte_per_s=tuple(own),
         external_byte_per_s=tuple(external),
-        achieved_byte_per_s=tuple(tuple(x * speed(table, x, y) for y in external) for x in own),
+        achieved_byte_per_s=tuple(tuple(x * speed(truth, x, y) for y in external) for x in own),
     )
     found = fit_pccs(surface)
     assert found.error_points is not None
@@ -174,15 +175,13 @@ def test_the_recorded_matrix_of_a_xavier(shared_data: Path) -> None:
     errors = []
     for row in range(1, n_own - 1):  # each inner row from the others
         rest = [place for place in range(n_own) if place != row]
-        table = table_of(
-            ContentionSurface(
-                own_byte_per_s=tuple(own[rest]),
-                external_byte_per_s=surface.external_byte_per_s,
-                achieved_byte_per_s=tuple(surface.achieved_byte_per_s[place] for place in rest),
-            )
+        others = ContentionSurface(
+            own_byte_per_s=tuple(own[rest]),
+            external_byte_per_s=surface.external_byte_per_s,
+            achieved_byte_per_s=tuple(surface.achieved_byte_per_s[place] for place in rest),
         )
         errors += [
-            abs(100 - 100 * speed(table, own[row], y) - lost[row, column])
+            abs(100 - 100 * speed(others, own[row], y) - lost[row, column])
             for column, y in enumerate(external)
         ]
     assert np.mean(errors) == pytest.approx(1.99, abs=0.005)

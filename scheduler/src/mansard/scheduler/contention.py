@@ -12,9 +12,7 @@ How each is fitted, and how far off it is: docs/contention.md.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,85 +22,59 @@ from mansard.core.records.schedule import ContentionSurface, PccsFit, Problem
 Array = npt.NDArray[np.float64]
 
 LEAST_SPEED = 0.01  # a fit that is carried too far stops nothing
-_NONE, _PCCS, _SURFACE = 0.0, 1.0, 2.0
 _GRID, _ZOOM, _STARTS, _ROUNDS = 20, 7, 8, 16
 
 
-@numba.njit(cache=True)
-def _surface_speed(table: Array, own: float, external: float) -> float:
-    """Bilinear; full speed without external demand, the nearest edge elsewhere outside."""
-    n_own, n_external = int(table[1]), int(table[2])
-    rows, columns = table[3 : 3 + n_own], table[3 + n_own : 3 + n_own + n_external]
-    speeds = table[3 + n_own + n_external :]
-    x, y = min(max(own, rows[0]), rows[-1]), min(external, columns[-1])
-    r = min(max(int(np.searchsorted(rows, x)) - 1, 0), max(n_own - 2, 0))
-    c = int(np.searchsorted(columns, y)) - 1  # −1: below the first external demand
-    share = (x - rows[r]) / (rows[r + 1] - rows[r]) if n_own > 1 else 0.0
-    below = r + 1 if n_own > 1 else r
-    left, right = 1.0, 0.0
-    if c >= 0:
-        left = (1 - share) * speeds[r * n_external + c]
-        left += share * speeds[below * n_external + c]
-        if c + 1 == n_external:
-            return float(left)
-    right = (1 - share) * speeds[r * n_external + c + 1]
-    right += share * speeds[below * n_external + c + 1]
-    start = columns[c] if c >= 0 else 0.0
-    return float(left + (right - left) * (y - start) / (columns[c + 1] - start))
+def contention_of(problem: Problem, accelerator: str) -> PccsFit | ContentionSurface | None:
+    """What slows an accelerator down: its surface, else its fit, else nothing."""
+    return problem.surfaces.get(accelerator) or problem.pccs.get(accelerator)
 
 
-@numba.njit(cache=True)
-def speed(table: Array, own: float, external: float) -> float:
-    """The share of its speed alone that a group keeps, by a row of ``contention_tables``.
+def curve(contention: PccsFit | ContentionSurface | None, own: float) -> tuple[Array, Array]:
+    """External demands, ascending from 0, and the speed of a group of this own demand beside them.
 
-    ``own`` and ``external`` are demands in bytes per second.
+    Straight between its points and constant beyond the last; so it is exactly PCCS, or the
+    bilinear surface: full speed without external demand, the nearest edge outside.
     """
-    if table[0] == _NONE or external <= 0.0 or own <= 0.0:
-        return 1.0
-    if table[0] == _SURFACE:
-        return float(_surface_speed(table, own, external))
-    limit, total = min(external, table[4]), table[5]
-    if own <= table[1]:
-        lost = table[3] * external
-    elif own >= table[2]:
-        lost = table[6] * (own + table[4] - total) / table[4] * limit
-    else:
-        lost = table[6] * (own + limit - total) if own + external > total else 0.0
-    return float(min(max(1.0 - lost / 100.0, LEAST_SPEED), 1.0))
-
-
-def table_of(contention: PccsFit | ContentionSurface | None) -> Array:
-    """One row of numbers that ``speed`` reads."""
-    if contention is None:
-        return np.array([_NONE])
+    if contention is None or own <= 0:
+        return np.zeros(1), np.ones(1)
     if isinstance(contention, PccsFit):
-        fit = contention
-        return np.array(
-            [
-                _PCCS,
-                fit.normal_byte_per_s,
-                fit.intensive_byte_per_s,
-                fit.minor_points / fit.peak_byte_per_s,
-                fit.contention_byte_per_s,
-                fit.total_byte_per_s,
-                fit.points_per_byte_per_s,
-            ]
-        )
-    own, external, lost = losses(contention)
-    speeds = np.clip(1 - lost / 100, LEAST_SPEED, 1).ravel()
-    return np.concatenate([[_SURFACE, len(own), len(external)], own, external, speeds])
+        points, lost = _pccs_curve(contention, own)
+        return points, np.clip(1 - lost / 100, LEAST_SPEED, 1)
+    rows, external, lost = losses(contention)
+    speeds = np.clip(1 - lost / 100, LEAST_SPEED, 1)
+    at_own = [np.interp(own, rows, column) for column in speeds.T]
+    return np.concatenate([[0.0], external]), np.array([1.0, *at_own])
 
 
-def contention_tables(problem: Problem) -> Array:
-    """A row for each accelerator, in the problem's order; padded with zeros at the right."""
-    rows = [
-        table_of(problem.surfaces.get(at.name) or problem.pccs.get(at.name))
-        for at in problem.accelerators
-    ]
-    tables = np.zeros((len(rows), max(map(len, rows), default=1)))
-    for table, row in zip(tables, rows, strict=True):
-        table[: len(row)] = row
-    return tables
+def _pccs_curve(fit: PccsFit, own: float) -> tuple[Array, Array]:
+    """The bends of the region that ``own`` is in, and the points lost there."""
+    most = 100 * (1 - LEAST_SPEED)
+    limit, rate = fit.contention_byte_per_s, fit.points_per_byte_per_s
+    beyond = own - fit.total_byte_per_s
+    if own <= fit.normal_byte_per_s:
+        limit, slope, start, base = np.inf, fit.minor_points / fit.peak_byte_per_s, 0.0, 0.0
+    elif own >= fit.intensive_byte_per_s:
+        slope, start, base = max(rate * (beyond + limit) / limit, 0.0), 0.0, 0.0
+    else:
+        slope, start, base = rate, max(-beyond, 0.0), rate * max(beyond, 0.0)
+    end = min(limit, start + (most - base) / slope) if slope > 0 else 0.0
+    if end <= start:
+        return np.zeros(1), np.array([base])
+    before = [0.0] if start > 0 else []
+    points = np.array([*before, start, end])
+    return points, base + slope * np.maximum(points - start, 0)
+
+
+def speed(
+    contention: PccsFit | ContentionSurface | None,
+    own_byte_per_s: float,
+    external_byte_per_s: float,
+) -> float:
+    """The share of its speed alone that a group keeps, in (0, 1]."""
+    if external_byte_per_s <= 0:
+        return 1.0
+    return float(np.interp(external_byte_per_s, *curve(contention, own_byte_per_s)))
 
 
 def losses(surface: ContentionSurface) -> tuple[Array, Array, Array]:
@@ -132,56 +104,43 @@ def fit_pccs(surface: ContentionSurface) -> PccsFit:
     """The PCCS parameters with the least mean absolute error, in points, over the surface.
 
     The search is over TBWDC, CBP and rate together, a grid and then finer grids around its best
-    points; for each of them the best of all limits between the regions is exact. Beside its own
+    points; for each of them the best limits between the regions are found exactly. Beside its own
     error stands that of rows that the fit did not see (None below four rows).
     """
     own, external, lost = losses(surface)
     fit = _fit(own, external, lost)
-    error = _error(fit, own, external, lost)
     left_out, unknown = None, {"left_out_points": "fewer than four own demands"}
     if len(own) >= 4:
-        unknown = {}
-        left_out = 0.0
+        each = []
         for row in range(len(own)):
             rest = np.arange(len(own)) != row
             seen = _fit(own[rest], external, lost[rest])
-            left_out += _error(seen, own[[row]], external, lost[[row]]) / len(own)
-    return PccsFit(
-        normal_byte_per_s=float(fit[1]),
-        intensive_byte_per_s=float(fit[2]),
-        peak_byte_per_s=float(external[-1]),
-        minor_points=float(fit[3] * external[-1]),
-        contention_byte_per_s=float(fit[4]),
-        total_byte_per_s=float(fit[5]),
-        points_per_byte_per_s=float(fit[6]),
-        error_points=error,
-        left_out_points=left_out,
-        unknown=unknown,
+            each.append(_error(seen, own[[row]], external, lost[[row]]))
+        left_out, unknown = float(np.mean(each)), {}
+    error = _error(fit, own, external, lost)
+    return msgspec.structs.replace(
+        fit, error_points=error, left_out_points=left_out, unknown=unknown
     )
 
 
 def error_points(fit: PccsFit, surface: ContentionSurface) -> float:
     """The mean absolute error of a fit over a surface, in points."""
-    return _error(table_of(fit), *losses(surface))
+    return _error(fit, *losses(surface))
 
 
-def _error(table: Array, own: Array, external: Array, lost: Array) -> float:
-    modelled = [[100 - 100 * speed(table, x, y) for y in external] for x in own]
+def _error(fit: PccsFit, own: Array, external: Array, lost: Array) -> float:
+    modelled = [100 - 100 * np.interp(external, *curve(fit, x)) for x in own]
     return float(np.abs(np.array(modelled) - lost).mean())
 
 
-def _fit(own: Array, external: Array, lost: Array) -> Array:
-    """A table of ``speed``: the best of a grid over TBWDC, CBP and rate, refined."""
+def _fit(own: Array, external: Array, lost: Array) -> PccsFit:
+    """The best of a grid over TBWDC, CBP and rate, refined; its errors are not in it."""
     slopes, minor_error = _minor_rows(external, lost)
-    scale = np.array([own[-1] + external[-1], external[-1], 0.0])
     steepest = np.diff(lost, axis=1, prepend=0) / np.diff(external, prepend=0)
-    scale[2] = max(float(steepest.max()), 1e-12)
-    axes = np.linspace(0, 1, _GRID + 1)[1:]
-    grid = np.stack(np.meshgrid(axes, axes, axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    scale = np.array([own[-1] + external[-1], external[-1], max(float(steepest.max()), 1e-12)])
+    grid = _cube(np.linspace(0, 1, _GRID + 1)[1:])
     errors, _, _ = _grid_errors(grid * scale, own, external, lost, minor_error)
-    around = np.linspace(-1, 1, _ZOOM)
-    box = np.stack(np.meshgrid(around, around, around, indexing="ij"), axis=-1).reshape(-1, 3)
-    best: tuple[float, Any, int, int] | None = None
+    box, found = _cube(np.linspace(-1, 1, _ZOOM)), []
     for start in grid[np.argsort(errors, kind="stable")[:_STARTS]]:
         point, step = start, 1.0 / _GRID
         for _ in range(_ROUNDS):
@@ -189,12 +148,24 @@ def _fit(own: Array, external: Array, lost: Array) -> Array:
             errors, firsts, lasts = _grid_errors(near * scale, own, external, lost, minor_error)
             at = int(np.argmin(errors))
             point, step = near[at], step * 0.6
-        if best is None or errors[at] < best[0]:
-            best = (float(errors[at]), point * scale, int(firsts[at]), int(lasts[at]))
-    assert best is not None  # noqa: S101 - there is a start
-    _, (total, limit, rate), first, last = best
+        found.append((float(errors[at]), int(firsts[at]), int(lasts[at]), *(point * scale)))
+    _, first, last, total, limit, rate = min(found)
     edges = np.concatenate([[0.0], (own[1:] + own[:-1]) / 2, [own[-1] + external[-1]]])
-    return np.array([_PCCS, edges[first], edges[last], slopes[first], limit, total, rate])
+    return PccsFit(
+        normal_byte_per_s=float(edges[first]),
+        intensive_byte_per_s=float(edges[last]),
+        peak_byte_per_s=float(external[-1]),
+        minor_points=float(slopes[first] * external[-1]),
+        contention_byte_per_s=float(limit),
+        total_byte_per_s=float(total),
+        points_per_byte_per_s=float(rate),
+        error_points=0.0,
+        left_out_points=0.0,
+    )
+
+
+def _cube(axis: Array) -> Array:
+    return np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
 def _minor_rows(external: Array, lost: Array) -> tuple[Array, Array]:
