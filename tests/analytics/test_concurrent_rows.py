@@ -81,8 +81,7 @@ def write(runs: Path, *rows: MultiRun | ContentionPoint) -> Path:
     for row in rows:
         kind = "multi" if isinstance(row, MultiRun) else "contention"
         run = manifest(row.run_id.replace(" ", "-"), 2, 1, kind=kind)
-        row = replace(row, run_id=run.run_id)
-        write_run(runs / run.run_id, run, [row])
+        write_run(runs / run.run_id, run, [replace(row, run_id=run.run_id)])
     return runs
 
 
