@@ -71,7 +71,7 @@ class PccsFit(Record, frozen=True, kw_only=True):
     Demands are bytes per second. The reduction is in points (percent of a group's speed alone).
     """
 
-    normal_byte_per_s: float  # an own demand below it is minor
+    normal_byte_per_s: float  # an own demand up to it is minor
     intensive_byte_per_s: float  # from it on intensive
     peak_byte_per_s: float  # external demand at which a minor demand loses ``minor_points``
     minor_points: float
