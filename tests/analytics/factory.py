@@ -329,7 +329,7 @@ def stream_trials(
 def write_run(
     folder: Path,
     run: Manifest,
-    rows: Sequence[Trial] | Sequence[Measurement | ProgramRun | Accuracy],
+    rows: Sequence[Record],
 ) -> Path:
     """A run's folder, with the rows of its kind."""
     folder.mkdir(parents=True)
