@@ -1,8 +1,8 @@
 """What accelerators lose of their memory's traffic beside one another, from measured points.
 
 A point's speed is the median of its samples beside the other over the median of those alone, which
-were taken in turns with them. Its loss is 100·(1 − speed) points. Demands are medians of all samples
-of a share alone, so both axes of a surface are what was reached, not what was asked for.
+were taken in turns with them. Its loss is 100·(1 − speed) points. Demands are medians of all
+samples of a share alone, so both axes of a surface are what was reached, not what was asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST_LINES = 2  # of a surface: own demands, and external ones
 
 
 class VictimContention(Record, frozen=True, kw_only=True):
-    """One accelerator beside another, on one machine in one mode. Points are percent of its speed."""
+    """One accelerator beside another, on a machine in a mode. Points are percent of its speed."""
 
     run_id: str
     run_ids: tuple[str, ...]  # all runs that measured the pair

@@ -21,6 +21,7 @@ from mansard.microbench.contention.loads import (
     rates_within,
     running,
 )
+from mansard.microbench.contention.other_work import OtherWork
 from mansard.microbench.contention.plan import (
     GPU,
     ContentionPlan,
@@ -72,7 +73,7 @@ def measure_point(
     other_fma = chains[spec.aggressor][spec.aggressor_share] if spec.aggressor_share else 0
     victim, aggressor = loads[spec.victim], loads[spec.aggressor] if other_fma else None
     rates, failure = _Rates(), None
-    with Observation(instruments, plan) as seen:
+    with Observation(instruments, plan) as seen, OtherWork(instruments.root) as others:
         try:
             victim.ask(own_fma)
             if aggressor is not None:
@@ -97,7 +98,7 @@ def measure_point(
         n_rejected=rates.n_rejected,
         failure=failure,
         conditions=seen.conditions,
-        disturbances=(*seen.disturbances, *rates.disturbances),
+        disturbances=(*seen.disturbances, *others.words, *rates.disturbances),
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
         unknown={} if failure else {"failure": "it ran"},
