@@ -54,7 +54,7 @@ def dry_run_contention(request: SweepRequest, reporter: Reporter = SILENT) -> It
 def measured_contention(
     runs: Sequence[str | Path], *, newest_only: bool = False
 ) -> tuple[VictimContention, ...]:
-    """What folders of runs know of contention, by machine, mode and accelerator.
+    """What folders of runs know of contention, by machine, mode and accelerator, with its fit.
 
     ``newest_only``: leave out what does not go with the newest run of a device instead of refusing
     it. Raises InputError, StorageError.
@@ -62,7 +62,16 @@ def measured_contention(
     from mansard.analytics.contention import measured_contention as find
     from mansard.analytics.data.opening import open_runs
 
-    return find(open_runs(runs, newest_only=newest_only))
+    return tuple(map(_with_fit, find(open_runs(runs, newest_only=newest_only))))
+
+
+def _with_fit(found: VictimContention) -> VictimContention:
+    from mansard.scheduler.contention import fit_pccs
+
+    if found.surface is None:
+        return found
+    unknown = {name: why for name, why in found.unknown.items() if name != "fit"}
+    return msgspec.structs.replace(found, fit=fit_pccs(found.surface), unknown=unknown)
 
 
 def _plan(

@@ -94,7 +94,7 @@ def contention(
         print_json({"contention": done.contention})
     else:
         tables = map(api.contention_table, done.contention)
-        print_tables((each.caption, each.columns, each.rows) for each in tables)
+        print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
         for each in done.contention:
             typer.echo(plain(api.contention_words(each)))
             if each.remark:

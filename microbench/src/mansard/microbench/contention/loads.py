@@ -188,21 +188,25 @@ def rates_within(
     sample_bytes: int,
     cpu_share_min: float,
 ) -> list[float | None]:
-    """Bytes per second of ``beside`` during each of ``samples``, whose time is even in a sample.
+    """Bytes per second of ``beside`` during each of ``samples``, as if even within a sample.
 
     None: it did not run all through that sample, or other work interrupted it meanwhile.
     """
     if not beside:
         return [None] * len(samples)
-    starts, ends = np.array([(one.started_s, one.started_s + one.duration_s) for one in beside]).T
+    starts, durations = np.array([(one.started_s, one.duration_s) for one in beside]).T
+    ends = starts + durations
     is_calm = np.array([rejection(one, cpu_share_min) is None for one in beside])
     times = np.stack([starts, ends], axis=1).ravel()
-    moved_bytes = sample_bytes * np.repeat(np.arange(len(beside) + 1), 2)[1:-1]
+    n_done = np.repeat(np.arange(len(beside) + 1), 2)[1:-1]
+    run_s = np.repeat(np.concatenate([[0.0], durations.cumsum()]), 2)[1:-1]
     rates: list[float | None] = []
     for one in samples:
-        start_s, end_s = one.started_s, one.started_s + one.duration_s
-        before, after = np.interp([start_s, end_s], times, moved_bytes)
-        is_during = (starts < end_s) & (ends > start_s)
-        is_covered = starts[0] <= start_s and end_s <= ends[-1] and is_calm[is_during].all()
-        rates.append(float(after - before) / (end_s - start_s) if is_covered else None)
+        span_s = np.array([one.started_s, one.started_s + one.duration_s])
+        (n_within,), (within_s,) = (
+            np.diff(np.interp(span_s, times, each)) for each in (n_done, run_s)
+        )
+        is_during = (starts < span_s[1]) & (ends > span_s[0])
+        is_covered = within_s >= cpu_share_min * one.duration_s and is_calm[is_during].all()
+        rates.append(float(n_within) * sample_bytes / one.duration_s if is_covered else None)
     return rates
