@@ -24,7 +24,7 @@ def assert_same(found: Dataset, wanted: Dataset) -> None:
     for name in (
         *("manifests", "scores", "notes"),
         *("workload_manifests", "measurements", "programs"),
-        *("accuracy_manifests", "accuracies"),
+        *("accuracy_manifests", "accuracies", "multi", "contention"),
     ):
         assert getattr(found, name) == getattr(wanted, name)
 

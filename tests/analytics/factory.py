@@ -19,10 +19,12 @@ from mansard.core.records import (
     Accuracy,
     Cache,
     Conditions,
+    ContentionPoint,
     EnergyWindow,
     MachineIdentity,
     Manifest,
     Measurement,
+    MultiRun,
     NamedWindow,
     PowerMode,
     ProgramRepetition,
@@ -327,7 +329,7 @@ def stream_trials(
 def write_run(
     folder: Path,
     run: Manifest,
-    rows: Sequence[Trial] | Sequence[Measurement | ProgramRun | Accuracy],
+    rows: Sequence[Record],
 ) -> Path:
     """A run's folder, with the rows of its kind."""
     folder.mkdir(parents=True)
@@ -343,6 +345,8 @@ _ROW_TYPES: dict[str, type[Record]] = {
     "networks": Measurement,
     "programs": ProgramRun,
     "accuracies": Accuracy,
+    "multi": MultiRun,
+    "contention": ContentionPoint,
 }
 
 

@@ -10,10 +10,12 @@ import polars as pl
 from mansard.core.hashing import content_hash
 from mansard.core.records import (
     Accuracy,
+    ContentionPoint,
     MachineIdentity,
     Manifest,
     Measurement,
     ModelScore,
+    MultiRun,
     Processor,
     ProgramRun,
 )
@@ -33,8 +35,9 @@ class Dataset:
 
     All of these hold runs of kernels only, so roofs are never computed from other runs. Runs of
     networks and programs are ``workload_manifests``, their rows ``measurements`` (with
-    the times of layers) and ``programs``. Runs of accuracy, which are in no power mode, are
-    ``accuracy_manifests``, their rows ``accuracies``.
+    the times of layers) and ``programs``; so are runs of several networks at once, ``multi``, and
+    of demands on memory beside others, ``contention``. Runs of accuracy, which are in no power
+    mode, are ``accuracy_manifests``, their rows ``accuracies``.
     """
 
     locations: tuple[str, ...]  # folders of runs or datasets, and URLs
@@ -51,6 +54,8 @@ class Dataset:
     measurements: tuple[Measurement, ...]
     programs: tuple[ProgramRun, ...]
     accuracies: tuple[Accuracy, ...]
+    multi: tuple[MultiRun, ...]
+    contention: tuple[ContentionPoint, ...]
     notes: tuple[str, ...]
 
     @property

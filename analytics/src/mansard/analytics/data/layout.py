@@ -20,6 +20,7 @@ from mansard.analytics.data.run_frames import (
 )
 from mansard.analytics.data.workload_frames import (
     ACCURACY_SCHEMA,
+    CONCURRENT_SCHEMA,
     LAYER_TIME_SCHEMA,
     MEASUREMENT_SCHEMA,
     PROGRAM_SCHEMA,
@@ -48,6 +49,8 @@ RUN_TABLES: dict[str, FrameSchema] = {
     "layer_times": LAYER_TIME_SCHEMA,
     "programs": PROGRAM_SCHEMA,
     "accuracies": ACCURACY_SCHEMA,
+    "multi": CONCURRENT_SCHEMA,
+    "contention": CONCURRENT_SCHEMA,
 }
 # One row of each run: what a report shows of it, and where the rest of it lies.
 RUN_ENTRY_SCHEMA: FrameSchema = {

@@ -10,10 +10,12 @@ from pathlib import Path
 from mansard.core.errors import InputError
 from mansard.core.records import (
     Accuracy,
+    ContentionPoint,
     EnergyWindow,
     Manifest,
     Measurement,
     ModelScore,
+    MultiRun,
     ProgramRun,
     Record,
     Trial,
@@ -25,12 +27,15 @@ ROW_TABLES = {
     "networks": "measurements",
     "programs": "programs",
     "accuracies": "accuracies",
+    "multi": "multi",
+    "contention": "contention",
 }
 MOST_TRIALS = 20_000  # of one run: a full plan has some hundred, and each takes a second or more
 LARGEST_COUNT = 2**63  # the columns are 64-bit integers
 # A clock resolves no picosecond, no sample takes 30 years, and rates stay finite in between.
 SHORTEST_S, LONGEST_S = 1e-12, 1e9
 MOST_HZ = 1e12  # of a clock
+MOST_BYTE_PER_S = 1e18  # of memory: a million times that of a large card
 MOST_J = 1e15  # of one window: what a large power station makes in a week
 LONGEST_NAME = 4096  # names come from files, whose names have 255; each row repeats them
 RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,127}")  # folders of the dataset bear it
@@ -166,6 +171,42 @@ def check_program(program: ProgramRun, path: Path | str) -> None:
         problem = f"its CPU time is less than 0 s or more than {LONGEST_S:g} s"
     elif not all(_is_duration_or_zero(window.window_s) for window in named):
         problem = f"a window takes less than 0 s or more than {LONGEST_S:g} s"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def check_multi(row: MultiRun, path: Path | str) -> None:
+    """Raises InputError for times or counts that cannot be."""
+    where, window_s = f"{path}, trial {row.trial_id}", row.window_s
+    for record in (row, row.conditions, *row.networks, *row.stages):
+        _check_counts(record, where, _MEASURE_AGAIN)
+    _check_windows(() if row.energy is None else (row.energy,), where)
+    spent_s = [s for each in row.stages for s in (each.inference_s, each.transfer_s, each.wait_s)]
+    if window_s is not None and not _is_duration(window_s):
+        problem = f"its window takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
+    elif not all(map(_is_duration_or_zero, spent_s)):
+        problem = f"a stage takes less than 0 s or more than {LONGEST_S:g} s"
+    elif not all(_is_duration(s) for network in row.networks for s in network.latency_s):
+        problem = f"a network takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
+    elif any(not 0 <= each.network_number < len(row.networks) for each in row.stages):
+        problem = "a stage is of a network that is not there"
+    else:
+        return
+    raise InputError(problem, where=where, fix=_MEASURE_AGAIN)
+
+
+def check_contention(row: ContentionPoint, path: Path | str) -> None:
+    """Raises InputError for rates and shares that cannot be, or lists that do not match."""
+    where = f"{path}, trial {row.trial_id}"
+    _check_counts(row.conditions, where, _MEASURE_AGAIN)
+    rates = (*row.achieved_byte_per_s, *row.external_byte_per_s)
+    if not all(0 <= rate <= MOST_BYTE_PER_S for rate in rates):
+        problem = f"a rate is less than 0 or more than {MOST_BYTE_PER_S:g} byte/s"
+    elif not all(0 <= share <= 1 for share in (row.victim_share, row.aggressor_share)):
+        problem = "a share is below 0 or above 1"
+    elif len(row.achieved_byte_per_s) != len(row.external_byte_per_s):
+        problem = "rates of the two accelerators differ in number"
     else:
         return
     raise InputError(problem, where=where, fix=_MEASURE_AGAIN)

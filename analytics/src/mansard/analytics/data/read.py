@@ -28,8 +28,10 @@ from mansard.analytics.data.limits import (
     ROW_TABLES,
     RUN_ID,
     check_accuracy,
+    check_contention,
     check_manifest,
     check_measurement,
+    check_multi,
     check_program,
     check_score,
 )
@@ -37,13 +39,22 @@ from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
 from mansard.analytics.data.store import Store
 from mansard.analytics.data.workload_frames import (
     accuracy_frame,
+    concurrent_frame,
     layer_time_frame,
     measurement_frame,
     program_frame,
 )
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.line_channel import DECODE_ERRORS
-from mansard.core.records import Accuracy, Manifest, Measurement, ModelScore, ProgramRun
+from mansard.core.records import (
+    Accuracy,
+    ContentionPoint,
+    Manifest,
+    Measurement,
+    ModelScore,
+    MultiRun,
+    ProgramRun,
+)
 
 Decoded = TypeVar("Decoded")
 
@@ -141,6 +152,8 @@ def dataset_of(part: DatasetPart) -> Dataset:
         measurements=found.measurements,
         programs=found.programs,
         accuracies=found.accuracies,
+        multi=found.multi,
+        contention=found.contention,
         notes=(*part.notes, *(note for own in by_folder["notes"] for note in own)),
     )
 
@@ -188,6 +201,8 @@ class Contents(NamedTuple):
     measurements: tuple[Measurement, ...]
     programs: tuple[ProgramRun, ...]
     accuracies: tuple[Accuracy, ...]
+    multi: tuple[MultiRun, ...]
+    contention: tuple[ContentionPoint, ...]
 
 
 def check_part(part: DatasetPart) -> Contents:
@@ -212,18 +227,14 @@ def check_part(part: DatasetPart) -> Contents:
     found = Contents(
         manifests,
         scores,
-        _records(part, files, "measurements", Measurement, measurement_frame),
-        _records(part, files, "programs", ProgramRun, program_frame),
-        _records(part, files, "accuracies", Accuracy, accuracy_frame),
+        _records(part, files, "measurements", Measurement, measurement_frame, check_measurement),
+        _records(part, files, "programs", ProgramRun, program_frame, check_program),
+        _records(part, files, "accuracies", Accuracy, accuracy_frame, check_accuracy),
+        _records(part, files, "multi", MultiRun, concurrent_frame, check_multi),
+        _records(part, files, "contention", ContentionPoint, concurrent_frame, check_contention),
     )
     if part.is_made_here:
         return found
-    for measurement in found.measurements:
-        check_measurement(measurement, where)
-    for program in found.programs:
-        check_program(program, where)
-    for accuracy in found.accuracies:
-        check_accuracy(accuracy, where)
     _check_own(
         where,
         [
@@ -241,13 +252,19 @@ def _records(
     table: str,
     row_type: type[Decoded],
     frame_of: Callable[[Sequence[Decoded]], pl.DataFrame],
+    check: Callable[[Decoded, str], None],
 ) -> tuple[Decoded, ...]:
-    """The rows of ``table`` as records; raises SchemaError where a row differs from its record."""
+    """The rows of ``table`` as records; raises SchemaError where a row differs from its record.
+
+    Raises InputError, as ``check`` does, for impossible values of a dataset not made here.
+    """
     rows = part.store.read(files_of(table, files), RUN_TABLES[table])
     rows = rows.sort("run_id", maintain_order=True)
     found = tuple(decode(text, row_type, part.location) for text in rows["row_json"])
     if not part.is_made_here and not frame_of(found).equals(rows):
         raise _refusal(f"a row of {table} differs from its record", part.location)
+    for row in () if part.is_made_here else found:
+        check(row, part.location)
     return found
 
 
@@ -310,11 +327,13 @@ def join(parts: Sequence[DatasetPart]) -> Dataset:
         measurements=_by_run(each.measurements for each in found),
         programs=_by_run(each.programs for each in found),
         accuracies=_by_run(each.accuracies for each in found),
+        multi=_by_run(each.multi for each in found),
+        contention=_by_run(each.contention for each in found),
         notes=tuple(dict.fromkeys(note for each in found for note in each.notes)),
     )
 
 
-_OfRun = TypeVar("_OfRun", Manifest, Measurement, ProgramRun, Accuracy)
+_OfRun = TypeVar("_OfRun", Manifest, Measurement, ProgramRun, Accuracy, MultiRun, ContentionPoint)
 
 
 def _by_run(several: Iterable[Sequence[_OfRun]]) -> tuple[_OfRun, ...]:
@@ -410,7 +429,7 @@ def _fixed(part: DatasetPart, entry: Entry) -> dict[str, object]:
 
 _MEASURED = (
     *("trials", "repetitions", "energy", "measurements", "layer_times", "programs"),
-    "accuracies",
+    *("accuracies", "multi", "contention"),
 )
 _DERIVED = ("machine_id", "mode", "disturbances", "clock_hz")  # of trials: by this version
 

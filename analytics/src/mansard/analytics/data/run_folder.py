@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeAlias
 
 import polars as pl
 
@@ -21,7 +21,9 @@ from mansard.analytics.data.limits import (
     MOST_TRIALS,
     ROW_TABLES,
     check_accuracy,
+    check_contention,
     check_measurement,
+    check_multi,
     check_program,
     check_trial,
     program_windows,
@@ -37,6 +39,7 @@ from mansard.analytics.data.run_frames import (
 from mansard.analytics.data.store import Store
 from mansard.analytics.data.workload_frames import (
     accuracy_frame,
+    concurrent_frame,
     layer_time_frame,
     measurement_frame,
     program_frame,
@@ -47,14 +50,17 @@ from mansard.core.hashing import stream_hash
 from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
 from mansard.core.records import (
     Accuracy,
+    ContentionPoint,
     EnergyWindow,
     Manifest,
     Measurement,
+    MultiRun,
     PowerSample,
     ProgramRun,
     Trial,
 )
 
+_AnyRow: TypeAlias = Trial | Measurement | ProgramRun | Accuracy | MultiRun | ContentionPoint
 MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"
 _FILES = (MANIFEST, *(f"{table}.jsonl" for table in ROW_TABLES.values()), SAMPLES)
 
@@ -106,6 +112,20 @@ _KINDS: Mapping[str, _RowKind[Any]] = {
         lambda _: (),
         lambda rows, _: {"accuracies": accuracy_frame(rows)},
         "mansard measure",
+    ),
+    "multi": _RowKind(
+        MultiRun,
+        check_multi,
+        lambda row: () if row.energy is None else (row.energy,),
+        lambda rows, _: {"multi": concurrent_frame(rows)},
+        "mansard multi",
+    ),
+    "contention": _RowKind(
+        ContentionPoint,
+        check_contention,
+        lambda _: (),
+        lambda rows, _: {"contention": concurrent_frame(rows)},
+        "mansard contention",
     ),
 }
 
@@ -222,9 +242,7 @@ def _batches(
         notes.append(f"{name}: {lines} put aside, the first is {reader.first_malformed}")
 
 
-def _check_identity(
-    row: Trial | Measurement | ProgramRun | Accuracy, manifest: Manifest, path: Path, seen: set[str]
-) -> None:
+def _check_identity(row: _AnyRow, manifest: Manifest, path: Path, seen: set[str]) -> None:
     if row.run_id != manifest.run_id:
         raise InputError(
             f"a row belongs to run {row.run_id}, the manifest to {manifest.run_id}",
@@ -245,7 +263,7 @@ def _check_identity(
         )
 
 
-def _told(row: Trial | Measurement | ProgramRun | Accuracy, error: InputError) -> str:
+def _told(row: _AnyRow, error: InputError) -> str:
     return f"trial {display_name(row.trial_id)}: {error.what}"
 
 

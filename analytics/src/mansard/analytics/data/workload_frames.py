@@ -1,4 +1,4 @@
-"""Networks and programs that were run, and what networks said of samples, as typed frames.
+"""Networks and programs that were run, alone or at once, and what networks predict of samples.
 
 A row is also kept whole, as JSON.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema, to_json
-from mansard.core.records import Accuracy, Measurement, ProgramRun
+from mansard.core.records import Accuracy, ContentionPoint, Measurement, MultiRun, ProgramRun
 
 MEASUREMENT_SCHEMA: FrameSchema = {
     "run_id": pl.String,
@@ -90,6 +90,19 @@ ACCURACY_SCHEMA: FrameSchema = {
 }
 
 
+# Of several networks at once, and of demands on memory: what is read of them is in the record.
+CONCURRENT_SCHEMA: FrameSchema = {
+    "run_id": pl.String,
+    "trial_id": pl.String,
+    "source": pl.String,
+    "processor": pl.String,
+    "failure": pl.String,
+    "disturbances": pl.List(pl.String),
+    "started_utc": pl.String,
+    "row_json": pl.String,  # the MultiRun or ContentionPoint
+}
+
+
 def measurement_frame(measurements: Sequence[Measurement]) -> pl.DataFrame:
     """One row for each measurement, in their order."""
     rows = [
@@ -117,6 +130,15 @@ def accuracy_frame(accuracies: Sequence[Accuracy]) -> pl.DataFrame:
         for row in accuracies
     ]
     return pl.DataFrame(rows, schema=ACCURACY_SCHEMA)
+
+
+def concurrent_frame(found: Sequence[MultiRun] | Sequence[ContentionPoint]) -> pl.DataFrame:
+    """One row for each, in their order."""
+    rows = [
+        {name: getattr(row, name, None) for name in CONCURRENT_SCHEMA} | {"row_json": to_json(row)}
+        for row in found
+    ]
+    return pl.DataFrame(rows, schema=CONCURRENT_SCHEMA)
 
 
 def program_frame(programs: Sequence[ProgramRun]) -> pl.DataFrame:

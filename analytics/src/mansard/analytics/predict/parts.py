@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, display_name, engine_name, network_names
@@ -31,7 +31,7 @@ from mansard.analytics.scaling.observations import (
     shown_parts,
     why_unused,
 )
-from mansard.core.records import LayerTime, Measurement, NetworkPart, Record, Source
+from mansard.core.records import LayerTime, Measurement, NetworkPart, PartKind, Record, Source
 
 
 class PartTimes(Record, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class PartSum(Record, frozen=True, kw_only=True):
     precision: str
     engine: str
     source: Source
-    kind: Literal["", "layer", "stage"]
+    kind: PartKind
     n_parts: int  # that the network was cut into
     n_measured: int  # of these, alone
     whole_s: float | None
@@ -84,6 +84,7 @@ class PartSum(Record, frozen=True, kw_only=True):
 
 _MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
 _NO_WHOLE = "no time is known of the whole network in this mode, with these dimensions and engine"
+_TOGETHER = {"layer", "stage"}  # kinds of parts that make up a network
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
@@ -146,6 +147,8 @@ def _found(dataset: Dataset) -> _Found:
     wholes = sorted(good, key=lambda row: (row.started_utc, row.run_id))  # the newest counts
     parts: dict[tuple[_Where, str], list[Measurement]] = {}
     for row in shown_parts(dataset):
+        if row.part.kind not in _TOGETHER:
+            continue
         parts.setdefault((where(row), row.part.kind), []).append(row)
     return _Found(
         parts,

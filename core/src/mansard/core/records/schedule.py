@@ -40,13 +40,15 @@ class LayerGroup(Record, frozen=True, kw_only=True):
     # Half of the 95 % interval of ``leave_s``, in seconds; not there: not known.
     leave_error_s: dict[str, float] = msgspec.field(default_factory=dict)
     source: Source = "measured"  # of its times
+    nodes: tuple[int, ...] = ()  # of the network, by LayerScore.index; empty: not known
 
 
 class NetworkChain(Record, frozen=True, kw_only=True):
     """One network of a problem. A limit that is 0 was not set."""
 
-    name: str
+    name: str  # no other network of the problem has it
     groups: tuple[LayerGroup, ...]
+    model: str = ""  # an ONNX file, or a name of the zoo; empty: it cannot be run
     batch: int = 1  # items of one run
     precision: str = ""
     rate_per_s: float = 0.0  # items that arrive each second; 0: the next run follows the last
@@ -69,14 +71,14 @@ class PccsFit(Record, frozen=True, kw_only=True):
     Demands are bytes per second. The reduction is in points (percent of a group's speed alone).
     """
 
-    normal_byte_per_s: float  # an own demand below it is minor
+    normal_byte_per_s: float  # an own demand up to it is minor
     intensive_byte_per_s: float  # from it on intensive
     peak_byte_per_s: float  # external demand at which a minor demand loses ``minor_points``
     minor_points: float
     contention_byte_per_s: float  # CBP: external demand beyond which nothing more is lost
     total_byte_per_s: float  # TBWDC: sum of demands from which on a normal demand loses
     points_per_byte_per_s: float  # rate: points lost for each byte per second beyond it
-    error_points: float  # mean absolute error, on the points that it was fitted to
+    error_points: float | None  # mean absolute error, on the points that it was fitted to
     left_out_points: float | None  # on rows that were left out of the fit
 
 

@@ -46,6 +46,11 @@ class LayerTime(Record, frozen=True, kw_only=True):
     kernel: str = ""  # that ran it, as the engine calls it; empty where it does not say
 
 
+# "prefix": all stages of a network up to one; "marked": the whole network, with what lives after
+# a stage as one output more.
+PartKind = Literal["", "layer", "stage", "prefix", "marked"]
+
+
 class NetworkPart(Record, frozen=True, kw_only=True):
     """Which layers of which network were cut out and run as a network of their own.
 
@@ -54,9 +59,7 @@ class NetworkPart(Record, frozen=True, kw_only=True):
 
     whole: str = ""  # the name of the network that it was cut out of
     whole_hash: str = ""  # and its model_hash
-    # "prefix": all stages up to the one of this number; "marked": the whole network, with what
-    # lives after that stage as one output more.
-    kind: Literal["", "layer", "stage", "prefix", "marked"] = ""
+    kind: PartKind = ""
     number: int = 0  # among the parts of its network, from 0, in the order in which they run
     n_parts: int = 0  # that the network was cut into
     nodes: tuple[int, ...] = ()  # by LayerScore.index; those that work or move
