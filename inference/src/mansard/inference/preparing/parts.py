@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -188,19 +188,20 @@ def verify(whole: PreparedNetwork, parts: Iterable[PreparedPart], folder: Path) 
     """
     import numpy as np
 
-    from mansard.inference.engines.ort import ORT
+    from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
 
     def run(network: PreparedNetwork, given: dict[str, Array]) -> dict[str, Array]:
         write(network, folder)
         trial = network.trial(engine="ort", provider="cpu")
         fed = {spec.name: given[spec.name] for spec in trial.input_specs}
-        loaded = ORT.load(trial, folder, fed, 0, is_optimised=False)
+        loaded = ort.load(trial, folder, fed, 0, is_optimised=False)
         try:
             return loaded.outputs(fed)
         finally:
             loaded.close()
 
+    ort: Any = find_engine("ort")
     graph, seed = _read(whole, folder), whole.recipe.seed
     known = make_inputs(whole.trial(engine="ort", provider="cpu"), folder, seed)
     parts = tuple(parts)
