@@ -197,9 +197,10 @@ def verify(whole: PreparedNetwork, parts: Iterable[PreparedPart], folder: Path) 
         fed = {spec.name: given[spec.name] for spec in trial.input_specs}
         loaded = ort.load(trial, folder, fed, 0, is_optimised=False)
         try:
-            return loaded.outputs(fed)
+            found: dict[str, Array] = loaded.outputs(fed)
         finally:
             loaded.close()
+        return found
 
     ort: Any = find_engine("ort")
     graph, seed = _read(whole, folder), whole.recipe.seed
