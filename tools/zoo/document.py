@@ -71,10 +71,11 @@ _OTHERS = """
     normalisation, where torchvision's has 3 × 3 and batch normalisation. The onnx package ships
     the Caffe form as `light_inception_v1` (1.432 GMAC, 6.999 M parameters).
   - Its files of AlexNet and MobileNet were not found, so their forms are not known. Caffe's
-    AlexNet (`light_bvlc_alexnet` of the onnx package, 0.655 GMAC) has grouped convolutions and local
-    response normalisation; torchvision's has neither.
+    AlexNet (`light_bvlc_alexnet` of the onnx package, 0.655 GMAC) has grouped convolutions and
+    local response normalisation; torchvision's has neither.
   - Its `inception` has a transition at layer 510. Inception-v3 has too few layers for that: 94
-    convolutions with normalisation, scale and ReLU are 376 Caffe layers; Inception-v4's 149 are 596.
+    convolutions with normalisation, scale and ReLU are 376 Caffe layers; Inception-v4's 149 are
+    596.
   - Caffe files that its README does not name (LeNet, YOLOv3, Faster R-CNN, FaceNet, DetectNet
     and others) have no network here.
 """
