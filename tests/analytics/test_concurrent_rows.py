@@ -50,7 +50,6 @@ RUN = MultiRun(
             batch=1,
             dimensions={},
             n_stages=1,
-            priority=0,
             n_runs=30,
             latency_s=(0.1, 0.1),
         ),
