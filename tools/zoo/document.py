@@ -21,9 +21,9 @@ weight is a `ConstantOfShape` node, so that a file holds the shape alone and sta
 tool can check, score and run it. The batch is free everywhere.
 
 Random weights (`mansard.estimator.zoo.weights`) make them run for real. Compared once, with the
-same random weights, with torchvision 0.28, timm 1.0.31, transformers 5.23 and torch's GRU, their
-outputs differed by rounding alone; `lstm`, `unet` and the two of YOLOv8's sizes have no counterpart
-there.
+same random weights, with torchvision 0.28 and 0.29, timm 1.0.31, transformers 5.23 and torch's
+GRU, their outputs differed by rounding alone; `lstm`, `unet` and the two of YOLOv8's sizes have no
+counterpart there.
 
 - Figures are for batch 1 and the dimensions shown. GMAC are published multiply-adds; parameters
   are what training changes, without the running means and variances of batch normalisation.

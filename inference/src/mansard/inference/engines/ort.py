@@ -78,10 +78,20 @@ class OnnxRuntime:
         )
 
     def load(
-        self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
+        self,
+        trial: NetworkTrial,
+        folder: Path,
+        inputs: Mapping[str, Any],
+        n_threads: int,
+        *,
+        is_optimised: bool = True,
     ) -> LoadedOrtNetwork:
-        """Load the network; raises MeasurementError where it cannot run."""
-        return LoadedOrtNetwork(trial, folder / trial.file, inputs, n_threads)
+        """Load the network; raises MeasurementError where it cannot run.
+
+        ``is_optimised``: False runs each node by itself, as the file has them.
+        """
+        path = folder / trial.file
+        return LoadedOrtNetwork(trial, path, inputs, n_threads, is_optimised=is_optimised)
 
 
 ORT = OnnxRuntime()
@@ -91,8 +101,15 @@ class LoadedOrtNetwork:
     """A session with its inputs and outputs bound."""
 
     def __init__(
-        self, trial: NetworkTrial, path: Path, inputs: Mapping[str, Any], n_threads: int
+        self,
+        trial: NetworkTrial,
+        path: Path,
+        inputs: Mapping[str, Any],
+        n_threads: int,
+        *,
+        is_optimised: bool = True,
     ) -> None:
+        self._level = "ORT_ENABLE_ALL" if is_optimised else "ORT_DISABLE_ALL"
         self._trial, self._path, self._inputs, self._n_threads = trial, path, inputs, n_threads
         self._device = "cpu" if trial.provider == "cpu" else "cuda"
         self.launching: Launching = "call" if trial.provider == "cpu" else "enqueue"
@@ -180,7 +197,7 @@ class LoadedOrtNetwork:
         with_graph: bool = False,
     ) -> _Bound:
         with _one_line(self._path):
-            options = _options(self._trial, self._n_threads, profile_folder)
+            options = _options(self._trial, self._n_threads, profile_folder, self._level)
             if saves_graph and profile_folder is not None:
                 _save_graph(options, profile_folder)
             session = _session(self._path, self._trial, options, with_graph=with_graph)
@@ -267,14 +284,14 @@ def _of_bits(array: Any, device: str) -> Any:
     return value
 
 
-def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None) -> Any:
+def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None, level: str) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = n_threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     options.log_severity_level = _FATAL_ONLY
     spins = "1" if trial.waiting == "spin" else "0"
     options.add_session_config_entry("session.intra_op.allow_spinning", spins)
