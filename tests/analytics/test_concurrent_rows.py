@@ -42,6 +42,8 @@ RUN = MultiRun(
     cpus=(0, 1),
     way="threads",
     order="in turn",
+    options={},
+    round_s=(),
     networks=(
         RunNetwork(
             model="a",
