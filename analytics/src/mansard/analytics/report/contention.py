@@ -32,12 +32,11 @@ def contention_words(found: VictimContention) -> str:
         words = f"loses at worst {_points(found.worst_points)} of its speed; {noise}"
     else:
         words = f"no contention beyond the noise: {noise}"
-    if found.fit is not None:
-        words += (
-            f". The fit (PCCS, modelled) is off by {_points(found.fit.error_points)} on average"
-        )
-        if found.fit.left_out_points is not None:
-            words += f", by {_points(found.fit.left_out_points)} on rows left out of it"
+    fit = found.fit
+    if fit is not None and fit.error_points is not None:
+        words += f". The fit (PCCS, modelled) is off by {_points(fit.error_points)} on average"
+        if fit.left_out_points is not None:
+            words += f", by {_points(fit.left_out_points)} on rows left out of it"
     if found.repeat_points is not None:
         words += f". Other runs of the same points differ by {_points(found.repeat_points)}"
     return f"{_title(found)}: {words}."
