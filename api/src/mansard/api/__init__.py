@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from mansard.api.layers import LayerSettings as LayerSettings
     from mansard.api.layers import LayersResult as LayersResult
     from mansard.api.layers import measure_layers as measure_layers
+    from mansard.api.layers import parse_cpus as parse_cpus
     from mansard.api.layers import parse_each_layer as parse_each_layer
     from mansard.api.layers import write_nn_profiler as write_nn_profiler
     from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
