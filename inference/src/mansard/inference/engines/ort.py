@@ -127,12 +127,22 @@ class LoadedOrtNetwork:
         except Exception as error:
             raise _explained(error, self._path) from error
 
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Let calls read ``inputs`` from now on; those that are not there stay as they are."""
+        with _one_line(self._path):
+            self._bound.feed(inputs)
+
+    def fetch(self) -> dict[str, Any]:
+        """Every output of the last call, by its name; arrays of the caller's."""
+        with _one_line(self._path):
+            return self._bound.fetch()
+
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What the network makes of ``inputs``, by the names of its outputs."""
-        try:
-            return self._bound.outputs(inputs)
-        except Exception as error:
-            raise _explained(error, self._path) from error
+        """Every output of ``inputs``."""
+        with _one_line(self._path):
+            self._bound.feed(inputs)
+            self._bound.run()
+            return self._bound.fetch()
 
     def start_profiling(self) -> None:
         """Load it anew, with profiling on; the session so far is closed first, for its memory."""
@@ -231,30 +241,33 @@ class _Bound:
                 binding.bind_output(output.name, device)
         self._arrays = dict(inputs)
         self.call: Callable[[], None] = {
-            "none": self._run,
+            "none": self.run,
             "in": self._copy_and_run,
             "out": self._run_and_copy,
             "both": self._copy_run_and_copy,
         }[trial.copies]
 
-    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Copies ``inputs`` to where they are bound, runs, and copies the outputs to the host."""
-        for name, value in self._values.items():
-            value.update_inplace(inputs[name])
-        self._run()
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Copy ``inputs`` to where they are bound."""
+        for name, array in inputs.items():
+            self._values[name].update_inplace(array)
+
+    def fetch(self) -> dict[str, Any]:
+        """Copy the outputs to the host."""
         names = [output.name for output in self.session.get_outputs()]
         return dict(zip(names, self._binding.copy_outputs_to_cpu(), strict=True))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Run it on what is bound."""
         self.session.run_with_iobinding(self._binding)
 
     def _copy_and_run(self) -> None:
         for name, value in self._values.items():
             value.update_inplace(self._arrays[name])
-        self._run()
+        self.run()
 
     def _run_and_copy(self) -> None:
-        self._run()
+        self.run()
         self._binding.copy_outputs_to_cpu()
 
     def _copy_run_and_copy(self) -> None:
