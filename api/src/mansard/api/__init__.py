@@ -93,10 +93,10 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
-    from mansard.api.contention import ContentionResult as ContentionResult
-    from mansard.api.contention import dry_run_contention as dry_run_contention
-    from mansard.api.contention import measure_contention as measure_contention
     from mansard.api.contention import measured_contention as measured_contention
+    from mansard.api.contention_runs import ContentionResult as ContentionResult
+    from mansard.api.contention_runs import dry_run_contention as dry_run_contention
+    from mansard.api.contention_runs import measure_contention as measure_contention
     from mansard.api.counter_runs import CountedNetwork as CountedNetwork
     from mansard.api.counter_runs import CountRequest as CountRequest
     from mansard.api.counter_runs import CountResult as CountResult
@@ -142,9 +142,9 @@ if TYPE_CHECKING:
     from mansard.api.multi import MeasuredMulti as MeasuredMulti
     from mansard.api.multi import MultiRequest as MultiRequest
     from mansard.api.multi import MultiResult as MultiResult
-    from mansard.api.multi import MultiSettings as MultiSettings
     from mansard.api.multi import run_mappings as run_mappings
     from mansard.api.multi import whole_mapping as whole_mapping
+    from mansard.api.multi_preparation import MultiSettings as MultiSettings
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult
@@ -207,6 +207,10 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
+    from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
+    from mansard.inference.multi.mappings import Mapping as Mapping
+    from mansard.inference.multi.mappings import StagePlace as StagePlace
+    from mansard.inference.multi.mappings import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
 
 
