@@ -48,6 +48,7 @@ RUN = MultiRun(
     order="in turn",
     options={},
     round_s=(),
+    telemetry=(),
     networks=(
         RunNetwork(
             model="a",

@@ -8,7 +8,13 @@ like a zero and never goes without an explanation.
 from mansard.core.records.accuracy import Accuracy
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.build import ENGINES_FOLDER, EngineBuild
-from mansard.core.records.concurrent import ContentionPoint, MultiRun, RunNetwork, StageRun
+from mansard.core.records.concurrent import (
+    ContentionPoint,
+    MultiRun,
+    Reading,
+    RunNetwork,
+    StageRun,
+)
 from mansard.core.records.counters import (
     CounterRun,
     KernelCounters,
@@ -135,6 +141,7 @@ __all__ = [
     "RailEnergy",
     "RateQuantity",
     "RateWorkUnit",
+    "Reading",
     "Record",
     "RunNetwork",
     "Schedule",

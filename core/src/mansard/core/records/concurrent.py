@@ -40,6 +40,15 @@ class RunNetwork(Record, frozen=True, kw_only=True):
     latency_s: tuple[float, ...]
 
 
+class Reading(Record, frozen=True, kw_only=True):
+    """What was read of the machine again and again in a window."""
+
+    name: str  # ``cpu0_share``, ``gpu_hz``, ``CPU-therm_temperature_c``
+    low: float
+    high: float
+    mean: float
+
+
 class MultiRun(Record, frozen=True, kw_only=True):
     """Several networks that ran at once for a while. Its energy is the run's, never a network's."""
 
@@ -61,6 +70,7 @@ class MultiRun(Record, frozen=True, kw_only=True):
     window_s: float | None  # in which runs count, after warming up
     round_s: tuple[float, ...]  # in step: each network once, from the first start to the last end
     energy: EnergyWindow | None  # of the window; repetitions are runs of all networks
+    telemetry: tuple[Reading, ...]  # in the window; what cannot be read is not there
     memory_bytes: int | None  # peak resident
     failure: str | None  # why it could not be run
     conditions: Conditions

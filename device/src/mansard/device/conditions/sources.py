@@ -29,7 +29,7 @@ _ZONE = re.compile(
 # Drivers of CPU sensors on machines without such a zone; their first sensor is the package.
 _CHIPS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal"})
 # L4T says -256 °C of a sensor that is switched off; above 200 °C no silicon runs.
-_COLDEST_C, _HOTTEST_C = -200.0, 200.0
+COLDEST_C, HOTTEST_C = -200.0, 200.0
 
 
 class Thermometers(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Thermometers(msgspec.Struct, frozen=True):
         """The hottest sensor that is on, °C; None where none answers."""
         readings = [read_int(path) for path in self.paths]
         celsius = [reading / 1e3 for reading in readings if reading is not None]
-        return max((c for c in celsius if _COLDEST_C < c < _HOTTEST_C), default=None)
+        return max((c for c in celsius if COLDEST_C < c < HOTTEST_C), default=None)
 
 
 def find_thermometers(root: Path) -> Thermometers:

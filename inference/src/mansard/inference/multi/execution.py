@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import MeasurementError
+from mansard.core.records import Reading
+from mansard.device.conditions import Telemetry
 from mansard.device.meters.sampler import Sampler
 from mansard.inference.builds import built_options
 from mansard.inference.memory import PeakMemory, limited_to_available
@@ -44,6 +46,7 @@ class Ran:
     round_s: tuple[float, ...]
     energy: Metered  # of the window
     options: dict[str, str]  # of the engines and of what they have built
+    telemetry: tuple[Reading, ...]
     memory_bytes: int | None
 
 
@@ -74,7 +77,7 @@ def run(trial: MultiTrial, plan: MultiPlan, instruments: Instruments, folder: Pa
             _wait(lambda: min(shared.n_runs) >= _N_WARM, hands)
             _sleep(plan.protocol.settle_s, hands)
             instruments.announce(trial.title, trial.seconds_s)
-            with sampler:
+            with Telemetry(instruments.sources) as seen, sampler:
                 start_s = time.monotonic() + _LEAD_S
                 shared.window.open(start_s, trial.seconds_s)
                 _sleep(_LEAD_S + trial.seconds_s, hands)
@@ -100,6 +103,7 @@ def run(trial: MultiTrial, plan: MultiPlan, instruments: Instruments, folder: Pa
         round_s=tuple(gate.round_s) if isinstance(gate, Turns) else (),
         energy=_energy(sampler, instruments, start_s, trial, plan, n_ended),
         options=options,
+        telemetry=seen.readings,
         memory_bytes=None if None in sizes else sum(size or 0 for size in sizes),
     )
 

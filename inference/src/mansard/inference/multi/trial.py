@@ -74,6 +74,7 @@ def _row(
         window_s=ran.window_s if ran else None,
         round_s=ran.round_s if ran else (),
         energy=ran.energy.windows[0] if ran and ran.energy.windows else None,
+        telemetry=ran.telemetry if ran else (),
         memory_bytes=ran.memory_bytes if ran else None,
         failure=None if ran else failure,
         **seen,

@@ -1,0 +1,103 @@
+"""What a machine does within one window: use and clocks of CPUs, GPU and memory, temperatures.
+
+Sources: proc(5) for ``/proc/stat`` (jiffies of each CPU; the 4th and 5th column are idle) and
+``/proc/meminfo``; Documentation/admin-guide/pm/cpufreq.rst of the Linux kernel (scaling_cur_freq in
+kHz); ``load`` of L4T's GPU driver, per mille of the time; thermal zones in m°C.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+
+from mansard.core.records import Reading
+from mansard.device.conditions.sources import COLDEST_C, HOTTEST_C, Sources
+from mansard.device.system import below, find_paths, glob, read_int, read_text
+
+PERIOD_S = 0.1
+_CPU = re.compile(r"^cpu([0-9]{1,4}) ([0-9 ]+)$", re.MULTILINE)
+_KIB = re.compile(r"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +([0-9]{1,15}) kB$", re.MULTILINE)
+_LOADS = ("/sys/devices/*/load", "/sys/devices/platform/*/load", "/sys/devices/platform/*/*/load")
+
+
+class Telemetry:
+    """``with Telemetry(sources) as seen: …`` and then ``seen.readings``; no reading raises.
+
+    One reading in each period, the first and last included, in a thread.
+    """
+
+    def __init__(self, sources: Sources, period_s: float = PERIOD_S) -> None:
+        self._sources, self._period_s = sources, period_s
+        self._values: dict[str, list[float]] = {}
+        self._jiffies: dict[str, tuple[int, int]] = {}
+        root = sources.root
+        cpus = glob(below(root, "/sys/devices/system/cpu"), "cpu[0-9]*")
+        self._files = [(f"{cpu.name}_hz", cpu / "cpufreq/scaling_cur_freq", 1e3) for cpu in cpus]
+        loads = [path for each in _LOADS for path in find_paths(root, each)]
+        self._files += [("gpu_share", below(root, path), 1e-3) for path in loads[:1]]
+        self._zones = [
+            (f"{name}_temperature_c", zone / "temp")
+            for zone in glob(below(root, "/sys/class/thermal"), "thermal_zone[0-9]*")
+            if (name := read_text(zone / "type"))
+        ]
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+
+    def __enter__(self) -> Telemetry:
+        self._read()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._read()
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """Least, greatest and mean of everything that could be read."""
+        return tuple(
+            Reading(name=name, low=min(values), high=max(values), mean=sum(values) / len(values))
+            for name, values in self._values.items()
+        )
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._period_s):
+            self._read()
+
+    def _read(self) -> None:
+        sources = self._sources
+        self._read_cpus(read_text(sources.root / "proc/stat") or "")
+        text = read_text(sources.root / "proc/meminfo") or ""
+        kib = {name: int(number) for name, number in _KIB.findall(text)}
+        for name, whole, free in (
+            ("memory_bytes", "MemTotal", "MemAvailable"),
+            ("swap_bytes", "SwapTotal", "SwapFree"),
+        ):
+            if whole in kib and free in kib:
+                self._keep(name, (kib[whole] - kib[free]) * 1024.0)
+        for name, path, unit in self._files:
+            value = read_int(path)
+            self._keep(name, None if value is None else value * unit)
+        for name, path in self._zones:
+            celsius = (read_int(path) or 0) / 1e3  # a zone at 0 °C is one that does not answer
+            self._keep(name, celsius if celsius and COLDEST_C < celsius < HOTTEST_C else None)
+        for name, clock in (("gpu_hz", sources.gpu_clock), ("memory_hz", sources.memory_clock)):
+            self._keep(name, clock.read_hz() if clock else None)
+        self._keep("memory_share", sources.read_memory_share())
+
+    def _read_cpus(self, stat: str) -> None:
+        """The share of the time since the last reading in which each CPU was not idle."""
+        for number, text in _CPU.findall(stat):
+            columns = [int(each) for each in text.split()[:8]]
+            total, idle = sum(columns), sum(columns[3:5])
+            before, idle_before = self._jiffies.get(number, (total, idle))
+            if total > before:
+                busy = 1 - (idle - idle_before) / (total - before)
+                self._keep(f"cpu{number}_share", min(1.0, max(0.0, busy)))
+            if total > before or number not in self._jiffies:
+                self._jiffies[number] = (total, idle)
+
+    def _keep(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self._values.setdefault(name, []).append(value)
