@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
+    from mansard.api.drawn_mappings import run_drawn as run_drawn
     from mansard.api.hierarchical import HiRequest as HiRequest
     from mansard.api.hierarchical import hi as hi
     from mansard.api.hierarchical import parse_amount as parse_amount
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     from mansard.api.multi import MultiResult as MultiResult
     from mansard.api.multi import run_mappings as run_mappings
     from mansard.api.multi import whole_mapping as whole_mapping
+    from mansard.api.multi import write_run_files as write_run_files
     from mansard.api.multi_preparation import MultiSettings as MultiSettings
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
@@ -207,6 +209,7 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
+    from mansard.inference.multi.drawing import Drawing as Drawing
     from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
     from mansard.inference.multi.mappings import Mapping as Mapping
     from mansard.inference.multi.mappings import StagePlace as StagePlace

@@ -22,7 +22,7 @@ from mansard.api.scores import keep_scores
 from mansard.api.sweeps import sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import MultiRun, PowerMode
+from mansard.core.records import ModelScore, MultiRun, PowerMode
 from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
@@ -76,19 +76,26 @@ class MultiResult(msgspec.Struct, frozen=True):
             )
 
 
-def whole_mapping(models: Sequence[str], devices: Sequence[str] = ()) -> Mapping:
-    """Every network of ``models`` whole, on the devices in turn; files, folders, or zoo names.
+def single_names(models: Sequence[str]) -> list[str]:
+    """The networks that ``models`` name, by a name of each: files, folders, names of the zoo.
 
-    Without devices on the GPU where there is one, else on the CPU. Raises UsageError and InputError
-    for names of nothing.
+    Raises InputError for a folder without any.
     """
     from mansard.estimator import zoo
 
-    found = [
+    return [
         str(source)
         for model in models
         for source in onnx_files(model) or zoo.family(model) or (model,)
     ]
+
+
+def whole_mapping(models: Sequence[str], devices: Sequence[str] = ()) -> Mapping:
+    """Every network of ``models`` whole, on the devices in turn.
+
+    Without devices on the GPU where there is one, else on the CPU. Raises as ``single_names``.
+    """
+    found = single_names(models)
     places = [StagePlace(device=device) for device in devices] or [StagePlace()]
     return Mapping(
         networks=tuple(
@@ -136,6 +143,23 @@ def run_mappings(
         run_ids |= found.run_ids
         failures += [found.failure] if found.failure else []
     return MultiResult(tuple(_rows(request.runs, run_ids)), failures[0] if failures else None)
+
+
+def write_run_files(result: MultiResult, runs: Path, folder: Path) -> tuple[Path, ...]:
+    """Write what ran into ``folder`` as NN-Profiler does, a file of each row; returns their paths.
+
+    ``runs``: the folder of runs, for the networks' scores. Raises StorageError.
+    """
+    from mansard.analytics.report.nn_profiler_runs import run_files
+    from mansard.core.files import make_folder, write_atomic
+    from mansard.core.jsonl import read_rows
+
+    rows = [(each.machine, each.mode, each.row) for each in result.rows]
+    files = run_files(rows, read_rows(runs / "scores.jsonl", ModelScore, runs).rows)
+    make_folder(folder)
+    for name, content in files.items():
+        write_atomic(folder / name, content, folder)
+    return tuple(folder / name for name in files)
 
 
 def _places(mapping: Mapping) -> list[StagePlace]:

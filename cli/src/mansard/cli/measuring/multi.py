@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
@@ -54,6 +53,34 @@ def multi(
             readable=False,
         ),
     ] = None,
+    draw: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw so many mappings of the networks at random, on --devices."),
+    ] = None,
+    networks: Annotated[
+        str | None, typer.Option(help="With --draw: networks of a mapping, 5-10; all by default.")
+    ] = None,
+    per_set: Annotated[
+        int, typer.Option(min=1, help="With --draw: mappings of the same networks.")
+    ] = 20,
+    priorities: Annotated[
+        str | None,
+        typer.Option(help="With --draw: how often each of --devices is taken, 1,2; all alike."),
+    ] = None,
+    most_split: Annotated[
+        int | None,
+        typer.Option(min=0, help="With --draw: networks of a mapping that are split, at most."),
+    ] = None,
+    gpu_only: Annotated[
+        bool, typer.Option("--gpu-only", help="With --draw: all on the GPU once for each set.")
+    ] = False,
+    single: Annotated[
+        bool, typer.Option("--single", help="With --draw: first each network alone, each device.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="With --draw: the same seed, the same.")] = 0,
+    seed_per_mode: Annotated[
+        bool, typer.Option("--seed-per-mode", help="With --draw: other mappings in each mode.")
+    ] = False,
     seconds: Annotated[
         float, typer.Option(help="How long runs count, after warming up; the meters as long.")
     ] = 30.0,
@@ -98,6 +125,10 @@ def multi(
     wait: Annotated[
         Waiting, typer.Option(help="What threads of an engine do while they wait: spin, or block.")
     ] = "block",
+    nn_profiler: Annotated[
+        Path | None,
+        typer.Option(help="Write a file of each run into this folder, as NN-Profiler does."),
+    ] = None,
     board: BoardOption = None,
     local: Annotated[bool, typer.Option("--local", help="Measure without a container.")] = False,
     host: Annotated[
@@ -144,23 +175,57 @@ def multi(
     )
     if bool(models) == (mapping is not None):
         raise UsageError("name networks or --mapping FILE, and not both", fix="leave one out")
-    mappings: Sequence[api.Mapping]
+    reporter, named = TerminalReporter(is_agreed=yes), split_devices(devices)
     if mapping is not None:
-        mappings = api.read_mappings(mapping)
+        result = api.run_mappings(request, api.read_mappings(mapping), reporter)
+    elif draw is None:
+        result = api.run_mappings(request, [api.whole_mapping(models or (), named)], reporter)
     else:
-        mappings = [api.whole_mapping(models or (), split_devices(devices))]
-    result = api.run_mappings(request, mappings, TerminalReporter(is_agreed=yes))
+        drawing = api.Drawing(
+            n_mappings=draw,
+            n_networks=_range(networks),
+            per_set=per_set,
+            priorities=_numbers(priorities),
+            most_split=most_split,
+            has_gpu_only=gpu_only,
+            has_single=single,
+            seed=seed,
+        )
+        result = api.run_drawn(
+            request, models or (), named, drawing, reporter, has_seed_per_mode=seed_per_mode
+        )
+    written = () if nn_profiler is None else api.write_run_files(result, runs, nn_profiler)
     if as_json:
-        print_json({"rows": result.rows})
+        print_json({"rows": result.rows, "written": [str(path) for path in written]})
     else:
         for found in result.rows:
             _print(found)
+        for path in written:
+            note(f"written: {path}")
     result.check()
 
 
 def split_devices(text: str | None) -> tuple[str, ...]:
     """``gpu,cpu:0-3`` or ``cpu:0,2``: a number behind a comma belongs to the CPUs before it."""
     return tuple(re.split(r",(?![0-9])", text)) if text else ()
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    """``5-10`` or ``5``; raises UsageError."""
+    if text is None:
+        return None
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal()):
+        raise UsageError(f"--networks {text!r} is no range", fix="write 5-10")
+    return int(first), int(last or first)
+
+
+def _numbers(text: str | None) -> tuple[float, ...]:
+    """``1,2.5``; raises UsageError."""
+    try:
+        return tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise UsageError(f"--priorities {text!r} are no numbers", fix="write 1,2") from None
 
 
 def _print(found: api.MeasuredMulti) -> None:

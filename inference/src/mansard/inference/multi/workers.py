@@ -187,12 +187,12 @@ def _run_stages(
     for number, stage in enumerate(loaded):
         step = (worker.network, worker.first_stage + number)
         entered_s = gate.enter(step)
+        if entered_s is not None and len(loaded) > 1:
+            os.sched_setaffinity(0, stage.cpus)  # which takes until one of them runs it
         tally.lap(number, "wait")
         if entered_s is None:
             return None
         began_s = entered_s if began_s is None else began_s
-        if len(loaded) > 1:
-            os.sched_setaffinity(0, stage.cpus)
         if stage.is_fed:
             stage.network.feed({name: arrays[name] for name in stage.names if name in arrays})
             tally.lap(number, "transfer")

@@ -1,0 +1,166 @@
+"""Mappings that are drawn at random, as NN-Profiler draws them.
+
+https://github.com/Varatheepan/NN-Profiler, MappingDBGenerator.py, NetworkMappingGenerator.py: sets
+of networks without one twice; of each set some mappings, in which some networks run whole and the
+others are split; whole networks on a device by the devices' priorities, the stages of a split one
+on different devices by the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from mansard.core.errors import UsageError
+from mansard.core.text import listed
+from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+
+
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """How mappings are drawn."""
+
+    n_mappings: int
+    # Of a mapping, from and to: as many mappings of each number; None: all networks.
+    n_networks: tuple[int, int] | None = None
+    per_set: int = 20  # mappings of the same networks
+    priorities: tuple[float, ...] = ()  # of the devices, in their order; empty: all alike
+    most_split: int | None = None  # networks of a mapping that are split; None: any number
+    has_gpu_only: bool = False  # the first mapping of each set has all on the GPU
+    has_single: bool = False  # before all: each network alone, on each device
+    seed: int = 0
+
+
+def draw(
+    cuts: Dict[str, Sequence[int]], devices: Sequence[str], drawing: Drawing
+) -> tuple[Mapping, ...]:
+    """Mappings of networks on ``devices``; the same seed, the same.
+
+    ``cuts``: of each network, the nodes behind which it can be cut. Raises UsageError for numbers
+    that cannot be.
+    """
+    models = list(cuts)
+    _check(models, cuts, devices, drawing)
+    weights = np.array(drawing.priorities or [1.0] * len(devices))
+    drawn = _Draws(cuts, devices, weights / weights.sum(), np.random.default_rng(drawing.seed))
+    found = []
+    if drawing.has_single:
+        places = [StagePlace(device=device) for device in devices]
+        found += [
+            Mapping(networks=(MappedNetwork(model=model, stages=(place,)),))
+            for model in models
+            for place in places
+        ]
+    low, high = drawing.n_networks or (len(models), len(models))
+    for number, n_networks in enumerate(range(low, high + 1)):
+        n_left = _share(drawing.n_mappings, high + 1 - low, number)
+        while n_left > 0:
+            n_of_set = min(drawing.per_set, n_left)
+            found += drawn.of_set(drawn.networks(models, n_networks), n_of_set, drawing)
+            n_left -= n_of_set
+    return tuple(found)
+
+
+class _Draws:
+    def __init__(
+        self,
+        cuts: Dict[str, Sequence[int]],
+        devices: Sequence[str],
+        shares: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        self._cuts, self._devices, self._shares, self._rng = cuts, list(devices), shares, rng
+
+    def networks(self, models: Sequence[str], n_networks: int) -> list[str]:
+        """So many of the networks, each once."""
+        return [str(name) for name in self._rng.choice(models, n_networks, replace=False)]
+
+    def of_set(self, networks: Sequence[str], n_mappings: int, drawing: Drawing) -> list[Mapping]:
+        """Mappings of the same networks, fewer of them whole first."""
+        found = []
+        if drawing.has_gpu_only:
+            gpu = (StagePlace(device="gpu"),)
+            found = [Mapping(networks=tuple(MappedNetwork(model=m, stages=gpu) for m in networks))]
+        numbers = _numbers_split(len(networks), n_mappings - len(found), drawing.most_split)
+        return [*found, *(self._mapping(networks, n_split) for n_split in numbers)]
+
+    def _mapping(self, networks: Sequence[str], n_split: int) -> Mapping:
+        can_be = [name for name in networks if self._cuts[name] and len(self._devices) > 1]
+        split = set(self.networks(can_be, min(n_split, len(can_be)))) if can_be else set()
+        return Mapping(
+            networks=tuple(
+                MappedNetwork(model=name, stages=self._stages(name, is_split=name in split))
+                for name in networks
+            )
+        )
+
+    def _stages(self, name: str, *, is_split: bool) -> tuple[StagePlace, ...]:
+        ends: list[int | None] = [None]
+        if is_split:
+            cuts = self._cuts[name]
+            most = min(len(self._devices) - 1, len(cuts))
+            places = self._rng.choice(len(cuts), self._rng.integers(1, most + 1), replace=False)
+            ends = [*(cuts[at] for at in sorted(places)), None]
+        devices = self._rng.choice(self._devices, len(ends), replace=False, p=self._shares)
+        return tuple(
+            StagePlace(device=str(device), end=end)
+            for device, end in zip(devices, ends, strict=True)
+        )
+
+
+def _numbers_split(n_networks: int, n_mappings: int, most: int | None) -> list[int]:
+    """How many networks are split in each mapping.
+
+    Without a limit with the weights exp(−k/2) of k whole networks, the rest to none whole; else the
+    numbers up to it alike, the rest to none split.
+    """
+    if most is not None:
+        counts = [n_mappings // (most + 1)] * (most + 1)
+        split = list(range(min(most, n_networks), -1, -1))[: len(counts)]
+        counts = counts[: len(split)]
+        counts[-1] += n_mappings - sum(counts)
+    else:
+        weights = [math.exp(-0.5 * n_whole) for n_whole in range(n_networks + 1)]
+        counts = [int(n_mappings * each / sum(weights)) for each in weights]
+        counts[0] += n_mappings - sum(counts)
+        split = list(range(n_networks, -1, -1))
+    return [number for number, count in zip(split, counts, strict=True) for _ in range(count)]
+
+
+def _share(n_all: int, n_parts: int, number: int) -> int:
+    """Of ``n_all`` alike for each part, the rest to the last ones."""
+    return n_all // n_parts + (number >= n_parts - n_all % n_parts)
+
+
+def _check(
+    models: Sequence[str],
+    cuts: Dict[str, Sequence[int]],
+    devices: Sequence[str],
+    drawing: Drawing,
+) -> None:
+    low, high = drawing.n_networks or (len(models), len(models))
+    uncut = [name for name, each in cuts.items() if not each]
+    if drawing.n_mappings < 1 or drawing.per_set < 1:
+        what, fix = "no mapping is to be drawn", "draw 1 or more"
+    elif not 1 <= low <= high <= len(models):
+        what = f"a mapping cannot have {low} to {high} of {len(models)} networks"
+        fix = "name more networks, or fewer of a mapping"
+    elif not devices or len(set(devices)) < len(devices):
+        what, fix = "mappings are drawn without devices, or with one twice", "--devices gpu,cpu"
+    elif drawing.priorities and len(drawing.priorities) != len(devices):
+        what = f"{len(drawing.priorities)} priorities for {len(devices)} devices"
+        fix = "give one for each"
+    elif any(not each > 0 for each in drawing.priorities):
+        what, fix = "a priority is not above 0", "leave the device out"
+    elif drawing.has_gpu_only and "gpu" not in devices:
+        what, fix = "all on the GPU is asked for, and it is no device", "--devices gpu,cpu"
+    elif drawing.most_split and len(devices) < 2:
+        what, fix = "a network is split among two devices or more", "--devices gpu,cpu"
+    elif drawing.most_split and len(uncut) == len(models):
+        what, fix = f"{listed(uncut)} have no cut", "draw with --most-split 0"
+    else:
+        return
+    raise UsageError(what, fix=fix)
