@@ -42,6 +42,8 @@ RUN = MultiRun(
     cpus=(0, 1),
     way="threads",
     order="in turn",
+    options={},
+    round_s=(),
     networks=(
         RunNetwork(
             model="a",
@@ -50,7 +52,6 @@ RUN = MultiRun(
             batch=1,
             dimensions={},
             n_stages=1,
-            priority=0,
             n_runs=30,
             latency_s=(0.1, 0.1),
         ),

@@ -11,18 +11,14 @@ from runtime_truth.truth import find_truth
 
 from mansard.estimator import zoo
 from mansard.inference.preparing.labelling import label_copy
+from tests.estimator.zoo_sessions import SIBLINGS
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: there is no truth")
 
-# Deeper siblings of networks that are here; the last has 4.4 GB of weights.
-_LEFT_OUT = {
-    *("bert_large", "efficientnet_b2", "resnet101", "resnet152", "vgg19", "yolov8s"),
-    "tinyllama_1_1b",
-}
 _BATCH, _LENGTH = 2, 7
 
 
-@pytest.mark.parametrize("name", [name for name in zoo.names() if name not in _LEFT_OUT])
+@pytest.mark.parametrize("name", [name for name in zoo.names() if name not in SIBLINGS])
 def test_every_node_does_what_it_is_said_to(name: str) -> None:
     model = onnx.load_from_string(zoo.read(name))
     sizes = {place: _BATCH if axis == 0 else _LENGTH for place, _, axis, _ in open_places(model)}

@@ -24,10 +24,12 @@ from tools.zoo.tokens import reshape
 
 _WANTED = """
     alexnet vgg16 vgg19 googlenet inception_v3 inception_resnet_v2 resnet18 resnet50 resnet101
-    resnet152 densenet121 mobilenet_v1 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large
-    mnasnet1_0 efficientnet_b0 efficientnet_b2 squeezenet1_1 shufflenet_v2_x1_0 yolov8n yolov8s
-    ssdlite320_mobilenet_v3_large unet bert_base bert_large gpt2 tinyllama_1_1b vit_b_16 swin_t
-    lstm gru
+    resnet152 resnet34 inception_v4 densenet121 mobilenet_v1 mobilenet_v2 mobilenet_v3_small
+    mobilenet_v3_large mnasnet0_5 mnasnet1_0 efficientnet_b0 efficientnet_b1 efficientnet_b2
+    squeezenet1_0 squeezenet1_1 shufflenet_v2_x0_5 shufflenet_v2_x1_0 regnet_x_400mf regnet_x_800mf
+    regnet_x_3_2gf regnet_y_400mf regnet_y_800mf regnet_y_1_6gf yolov8n yolov8s
+    ssdlite320_mobilenet_v3_large unet bert_base bert_large gpt2 tinyllama_1_1b vit_b_16 swin_t lstm
+    gru
 """
 
 
@@ -44,7 +46,7 @@ def test_the_table_of_networks_is_up_to_date() -> None:
 def test_files_are_small() -> None:
     sizes = [len(zoo.read(name)) for name in zoo.names()]
     assert max(sizes) < 200_000
-    assert sum(sizes) < 1_900_000
+    assert sum(sizes) < 2_500_000
 
 
 def test_the_folder_holds_the_catalogue_and_nothing_else() -> None:

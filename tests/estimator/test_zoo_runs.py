@@ -1,4 +1,4 @@
-"""Every network of the zoo runs in ONNX Runtime, with any batch, and reads its input."""
+"""Networks of the zoo run in ONNX Runtime, with any batch, and read their input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx import ModelProto, helper
 
 from mansard.estimator import zoo
 from mansard.estimator.zoo.weights import separate_weights
-from tests.estimator.zoo_sessions import cut, open_session
+from tests.estimator.zoo_sessions import SIBLINGS, cut, open_session
 from tools.zoo.generate import build
 
 _Array = npt.NDArray[Any]
@@ -22,18 +22,15 @@ _Arrays = dict[str, _Array]
 
 # Networks that pool over the whole image accept any size: a small one keeps this fast.
 _SMALL_IMAGE = 64
-_SMALL = {"inception_resnet_v2": 107, "inception_v3": 107}  # they pad little
+_SMALL = dict.fromkeys(("inception_resnet_v2", "inception_v3", "inception_v4"), 107)  # pad little
 _FIXED_IMAGE = {
-    *("alexnet", "vgg16", "vit_b_16", "swin_t", "shufflenet_v2_x1_0", "yolov8n", "yolov8s"),
+    *("alexnet", "vgg16", "vit_b_16", "swin_t", "shufflenet_v2_x1_0", "yolov8n"),
     "ssdlite320_mobilenet_v3_large",
 }
 _SEQUENCE = 7
 _PAST = 5
 
-# Gigabytes of weights; the same functions draw VGG-16, BERT-base and, in test_zoo_decoders, a
-# small Llama, which are run.
-_TOO_LARGE = {"bert_large", "tinyllama_1_1b", "vgg19"}
-_RUN = [name for name in zoo.names() if name not in _TOO_LARGE]
+_RUN = [name for name in zoo.names() if name not in SIBLINGS]
 
 _OUTPUTS: dict[str, dict[str, tuple[int, ...]]] = {
     "bert_base": {"last_hidden_state": (_SEQUENCE, 768), "pooler_output": (768,)},
@@ -50,7 +47,6 @@ _OUTPUTS: dict[str, dict[str, tuple[int, ...]]] = {
     "ssdlite320_mobilenet_v3_large": {"boxes": (3234, 4), "scores": (3234, 91)},
     "unet": {"scores": (2, _SMALL_IMAGE, _SMALL_IMAGE)},
     "yolov8n": {"output0": (84, 8400)},
-    "yolov8s": {"output0": (84, 8400)},
 }
 
 

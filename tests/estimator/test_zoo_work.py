@@ -110,6 +110,7 @@ _FLOP = {
     "bert_large": (77_311_508_480, 1_610_612_736),
     "densenet121": (5_668_323_328, 0),
     "efficientnet_b0": (771_629_504, 0),
+    "efficientnet_b1": (1_373_605_664, 0),
     "efficientnet_b2": (2_175_058_912, 0),
     "googlenet": (2_996_752_384, 0),
     # BERT's layers, then 50,257 scores a token: 128 · (12 · 7,077,888 + 768 · 50,257)
@@ -119,9 +120,12 @@ _FLOP = {
     # torch's counter on timm's inception_resnet_v2.
     "inception_resnet_v2": (26_311_588_032, 0),
     "inception_v3": (11_426_432_192, 0),
+    # torch's counter on timm's inception_v4.
+    "inception_v4": (24_507_949_248, 0),
     # A step: 2 directions · 4·256 gates · ((128 + 256) + (512 + 256)) = 2,359,296; 50 steps
     # of it, and 512·10.
     "lstm": (235_939_840, 0),
+    "mnasnet0_5": (208_911_936, 0),
     "mnasnet1_0": (628_831_744, 0),
     # 112²·32·27 = 10,838,016; 1 × 1: v = 14²·256·512 = 25,690,112, in the order of the blocks
     # (1 + 1 + 2 + 1 + 2 + 1 + 5·2 + 1 + 2) v; 3 × 3, by channel: 9 · 1,931,776; 1024·1000.
@@ -129,6 +133,16 @@ _FLOP = {
     "mobilenet_v2": (601_548_544, 0),
     "mobilenet_v3_large": (433_179_520, 0),
     "mobilenet_v3_small": (113_020_800, 0),
+    # As RegNetX-400MF, with 9·48·n for n = 2, 6, 15, 2; 1008·1000.
+    "regnet_x_3_2gf": (6_353_243_904, 0),
+    # Stem 112²·32·27; a stage of n blocks of w channels after v, at side s: its first block
+    # s²·w·(4v + v + w + 9·16), another s²·w·(2w + 9·16); together s²·w·(5v + (2n - 1)·w + 9·16·n):
+    # 56²·32·336 + 28²·64·640 + 14²·160·3408 + 7²·400·11,728; 400·1000.
+    "regnet_x_400mf": (827_625_216, 0),
+    "regnet_x_800mf": (1_599_399_424, 0),
+    "regnet_y_1_6gf": (3_224_152_320, 0),
+    "regnet_y_400mf": (803_685_696, 0),
+    "regnet_y_800mf": (1_667_712_512, 0),
     # As ResNet-50 below, with n = 4, 23, 3: (52 + 80 + 403 + 63) u.
     "resnet101": (15_602_810_880, 0),
     # n = 8, 36, 3: (52 + 148 + 624 + 63) u.
@@ -136,10 +150,14 @@ _FLOP = {
     # u = 56²·64·64·3² = 115,605,504. Stem 112²·64·3·7²; stage 1: 4u; each later stage, at half
     # the side and twice the width: 3.5u and a 1 × 1 shortcut of u/18; 512·1000.
     "resnet18": (3_628_146_688, 0),
+    # The same u and shortcuts; stage 1: 6u; a later stage of n blocks: (2n - 1/2) u, n = 4, 6, 3.
+    "resnet34": (7_327_522_816, 0),
     # u = 56²·64² = 12,845,056. Stem as above; stage 1: (1 + 9 + 4 + 4) + 2 · (4 + 9 + 4) = 52u;
     # a later stage of n blocks: (8 + 9 + 4 + 8) + (n - 1) · 17, n = 4, 6, 3: 257u; 2048·1000.
     "resnet50": (8_178_368_512, 0),
+    "shufflenet_v2_x0_5": (80_952_896, 0),
     "shufflenet_v2_x1_0": (289_815_984, 0),
+    "squeezenet1_0": (1_637_849_152, 0),
     "squeezenet1_1": (698_303_872, 0),
     # torch's counter on the backbone and the heads.
     "ssdlite320_mobilenet_v3_large": (1_166_343_808, 0),
@@ -189,8 +207,10 @@ _TORCH_NAMES = {
     "mnasnet1_0": "tv_mnasnet1_0",
     "mobilenet_v2": "tv_mobilenet_v2",
     "mobilenet_v3_large": "tv_mobilenet_v3_large",
+    "regnet_y_400mf": "tv_regnet_y_400mf",
     "resnet50": "tv_resnet50",
     "shufflenet_v2_x1_0": "tv_shufflenet_v2_x1_0",
+    "squeezenet1_0": "tv_squeezenet1_0",
     "swin_t": "tv_swin_t",
     "vgg19": "tv_vgg19",
     "vit_b_16": "tv_vit_b_16",
@@ -223,7 +243,12 @@ def test_work_grows_with_the_sequence() -> None:
 
 # Half the last digit of what is published, where that is not three of a giga-multiply-add;
 # the detectors' source rounds to 0.1 GFLOP.
-_ROUNDING = {"inception_resnet_v2": 0.05e9, "yolov8n": 0.025e9, "yolov8s": 0.025e9}
+_ROUNDING = {
+    "inception_resnet_v2": 0.05e9,
+    "inception_v4": 0.05e9,
+    "yolov8n": 0.025e9,
+    "yolov8s": 0.025e9,
+}
 
 
 @pytest.mark.parametrize("name", [e.name for e in zoo.CATALOG if e.published_macs is not None])

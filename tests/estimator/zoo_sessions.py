@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-import onnxruntime
+from typing import TYPE_CHECKING
+
 from onnx import ModelProto, shape_inference, utils
 
 from mansard.estimator.zoo.weights import with_random_weights
 from tools.zoo.generate import build
 
+if TYPE_CHECKING:
+    import onnxruntime
+
+SIBLINGS = {
+    *("bert_large", "efficientnet_b1", "efficientnet_b2", "mnasnet0_5", "regnet_x_3_2gf"),
+    *("regnet_x_400mf", "regnet_x_800mf", "regnet_y_1_6gf", "regnet_y_800mf", "resnet34"),
+    *("resnet101", "resnet152", "shufflenet_v2_x0_5", "squeezenet1_0", "vgg19", "yolov8s"),
+    "tinyllama_1_1b",
+}
+"""Networks that are not run: the same functions draw others, which are (a small Llama)."""
+
 
 def open_session(model: ModelProto) -> onnxruntime.InferenceSession:
     """The model on one thread of the CPU."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3

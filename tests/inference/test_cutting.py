@@ -16,12 +16,10 @@ from mansard.core.errors import ModelError
 from mansard.core.node_labels import label_of
 from mansard.core.records import WHOLE
 from mansard.inference.preparing import PreparedPart, cut, prepare, write
-from mansard.inference.preparing.cutting import cut_points, read_graph
 from mansard.inference.preparing.prepare import Calibrating
 from mansard.inference.preparing.samples import random_samples
 
 RANDOM = Calibrating(samples=lambda specs: random_samples(specs, 1))  # ranges of int8
-LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
 
 def save(
@@ -223,26 +221,6 @@ def test_a_part_whose_input_is_no_tensor_is_left_out_by_name(tmp_path: Path) -> 
     found = cut(whole, tmp_path / "files", "layer")
     assert any("is not run alone" in line and "'s'" in line for line in found.left_out)
     assert "Exp" in {name for part in found.parts for name in part.part.op_types}
-
-
-@pytest.mark.parametrize(
-    ("name", "n_cuts"),
-    [
-        # Counted by a sweep over live tensors (the facts that the project began with).
-        ("resnet50", 39),
-        ("densenet121", 87),
-        ("vgg19", 45),
-        ("shufflenet", 39),
-        ("squeezenet", 33),
-        ("inception_v2", 30),
-        ("inception_v1", 25),
-        ("bvlc_alexnet", 23),
-        ("zfnet512", 21),
-    ],
-)
-def test_cut_points_of_the_light_models_of_onnx(tmp_path: Path, name: str, n_cuts: int) -> None:
-    graph = read_graph(LIGHT / f"light_{name}.onnx")
-    assert len(cut_points(graph)) == n_cuts
 
 
 @given(data=st.data())

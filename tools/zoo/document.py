@@ -21,9 +21,9 @@ weight is a `ConstantOfShape` node, so that a file holds the shape alone and sta
 tool can check, score and run it. The batch is free everywhere.
 
 Random weights (`mansard.estimator.zoo.weights`) make them run for real. Compared once, with the
-same random weights, with torchvision 0.28, timm 1.0.31, transformers 5.23 and torch's GRU, their
-outputs differed by rounding alone; `lstm`, `unet` and the two of YOLOv8's sizes have no counterpart
-there.
+same random weights, with torchvision 0.28 and 0.29, timm 1.0.31, transformers 5.23 and torch's
+GRU, their outputs differed by rounding alone; `lstm`, `unet` and the two of YOLOv8's sizes have no
+counterpart there.
 
 - Figures are for batch 1 and the dimensions shown. GMAC are published multiply-adds; parameters
   are what training changes, without the running means and variances of batch normalisation.
@@ -59,6 +59,27 @@ them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to 5 �
 the others are named alike, over 112 × 112, 112 × 56, 56 × 56 and 56 × 28.
 """
 
+_OTHERS = """
+## Networks that others scheduled
+
+- **NN-Profiler**: all 23 networks of its `AvailableModels.txt`, which are torchvision's. Its
+  recorded layer counts also name an EfficientNet-B3, which is not here.
+- **HaX-CoNN** runs Caffe files of AlexNet, DenseNet-121, GoogLeNet, Inception-v4,
+  Inception-ResNet-v2, MobileNet, ResNet-18, 50, 101 and 152, VGG-16 and VGG-19. The zoo has a
+  network of each name.
+  - Its GoogLeNet is not torchvision's: its profile has 5 × 5 convolutions and local response
+    normalisation, where torchvision's has 3 × 3 and batch normalisation. The onnx package ships
+    the Caffe form as `light_inception_v1` (1.432 GMAC, 6.999 M parameters).
+  - Its files of AlexNet and MobileNet were not found, so their forms are not known. Caffe's
+    AlexNet (`light_bvlc_alexnet` of the onnx package, 0.655 GMAC) has grouped convolutions and
+    local response normalisation; torchvision's has neither.
+  - Its `inception` has a transition at layer 510. Inception-v3 has too few layers for that: 94
+    convolutions with normalisation, scale and ReLU are 376 Caffe layers; Inception-v4's 149 are
+    596.
+  - Caffe files that its README does not name (LeNet, YOLOv3, Faster R-CNN, FaceNet, DetectNet
+    and others) have no network here.
+"""
+
 
 def zoo_document() -> str:
     """The Markdown document docs/zoo.md: a row for each network, then the sources."""
@@ -67,7 +88,7 @@ def zoo_document() -> str:
         sources[entry.source].append(entry.name)
     rows = "".join(_row(entry) for entry in zoo.CATALOG)
     notes = "".join(f"- {', '.join(names)}: {source}.\n" for source, names in sources.items())
-    return f"{_HEAD}{rows}{_CONVOLUTIONS}\n## Where the figures come from\n\n{notes}"
+    return f"{_HEAD}{rows}{_CONVOLUTIONS}{_OTHERS}\n## Where the figures come from\n\n{notes}"
 
 
 def _row(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""EfficientNet-B0 and B2 (Tan and Le, arXiv:1905.11946), as torchvision defines them."""
+"""EfficientNet-B0, B1 and B2 (Tan and Le, arXiv:1905.11946), as torchvision defines them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from tools.zoo.layers import (
     flatten,
     global_average_pool,
     linear,
-    multiply,
     round_to_eight,
-    sigmoid,
     silu,
+    squeeze_excitation,
 )
 
 _LAST_SCALE = 0.25  # of the last normalisation in a branch, see batch_norm
@@ -35,6 +34,11 @@ _STAGES = (  # of B0: expansion, kernel, stride of the first, channels, blocks
 def efficientnet_b0() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
     return _efficientnet("efficientnet_b0", 224, width=1.0, depth=1.0)
+
+
+def efficientnet_b1() -> Graph:
+    """Image ``[batch, 3, 240, 240]`` to scores ``[batch, 1000]``."""
+    return _efficientnet("efficientnet_b1", 240, width=1.0, depth=1.1)
 
 
 def efficientnet_b2() -> Graph:
@@ -63,7 +67,7 @@ def _block(g: Graph, x: Tensor, name: str, form: tuple[int, int, int, int]) -> T
     if expansion != 1:
         y = _conv(g, y, f"{name}.expand", expanded, kernel=1)
     y = _conv(g, y, f"{name}.depthwise", expanded, kernel=kernel, stride=stride, groups=expanded)
-    y = _squeeze_excitation(g, y, f"{name}.se", max(1, x.channels // 4))
+    y = squeeze_excitation(g, y, f"{name}.se", max(1, x.channels // 4), silu)
     y = conv(g, y, f"{name}.project.0", channels, kernel=1, bias=False)
     if y.shape != x.shape:
         return batch_norm(g, y, f"{name}.project.1")
@@ -79,10 +83,3 @@ def _conv(
         kernel=kernel, stride=stride, groups=groups,
     )  # fmt: skip
     return silu(g, x, f"{name}.2")
-
-
-def _squeeze_excitation(g: Graph, x: Tensor, name: str, squeezed: int) -> Tensor:
-    y = global_average_pool(g, x, f"{name}.avgpool")
-    y = silu(g, conv(g, y, f"{name}.fc1", squeezed, kernel=1), f"{name}.activation")
-    y = conv(g, y, f"{name}.fc2", x.channels, kernel=1)
-    return multiply(g, x, sigmoid(g, y, f"{name}.sigmoid"), f"{name}.mul")

@@ -6,7 +6,7 @@ Without the auxiliary classifier, which serves training only.
 from __future__ import annotations
 
 from tools.zoo.builder import Graph, Tensor
-from tools.zoo.inception_layers import Step, branch, conv_relu, pooled_branch
+from tools.zoo.inception_layers import Step, both_ways, branch, conv_relu, pooled_branch
 from tools.zoo.layers import concat, flatten, global_average_pool, linear, max_pool
 
 _POOLED_A = {"5b": 32, "5c": 64, "5d": 64}  # channels after the pooling
@@ -81,16 +81,8 @@ def _block_c(g: Graph, x: Tensor, name: str, width: int) -> Tensor:
 def _block_e(g: Graph, x: Tensor, name: str) -> Tensor:
     parts = [branch(g, x, f"{name}.branch1x1", ((320, 1),))]
     three = branch(g, x, f"{name}.branch3x3", ((384, 1),))
-    parts += _both_ways(g, three, f"{name}.branch3x3")
+    parts += both_ways(g, three, f"{name}.branch3x3", 384)
     double = branch(g, x, f"{name}.branch3x3dbl", ((448, 1), (384, 3)))
-    parts += _both_ways(g, double, f"{name}.branch3x3dbl")
+    parts += both_ways(g, double, f"{name}.branch3x3dbl", 384)
     parts.append(pooled_branch(g, x, f"{name}.branch_pool", 192))
     return concat(g, parts, f"{name}.concat")
-
-
-def _both_ways(g: Graph, x: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """A row and a column of three, side by side."""
-    return (
-        branch(g, x, f"{name}.row", ((384, (1, 3)),)),
-        branch(g, x, f"{name}.column", ((384, (3, 1)),)),
-    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from tools.zoo.builder import Graph, Tensor
-from tools.zoo.layers import Size, average_pool, batch_norm, conv, pair, relu
+from tools.zoo.layers import Size, average_pool, batch_norm, concat, conv, max_pool, pair, relu
 
 Step: TypeAlias = tuple[int, Size] | tuple[int, Size, int]
 """Channels, kernel and, where it is not 1, stride of one convolution of a branch."""
@@ -47,3 +47,18 @@ def pooled_branch(
         g, x, f"{name}.pool", kernel=3, stride=1, padding=1, counts_padding=counts_padding
     )
     return conv_relu(g, x, name, channels)
+
+
+def narrow(g: Graph, x: Tensor, name: str, branches: Iterable[Iterable[Step]]) -> Tensor:
+    """Half the height and width: branches of convolutions, and a pooling after them."""
+    parts = [branch(g, x, f"{name}.branch{i}", steps) for i, steps in enumerate(branches)]
+    parts.append(max_pool(g, x, f"{name}.branch{len(parts)}", kernel=3, stride=2))
+    return concat(g, parts, f"{name}.concat")
+
+
+def both_ways(g: Graph, x: Tensor, name: str, channels: int) -> tuple[Tensor, Tensor]:
+    """A row and a column of three, side by side."""
+    return (
+        branch(g, x, f"{name}.row", ((channels, (1, 3)),)),
+        branch(g, x, f"{name}.column", ((channels, (3, 1)),)),
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tools.zoo.builder import Graph, Tensor
 from tools.zoo.inception import stem
-from tools.zoo.inception_layers import Step, branch, conv_relu, pooled_branch
+from tools.zoo.inception_layers import Step, branch, conv_relu, narrow, pooled_branch
 from tools.zoo.layers import (
     add,
     concat,
@@ -17,7 +17,6 @@ from tools.zoo.layers import (
     flatten,
     global_average_pool,
     linear,
-    max_pool,
     multiply,
     relu,
 )
@@ -55,10 +54,10 @@ def inception_resnet_v2() -> Graph:
     x = _first(g, x, "mixed_5b")
     for index in range(10):
         x = _block(g, x, f"block35.{index}", _BLOCK35, 0.17)
-    x = _narrow(g, x, "mixed_6a", _NARROW_A)
+    x = narrow(g, x, "mixed_6a", _NARROW_A)
     for index in range(20):
         x = _block(g, x, f"block17.{index}", _BLOCK17, 0.1)
-    x = _narrow(g, x, "mixed_7a", _NARROW_B)
+    x = narrow(g, x, "mixed_7a", _NARROW_B)
     for index in range(9):
         x = _block(g, x, f"block8.{index}", _BLOCK8, 0.2)
     x = _sum(g, x, "block8.9", _BLOCK8, 1.0)
@@ -75,13 +74,6 @@ def _first(g: Graph, x: Tensor, name: str) -> Tensor:
         branch(g, x, f"{name}.branch2", ((64, 1), (96, 3), (96, 3))),
         pooled_branch(g, x, f"{name}.branch3", 64, counts_padding=False),
     )
-    return concat(g, parts, f"{name}.concat")
-
-
-def _narrow(g: Graph, x: Tensor, name: str, branches: tuple[tuple[Step, ...], ...]) -> Tensor:
-    """Half the height and width."""
-    parts = [branch(g, x, f"{name}.branch{i}", steps) for i, steps in enumerate(branches)]
-    parts.append(max_pool(g, x, f"{name}.branch{len(branches)}", kernel=3, stride=2))
     return concat(g, parts, f"{name}.concat")
 
 

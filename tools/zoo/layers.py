@@ -6,7 +6,7 @@ exporter writes, at operator set 17.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from tools.zoo.builder import Graph, Shape, Tensor, fixed
@@ -199,6 +199,20 @@ def hard_sigmoid(g: Graph, x: Tensor, name: str) -> Tensor:
 def hard_swish(g: Graph, x: Tensor, name: str) -> Tensor:
     """x · hard_sigmoid(x), in two nodes that TensorRT read before it knew HardSwish."""
     return multiply(g, x, hard_sigmoid(g, x, f"{name}.hardsigmoid"), name)
+
+
+def squeeze_excitation(
+    g: Graph,
+    x: Tensor,
+    name: str,
+    squeezed: int,
+    activation: Callable[[Graph, Tensor, str], Tensor],
+) -> Tensor:
+    """Each channel times a share that two layers compute of all channels' means."""
+    y = global_average_pool(g, x, f"{name}.avgpool")
+    y = activation(g, conv(g, y, f"{name}.fc1", squeezed, kernel=1), f"{name}.activation")
+    y = conv(g, y, f"{name}.fc2", x.channels, kernel=1)
+    return multiply(g, x, sigmoid(g, y, f"{name}.sigmoid"), f"{name}.mul")
 
 
 def add(g: Graph, a: Tensor, b: Tensor, name: str) -> Tensor:

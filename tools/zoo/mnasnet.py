@@ -1,4 +1,4 @@
-"""MNASNet 1.0 (Tan et al., arXiv:1807.11626; MnasNet-B1), as torchvision defines it."""
+"""MNASNet 0.5 and 1.0 (Tan et al., arXiv:1807.11626; MnasNet-B1), as torchvision defines it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from tools.zoo.layers import (
     global_average_pool,
     linear,
     relu,
+    round_to_eight,
 )
 
 _LAST_SCALE = 0.25  # of the last normalisation in a branch, see batch_norm
 _MOMENTUM = 0.9997
 
-_STAGES = (  # expansion, kernel, stride of the first, channels, blocks
+_STAGES = (  # of 1.0: expansion, kernel, stride of the first, channels, blocks
     (3, 3, 2, 24, 3),
     (3, 5, 2, 40, 3),
     (6, 5, 2, 80, 3),
@@ -25,17 +26,28 @@ _STAGES = (  # expansion, kernel, stride of the first, channels, blocks
 )
 
 
+def mnasnet0_5() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
+    return _mnasnet("mnasnet0_5", 0.5)
+
+
 def mnasnet1_0() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
-    g = Graph("mnasnet1_0")
+    return _mnasnet("mnasnet1_0", 1.0)
+
+
+def _mnasnet(name: str, width: float) -> Graph:
+    g = Graph(name)
     x = g.input("image", ("batch", 3, 224, 224))
-    x = _conv_relu(g, x, "layers.0", 32, kernel=3, stride=2)
-    x = _conv_relu(g, x, "layers.1", 32, kernel=3, groups=32)
-    x = _conv(g, x, "layers.2", 16, kernel=1)
+    first = round_to_eight(32 * width)
+    x = _conv_relu(g, x, "layers.0", first, kernel=3, stride=2)
+    x = _conv_relu(g, x, "layers.1", first, kernel=3, groups=first)
+    x = _conv(g, x, "layers.2", round_to_eight(16 * width), kernel=1)
     for stage, (expansion, kernel, first_stride, channels, n_blocks) in enumerate(_STAGES, start=3):
         for index in range(n_blocks):
             stride = first_stride if index == 0 else 1
-            x = _block(g, x, f"layers.{stage}.{index}", (expansion, kernel, stride, channels))
+            form = (expansion, kernel, stride, round_to_eight(channels * width))
+            x = _block(g, x, f"layers.{stage}.{index}", form)
     x = _conv_relu(g, x, f"layers.{len(_STAGES) + 3}", 1280, kernel=1)
     x = flatten(g, global_average_pool(g, x, "avgpool"), "flatten")
     g.output(linear(g, x, "classifier.1", 1000), "scores")

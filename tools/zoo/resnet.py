@@ -29,6 +29,11 @@ def resnet18() -> Graph:
     return _resnet("resnet18", _basic_block, (2, 2, 2, 2))
 
 
+def resnet34() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
+    return _resnet("resnet34", _basic_block, (3, 4, 6, 3))
+
+
 def resnet50() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
     return _resnet("resnet50", _bottleneck, (3, 4, 6, 3))

@@ -1,4 +1,4 @@
-"""ShuffleNet v2, width 1.0 (Ma et al., arXiv:1807.11164), as torchvision defines it."""
+"""ShuffleNet v2, widths 0.5 and 1.0 (Ma et al., arXiv:1807.11164), as torchvision defines it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ from tools.zoo.layers import (
 )
 from tools.zoo.tokens import reshape, transpose
 
-_STAGES = ((116, 4), (232, 8), (464, 4))  # channels, units
+_UNITS = (4, 8, 4)
+
+
+def shufflenet_v2_x0_5() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
+    return _shufflenet("shufflenet_v2_x0_5", (48, 96, 192))
 
 
 def shufflenet_v2_x1_0() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
-    g = Graph("shufflenet_v2_x1_0")
+    return _shufflenet("shufflenet_v2_x1_0", (116, 232, 464))
+
+
+def _shufflenet(name: str, widths: tuple[int, int, int]) -> Graph:
+    g = Graph(name)
     x = g.input("image", ("batch", 3, 224, 224))
     x = _conv(g, x, "conv1", 24, kernel=3, stride=2)
     x = max_pool(g, relu(g, x, "conv1.relu"), "maxpool", kernel=3, stride=2, padding=1)
-    for stage, (channels, n_units) in enumerate(_STAGES, start=2):
+    for stage, (channels, n_units) in enumerate(zip(widths, _UNITS, strict=True), start=2):
         for index in range(n_units):
             unit = _narrowing_unit if index == 0 else _unit
             x = unit(g, x, f"stage{stage}.{index}", channels // 2)

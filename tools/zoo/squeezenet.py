@@ -1,33 +1,35 @@
-"""SqueezeNet 1.1 (Iandola et al., arXiv:1602.07360), as torchvision defines it."""
+"""SqueezeNet 1.0 and 1.1 (Iandola et al., arXiv:1602.07360), as torchvision defines it."""
 
 from __future__ import annotations
 
 from tools.zoo.builder import Graph, Tensor
 from tools.zoo.layers import concat, conv, flatten, global_average_pool, max_pool, relu
 
-_FIRES = {  # place in torchvision's list of layers: squeezed and expanded channels
-    3: (16, 64),
-    4: (16, 64),
-    6: (32, 128),
-    7: (32, 128),
-    9: (48, 192),
-    10: (48, 192),
-    11: (64, 256),
-    12: (64, 256),
-}
-_POOLED_BEFORE = (3, 6, 9)
+_SQUEEZED = (16, 16, 32, 32, 48, 48, 64, 64)  # channels, of each fire; it expands to 2 · 4 times
+
+
+def squeezenet1_0() -> Graph:
+    """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
+    return _squeezenet("squeezenet1_0", 96, 7, pooled_before=(3, 7, 12))
 
 
 def squeezenet1_1() -> Graph:
     """Image ``[batch, 3, 224, 224]`` to scores ``[batch, 1000]``."""
-    g = Graph("squeezenet1_1")
+    return _squeezenet("squeezenet1_1", 64, 3, pooled_before=(3, 6, 9))
+
+
+def _squeezenet(name: str, channels: int, kernel: int, pooled_before: tuple[int, ...]) -> Graph:
+    """Fires are numbered by their places in torchvision's list of layers."""
+    g = Graph(name)
     x = g.input("image", ("batch", 3, 224, 224))
-    x = relu(g, conv(g, x, "features.0", 64, kernel=3, stride=2), "features.1")
-    for place, (squeezed, expanded) in _FIRES.items():
-        if place in _POOLED_BEFORE:
-            name = f"features.{place - 1}"
-            x = max_pool(g, x, name, kernel=3, stride=2, ceil_mode=True)
-        x = _fire(g, x, f"features.{place}", squeezed, expanded)
+    x = relu(g, conv(g, x, "features.0", channels, kernel=kernel, stride=2), "features.1")
+    place = 2
+    for squeezed in _SQUEEZED:
+        if place + 1 in pooled_before:
+            x = max_pool(g, x, f"features.{place}", kernel=3, stride=2, ceil_mode=True)
+            place += 1
+        x = _fire(g, x, f"features.{place}", squeezed, 4 * squeezed)
+        place += 1
     x = relu(g, conv(g, x, "classifier.1", 1000, kernel=1), "classifier.2")
     g.output(flatten(g, global_average_pool(g, x, "classifier.3"), "flatten"), "scores")
     return g

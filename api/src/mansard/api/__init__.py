@@ -136,6 +136,12 @@ if TYPE_CHECKING:
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
+    from mansard.api.multi import MeasuredMulti as MeasuredMulti
+    from mansard.api.multi import MultiRequest as MultiRequest
+    from mansard.api.multi import MultiResult as MultiResult
+    from mansard.api.multi import MultiSettings as MultiSettings
+    from mansard.api.multi import run_mappings as run_mappings
+    from mansard.api.multi import whole_mapping as whole_mapping
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -31,14 +31,20 @@ if TYPE_CHECKING:
     from mansard.inference.plan import NetworkTrial
 
 
+RequestT = TypeVar("RequestT", bound="EngineRequest")
 _TENSORRT = ("tensorrt", "trtexec")  # engines that images with TensorRT have, the better first
 
 
-class MeasureRequest(SweepRequest, frozen=True, kw_only=True):
+class EngineRequest(SweepRequest, frozen=True, kw_only=True):
+    """How networks are run, where and in which modes."""
+
+    settings: NetworkSettings = NetworkSettings()
+
+
+class MeasureRequest(EngineRequest, frozen=True, kw_only=True):
     """Which networks are to be run, how, where and in which modes."""
 
     models: tuple[str, ...]  # ONNX files, or names of the zoo
-    settings: NetworkSettings = NetworkSettings()
 
 
 class MeasuredNetwork(msgspec.Struct, frozen=True):
@@ -128,7 +134,7 @@ def sweep_networks(request: MeasureRequest, preparation: Preparation, reporter: 
     return sweep(request, partial(_plan, request, preparation), reporter)
 
 
-def with_image(request: MeasureRequest) -> MeasureRequest:
+def with_image(request: RequestT) -> RequestT:
     """``request`` for an image that has the engine which it asks for.
 
     Where it names none, but the CPU or CUDA, that is ONNX Runtime. Raises UsageError for an engine

@@ -16,6 +16,7 @@ _COMMANDS = MappingProxyType(
     {
         "bench": ("measuring.bench", "bench"),
         "measure": ("measuring.measure", "measure"),
+        "multi": ("measuring.multi", "multi"),
         "batch": ("deciding.batch", "batch"),
         "score": ("counting.score", "score"),
         "report": ("data.report", "report"),

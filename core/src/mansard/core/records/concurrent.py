@@ -19,7 +19,7 @@ class StageRun(Record, frozen=True, kw_only=True):
     stage: int
     n_stages: int
     device: str  # as a mapping calls it: "gpu", "dla0", "cpu", "cpu:0-3"
-    nodes: tuple[int, ...]  # of the network, by LayerScore.index
+    nodes: tuple[int, ...]  # of the network, by LayerScore.index; empty: all of them
     n_runs: int
     inference_s: float
     transfer_s: float
@@ -35,9 +35,9 @@ class RunNetwork(Record, frozen=True, kw_only=True):
     batch: int | None
     dimensions: dict[str, int]
     n_stages: int
-    priority: int
     n_runs: int  # that ended in the window
-    latency_s: tuple[float, ...]  # of single runs, some of them
+    # Of single runs, the first of them; in rounds since the round began, which all begin at once.
+    latency_s: tuple[float, ...]
 
 
 class MultiRun(Record, frozen=True, kw_only=True):
@@ -55,9 +55,11 @@ class MultiRun(Record, frozen=True, kw_only=True):
     cpus: tuple[int, ...]
     way: Literal["threads", "processes"]
     order: Literal["pipelined", "in turn", "in step"]
+    options: dict[str, str]  # that can change a time, of the engines and of the run
     networks: tuple[RunNetwork, ...]
     stages: tuple[StageRun, ...]
     window_s: float | None  # in which runs count, after warming up
+    round_s: tuple[float, ...]  # in step: each network once, from the first start to the last end
     energy: EnergyWindow | None  # of the window; repetitions are runs of all networks
     memory_bytes: int | None  # peak resident
     failure: str | None  # why it could not be run

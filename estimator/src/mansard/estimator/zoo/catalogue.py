@@ -29,6 +29,7 @@ _TORCHVISION = (
     "the weights IMAGENET1K_V1; "
     "batch normalisation kept as nodes of its own, as in training"
 )
+_TIMM = "the model card of timm's {} ({} GMACs), whose parameters torch counts"
 _WITHOUT_AUXILIARY = (
     "; the documentation's 27,161,264 parameters less the 3,326,696 of the auxiliary classifier, "
     "which serves training only"
@@ -62,6 +63,7 @@ _CLASSIFIERS: tuple[Entry, ...] = (
     _classifier("alexnet", "AlexNet", 0.714e9, 61_100_840),
     _classifier("densenet121", "DenseNet-121", 2.834e9, 7_978_856),
     _classifier("efficientnet_b0", "EfficientNet-B0", 0.386e9, 5_288_548),
+    _classifier("efficientnet_b1", "EfficientNet-B1", 0.687e9, 7_794_184, side=240),
     _classifier("efficientnet_b2", "EfficientNet-B2", 1.088e9, 9_109_994, side=288),
     _classifier("googlenet", "GoogLeNet", 1.498e9, 6_624_904),
     _classifier(
@@ -70,8 +72,7 @@ _CLASSIFIERS: tuple[Entry, ...] = (
         13.2e9,
         55_843_464,
         side=299,
-        source="the model card of timm's inception_resnet_v2 (13.2 GMACs), whose parameters torch "
-        "counts",
+        source=_TIMM.format("inception_resnet_v2", 13.2),
     ),
     _classifier(
         "inception_v3",
@@ -81,6 +82,15 @@ _CLASSIFIERS: tuple[Entry, ...] = (
         side=299,
         note=_WITHOUT_AUXILIARY,
     ),
+    _classifier(
+        "inception_v4",
+        "Inception-v4",
+        12.3e9,
+        42_679_816,
+        side=299,
+        source=_TIMM.format("inception_v4", 12.3),
+    ),
+    _classifier("mnasnet0_5", "MNASNet 0.5", 0.104e9, 2_218_512),
     _classifier("mnasnet1_0", "MNASNet 1.0", 0.314e9, 4_383_312),
     _classifier(
         "mobilenet_v1",
@@ -93,11 +103,20 @@ _CLASSIFIERS: tuple[Entry, ...] = (
     _classifier("mobilenet_v2", "MobileNetV2", 0.301e9, 3_504_872),
     _classifier("mobilenet_v3_large", "MobileNetV3 large", 0.217e9, 5_483_032),
     _classifier("mobilenet_v3_small", "MobileNetV3 small", 0.057e9, 2_542_856),
+    _classifier("regnet_x_3_2gf", "RegNetX-3.2GF", 3.177e9, 15_296_552),
+    _classifier("regnet_x_400mf", "RegNetX-400MF", 0.414e9, 5_495_976),
+    _classifier("regnet_x_800mf", "RegNetX-800MF", 0.8e9, 7_259_656),
+    _classifier("regnet_y_1_6gf", "RegNetY-1.6GF", 1.612e9, 11_202_430),
+    _classifier("regnet_y_400mf", "RegNetY-400MF", 0.402e9, 4_344_144),
+    _classifier("regnet_y_800mf", "RegNetY-800MF", 0.834e9, 6_432_512),
     _classifier("resnet101", "ResNet-101", 7.801e9, 44_549_160),
     _classifier("resnet152", "ResNet-152", 11.514e9, 60_192_808),
     _classifier("resnet18", "ResNet-18", 1.814e9, 11_689_512),
+    _classifier("resnet34", "ResNet-34", 3.664e9, 21_797_672),
     _classifier("resnet50", "ResNet-50", 4.089e9, 25_557_032),
+    _classifier("shufflenet_v2_x0_5", "ShuffleNet v2 x0.5", 0.04e9, 1_366_792),
     _classifier("shufflenet_v2_x1_0", "ShuffleNet v2 x1.0", 0.145e9, 2_278_604),
+    _classifier("squeezenet1_0", "SqueezeNet 1.0", 0.819e9, 1_248_424),
     _classifier("squeezenet1_1", "SqueezeNet 1.1", 0.349e9, 1_235_496),
     _classifier("swin_t", "Swin-T", 4.491e9, 28_288_354, note=_TENSORRT),
     _classifier("vgg16", "VGG-16", 15.470e9, 138_357_544),

@@ -103,27 +103,38 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def take_out_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
-    """Remove the weights' nodes and the shapes that only they read; return what they were."""
+def standing_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
+    """The weights that nodes stand for, by the tensors that these write."""
     from onnx import numpy_helper
 
     # Numbers that lie in another file (data_location EXTERNAL) are not read here.
     stored = {tensor.name: tensor for tensor in graph.initializer if not tensor.data_location}
-    weights, others = {}, []
+    weights = {}
     for node in graph.node:
         if _is_weight(node, stored):
             shape = tuple(int(length) for length in numpy_helper.to_array(stored[node.input[0]]))
             fill = node.attribute[0].t if node.attribute else None
             value = 0.0 if fill is None else float(numpy_helper.to_array(fill).reshape(-1)[0])
             weights[node.output[0]] = Missing(shape, value, 1 if fill is None else fill.data_type)
-        else:
-            others.append(node)
+    return weights
+
+
+def take_out_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
+    """Remove the weights' nodes and the shapes that only they read; return what they were.
+
+    Before version 4 of ONNX's IR the inputs name what is stored too, so the shapes go there also.
+    """
+    weights = standing_weights(graph)
     if weights:
+        others = [node for node in graph.node if not weights.keys() & set(node.output)]
         read = set(_read(graph, others))
-        kept = [tensor for tensor in graph.initializer if tensor.name in read]
-        del graph.node[:], graph.initializer[:]
+        gone = {tensor.name for tensor in graph.initializer if tensor.name not in read}
+        for field in (graph.initializer, graph.input):
+            kept = [each for each in field if each.name not in gone]
+            del field[:]
+            field.extend(kept)
+        del graph.node[:]
         graph.node.extend(others)
-        graph.initializer.extend(kept)
     return weights
 
 

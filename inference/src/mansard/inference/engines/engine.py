@@ -47,12 +47,20 @@ class LoadedNetwork(Protocol):
     def call(self) -> None:
         """Run the network once, until its outputs are there."""
 
-    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Feed ``inputs``, run once, and return every output by its name in the file.
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Let calls read ``inputs`` from now on, by name; those that are not there stay.
 
-        ``inputs``: arrays like those that the network was loaded with. What is returned lies in the
-        host's memory and is the caller's. Not to be called once profiling has started.
+        They are arrays like those that the network was loaded with, and are copied.
         """
+
+    def fetch(self) -> dict[str, Any]:
+        """Every output of the last call by its name in the file, in arrays of the caller's.
+
+        They lie in the host's memory. Not to be called once profiling has started, as ``feed``.
+        """
+
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """``feed``, run once without the copies of a call, ``fetch``."""
 
     def start_profiling(self) -> None:
         """From now on the engine times its layers, which makes calls slower."""

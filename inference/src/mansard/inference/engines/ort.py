@@ -78,10 +78,20 @@ class OnnxRuntime:
         )
 
     def load(
-        self, trial: NetworkTrial, folder: Path, inputs: Mapping[str, Any], n_threads: int
+        self,
+        trial: NetworkTrial,
+        folder: Path,
+        inputs: Mapping[str, Any],
+        n_threads: int,
+        *,
+        is_optimised: bool = True,
     ) -> LoadedOrtNetwork:
-        """Load the network; raises MeasurementError where it cannot run."""
-        return LoadedOrtNetwork(trial, folder / trial.file, inputs, n_threads)
+        """Load the network; raises MeasurementError where it cannot run.
+
+        ``is_optimised``: False runs each node by itself, as the file has them.
+        """
+        path = folder / trial.file
+        return LoadedOrtNetwork(trial, path, inputs, n_threads, is_optimised=is_optimised)
 
 
 ORT = OnnxRuntime()
@@ -91,8 +101,15 @@ class LoadedOrtNetwork:
     """A session with its inputs and outputs bound."""
 
     def __init__(
-        self, trial: NetworkTrial, path: Path, inputs: Mapping[str, Any], n_threads: int
+        self,
+        trial: NetworkTrial,
+        path: Path,
+        inputs: Mapping[str, Any],
+        n_threads: int,
+        *,
+        is_optimised: bool = True,
     ) -> None:
+        self._level = "ORT_ENABLE_ALL" if is_optimised else "ORT_DISABLE_ALL"
         self._trial, self._path, self._inputs, self._n_threads = trial, path, inputs, n_threads
         self._device = "cpu" if trial.provider == "cpu" else "cuda"
         self.launching: Launching = "call" if trial.provider == "cpu" else "enqueue"
@@ -110,12 +127,22 @@ class LoadedOrtNetwork:
         except Exception as error:
             raise _explained(error, self._path) from error
 
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Let calls read ``inputs`` from now on; those that are not there stay as they are."""
+        with _one_line(self._path):
+            self._bound.feed(inputs)
+
+    def fetch(self) -> dict[str, Any]:
+        """Every output of the last call, by its name; arrays of the caller's."""
+        with _one_line(self._path):
+            return self._bound.fetch()
+
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What the network makes of ``inputs``, by the names of its outputs."""
-        try:
-            return self._bound.outputs(inputs)
-        except Exception as error:
-            raise _explained(error, self._path) from error
+        """Every output of ``inputs``."""
+        with _one_line(self._path):
+            self._bound.feed(inputs)
+            self._bound.run()
+            return self._bound.fetch()
 
     def start_profiling(self) -> None:
         """Load it anew, with profiling on; the session so far is closed first, for its memory."""
@@ -170,7 +197,7 @@ class LoadedOrtNetwork:
         with_graph: bool = False,
     ) -> _Bound:
         with _one_line(self._path):
-            options = _options(self._trial, self._n_threads, profile_folder)
+            options = _options(self._trial, self._n_threads, profile_folder, self._level)
             if saves_graph and profile_folder is not None:
                 _save_graph(options, profile_folder)
             session = _session(self._path, self._trial, options, with_graph=with_graph)
@@ -214,30 +241,33 @@ class _Bound:
                 binding.bind_output(output.name, device)
         self._arrays = dict(inputs)
         self.call: Callable[[], None] = {
-            "none": self._run,
+            "none": self.run,
             "in": self._copy_and_run,
             "out": self._run_and_copy,
             "both": self._copy_run_and_copy,
         }[trial.copies]
 
-    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Copies ``inputs`` to where they are bound, runs, and copies the outputs to the host."""
-        for name, value in self._values.items():
-            value.update_inplace(inputs[name])
-        self._run()
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Copy ``inputs`` to where they are bound."""
+        for name, array in inputs.items():
+            self._values[name].update_inplace(array)
+
+    def fetch(self) -> dict[str, Any]:
+        """Copy the outputs to the host."""
         names = [output.name for output in self.session.get_outputs()]
         return dict(zip(names, self._binding.copy_outputs_to_cpu(), strict=True))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Run it on what is bound."""
         self.session.run_with_iobinding(self._binding)
 
     def _copy_and_run(self) -> None:
         for name, value in self._values.items():
             value.update_inplace(self._arrays[name])
-        self._run()
+        self.run()
 
     def _run_and_copy(self) -> None:
-        self._run()
+        self.run()
         self._binding.copy_outputs_to_cpu()
 
     def _copy_run_and_copy(self) -> None:
@@ -254,14 +284,14 @@ def _of_bits(array: Any, device: str) -> Any:
     return value
 
 
-def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None) -> Any:
+def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None, level: str) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = n_threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     options.log_severity_level = _FATAL_ONLY
     spins = "1" if trial.waiting == "spin" else "0"
     options.add_session_config_entry("session.intra_op.allow_spinning", spins)

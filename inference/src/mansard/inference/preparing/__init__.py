@@ -3,7 +3,28 @@
 Only a host prepares: the process that measures needs neither onnx nor the estimator.
 """
 
-from mansard.inference.preparing.parts import PreparedPart, cut, write
+from mansard.inference.preparing.parts import (
+    CutChoice,
+    PreparedPart,
+    cut,
+    cut_choices,
+    group_cuts,
+    split,
+    verify,
+    write,
+)
 from mansard.inference.preparing.prepare import Calibrating, PreparedNetwork, prepare
 
-__all__ = ["Calibrating", "PreparedNetwork", "PreparedPart", "cut", "prepare", "write"]
+__all__ = [
+    "Calibrating",
+    "CutChoice",
+    "PreparedNetwork",
+    "PreparedPart",
+    "cut",
+    "cut_choices",
+    "group_cuts",
+    "prepare",
+    "split",
+    "verify",
+    "write",
+]

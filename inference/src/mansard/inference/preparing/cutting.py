@@ -55,22 +55,23 @@ class CutGraph:
             for name in names:
                 self.readers.setdefault(name, []).append(at)
         self.outputs = {output.name for output in model.graph.output}
+        # The places of the nodes that write something that is no constant.
+        self.moving = tuple(
+            at for at, names in enumerate(self.writes) if not all(map(self.is_constant, names))
+        )
 
     def is_constant(self, name: str) -> bool:
         """Whether a tensor follows from the file, or from shapes: then it is no input of a part."""
         tensor = self.tensors.get(name)
         return name in self.stored or (tensor is not None and tensor.origin < Origin.ITERATIONS)
 
-    @property
-    def moving(self) -> tuple[int, ...]:
-        """The places of the nodes that write something that is no constant."""
-        return tuple(
-            at for at, names in enumerate(self.writes) if not all(map(self.is_constant, names))
-        )
+    def part(self, places: Collection[int], marked: Collection[str] = ()) -> Part:
+        """The part of these nodes; ``marked``: tensors inside that are outputs as well.
 
-    def part(self, places: Collection[int]) -> Part:
-        """The part of these nodes; ModelError where one at the cut has no known shape."""
+        Raises ModelError where one at the cut has no known shape.
+        """
         own = set(places)
+        others = set(self.moving) - own
         ordered = tuple(sorted(own))
         written = {name for at in ordered for name in self.writes[at]}
         inputs = dict.fromkeys(
@@ -84,7 +85,11 @@ class CutGraph:
             for at in ordered
             for name in self.writes[at]
             if not self.is_constant(name)
-            and (name in self.outputs or any(to not in own for to in self.readers.get(name, ())))
+            and (
+                name in self.outputs
+                or name in marked
+                or not others.isdisjoint(self.readers.get(name, ()))
+            )
         ]
         for name in (*inputs, *outputs):
             self._declared(name)
@@ -176,30 +181,38 @@ def layer_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int
 
 def stage_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int, ...]]:
     """The places between cuts where one tensor alone lives and that no fused group straddles."""
-    layers = tuple(layers)
-    heads, functional = _groups(graph, layers)
+    heads, functional = _groups(graph, tuple(layers))
     last: dict[int, int] = {}
     for at in graph.moving:
         last[heads[at]] = at
-    stages: list[list[int]] = [[]]
-    cuts, reach = set(cut_points(graph)), -1
+    whole: list[int] = []
+    cuts, reach, works = cut_points(graph), -1, False
     for at in graph.moving:
-        stages[-1].append(at)
-        reach = max(reach, last[heads[at]])
-        if at in cuts and reach <= at and not functional.isdisjoint(stages[-1]):
-            stages.append([])
-    if not stages[-1]:
-        stages.pop()
-    if len(stages) > 1 and functional.isdisjoint(stages[-1]):
-        stages[-2] += stages.pop()
-    return [tuple(stage) for stage in stages]
+        reach, works = max(reach, last[heads[at]]), works or at in functional
+        if at in cuts and reach <= at and works:
+            whole.append(at)
+            works = False
+    found = parts_between(graph, whole)
+    if len(found) > 1 and functional.isdisjoint(found[-1]):
+        found[-2:] = [found[-2] + found[-1]]
+    return found
 
 
-def cut_points(graph: CutGraph) -> tuple[int, ...]:
-    """The places after which exactly one tensor lives that is no constant; not after the last node.
+def parts_between(graph: CutGraph, cuts: Collection[int]) -> list[tuple[int, ...]]:
+    """The places of all nodes that move something, divided after each of ``cuts``."""
+    found: list[list[int]] = [[]]
+    for at in graph.moving:
+        found[-1].append(at)
+        if at in cuts:
+            found.append([])
+    return [tuple(part) for part in found if part]
 
-    A tensor lives from the node that writes it, or from the start, to the last that reads it; what
-    the network gives out lives to its end.
+
+def cut_points(graph: CutGraph) -> dict[int, str]:
+    """The places after which exactly one tensor lives that is no constant, and that tensor.
+
+    Not after the last node. A tensor lives from the node that writes it, or from the start, to the
+    last that reads it; what the network gives out lives to its end.
     """
     moving = graph.moving
     end = len(graph.nodes)
@@ -210,13 +223,13 @@ def cut_points(graph: CutGraph) -> tuple[int, ...]:
                 until[name] = at
     until.update(dict.fromkeys(graph.outputs, end))
     living = {name for name in until if name not in graph.writer}
-    found = []
+    found = {}
     for at in moving[:-1]:
         living |= {name for name in graph.writes[at] if until.get(name, -1) > at}
         living = {name for name in living if until[name] > at}
         if len(living) == 1:
-            found.append(at)
-    return tuple(found)
+            (found[at],) = living
+    return found
 
 
 def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, int], set[int]]:

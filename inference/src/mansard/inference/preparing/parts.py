@@ -1,13 +1,18 @@
-"""The layers or stages of a prepared network, each prepared as a network of its own."""
+"""Parts of a prepared network, each prepared as a network of its own.
+
+Layers and stages are cut out of it; a prefix is all stages up to one; a marked network is whole and
+has what lives after a stage as one output more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from mansard.core.errors import MansardError, ModelError
+from mansard.core.errors import MansardError, ModelError, UsageError
 from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.records import LayerScore, NetworkPart
@@ -15,7 +20,9 @@ from mansard.estimator import is_functional
 from mansard.inference.preparing.cutting import (
     CutGraph,
     Part,
+    cut_points,
     layer_parts,
+    parts_between,
     read_graph,
     stage_parts,
 )
@@ -23,7 +30,10 @@ from mansard.inference.preparing.guessing import find_readers, guess
 from mansard.inference.preparing.prepare import PreparedNetwork, in_words
 from mansard.inference.preparing.prepare import write as write_network
 
-_CUT_VERSION = 1  # of what a file of a part is made of
+if TYPE_CHECKING:
+    from mansard.inference.npz import Array
+
+_CUT_VERSION = 2  # of what a file of a part is made of
 _QUANTISED = frozenset({"int8", "fp8"})
 _SCALING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
@@ -34,6 +44,22 @@ class PreparedPart(PreparedNetwork, frozen=True, kw_only=True):
     whole: PreparedNetwork
     types: str  # the precision of its file: that of the whole, but for int8 without scales
     places: tuple[int, ...]  # of its nodes in the graph of the whole's file
+    gives: dict[str, tuple[int, ...]]  # the shapes of its outputs, in their order
+    marked: tuple[str, ...] = ()  # tensors inside it that it gives out as well
+
+    @property
+    def outputs(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of its outputs, in their order."""
+        return self.gives
+
+
+class CutChoice(NamedTuple):
+    """A place between two of the finest stages, where one tensor alone lives."""
+
+    number: int  # of the stage before it
+    node: int  # the last of that stage with a label, by LayerScore.index
+    tensor: str
+    n_bytes: int  # of the tensor, as the file has it
 
 
 class Cut(NamedTuple):
@@ -51,27 +77,144 @@ def cut(whole: PreparedNetwork, folder: Path, kind: Literal["layer", "stage"]) -
     run alone, as its inputs cannot be made, is left out. Raises ModelError and StorageError.
     """
     graph = _read(whole, folder)
-    rows = {row.index: row for row in whole.score.layers if not row.scope}
     found = (layer_parts if kind == "layer" else stage_parts)(graph, whole.score.layers)
     parts: list[PreparedPart] = []
     left_out: list[str] = []
     for number, places in enumerate(found):
-        own = [rows[label] for at in places for label in graph.labels[at] if label in rows]
-        name = f"{whole.model} {kind} {number}"
-        described = NetworkPart(
-            whole=whole.model,
-            whole_hash=whole.model_hash,
-            kind=kind,
-            number=number,
-            n_parts=len(found),
-            nodes=tuple(row.index for row in own if is_functional(row)),
-            op_types=tuple(row.op_type for row in own if is_functional(row)),
-        )
         try:
-            parts.append(_prepared(whole, graph, graph.part(places), described, name, own))
+            parts.append(_prepared(whole, graph, places, kind, number, len(found)))
         except MansardError as error:
-            left_out.append(f"{name} is not run alone: {error}")
+            left_out.append(f"{whole.model} {kind} {number} is not run alone: {error}")
     return Cut(tuple(parts), tuple(left_out))
+
+
+def cut_choices(whole: PreparedNetwork, folder: Path) -> tuple[CutChoice, ...]:
+    """The places between the finest stages of ``whole``; as ``cut``."""
+    graph = _read(whole, folder)
+    living = cut_points(graph)
+    found = []
+    for number, places in enumerate(stage_parts(graph, whole.score.layers)[:-1]):
+        name = living[places[-1]]
+        node = next(label for at in reversed(places) for label in reversed(graph.labels[at]))
+        found.append(CutChoice(number, node, name, graph.tensors[name].n_bytes(None)))
+    return tuple(found)
+
+
+def group_cuts(whole: PreparedNetwork, folder: Path, n_groups: int) -> tuple[int, ...]:
+    """The cuts of ``whole`` into groups of stages that follow one another and take alike.
+
+    What a stage takes is the larger of its shares of the network's work and of its fused traffic
+    (max(W, Q) without a machine); the sum of the groups' squares is the least. Fewer groups where
+    it has fewer stages. Raises ModelError where it has no cut; as ``cut``.
+    """
+    graph = _read(whole, folder)
+    stages = stage_parts(graph, whole.score.layers)
+    n_groups = min(n_groups, len(stages))
+    if len(stages) < 2:
+        raise ModelError(
+            f"{whole.model} has no cut: nowhere inside it one tensor alone lives",
+            fix="run it whole",
+        )
+    rows = [_rows(whole, graph, places) for places in stages]
+    works = [sum(row.work_flop or 0 for row in own) for own in rows]
+    bytes_ = [sum(row.fused_traffic_bytes or 0 for row in own) for own in rows]
+    totals = sum(works) or 1, sum(bytes_) or 1
+    until = [0.0]  # what the stages before each take
+    for work, n_bytes in zip(works, bytes_, strict=True):
+        until.append(until[-1] + max(work / totals[0], n_bytes / totals[1]))
+    # Of the best division of the first stages: the sum of squares, and its cuts.
+    best: list[tuple[float, tuple[int, ...]]] = [(each**2, ()) for each in until]
+    for n_before in range(1, n_groups):
+        best = [
+            min(
+                (before + (until[end] - until[at]) ** 2, (*cuts, at - 1))
+                for at, (before, cuts) in enumerate(best[:end])
+                if at >= n_before
+            )
+            if end > n_before
+            else (0.0, ())
+            for end in range(len(until))
+        ]
+    return best[-1][1]
+
+
+def split(
+    whole: PreparedNetwork,
+    folder: Path,
+    cuts: Sequence[int] | None,
+    kind: Literal["stage", "prefix", "marked"] = "stage",
+) -> tuple[PreparedPart, ...]:
+    """``whole`` cut after those of its finest stages whose numbers are ``cuts``; as ``cut``.
+
+    None: wherever one tensor alone lives, also inside fused groups. "stage": the groups between the
+    cuts. "prefix": the groups up to each, of which the last is the whole network. "marked": the
+    network with one output more at each cut. Raises UsageError for a number that is no cut, and
+    ModelError for a group that cannot be run alone.
+    """
+    graph = _read(whole, folder)
+    living = cut_points(graph)
+    if cuts is None:
+        ends = list(living)
+    else:
+        stages = stage_parts(graph, whole.score.layers)
+        if wrong := [each for each in cuts if not 0 <= each < len(stages) - 1]:
+            raise UsageError(
+                f"{whole.model} has no cut {wrong[0]}",
+                fix=f"use 0 to {len(stages) - 2}" if len(stages) > 1 else "run it whole",
+            )
+        ends = [stages[each][-1] for each in sorted(set(cuts))]
+    groups = parts_between(graph, ends)
+    if kind == "marked":
+        return tuple(
+            _prepared(whole, graph, graph.moving, kind, number, len(groups), marked=(living[end],))
+            for number, end in enumerate(ends)
+        )
+    if kind == "prefix":
+        groups = [tuple(at for each in groups[: n + 1] for at in each) for n in range(len(groups))]
+    return tuple(
+        _prepared(whole, graph, places, kind, number, len(groups))
+        for number, places in enumerate(groups)
+    )
+
+
+def verify(whole: PreparedNetwork, parts: Iterable[PreparedPart], folder: Path) -> float:
+    """The largest relative error of what ``parts`` make in turn of an input of ``whole``.
+
+    On ONNX Runtime on the CPU, with the weights of the file, or random ones where it has none. Each
+    tensor at a cut is held against that of the whole network with these tensors as outputs, and
+    what comes out against the network as it is; an error is relative to the largest number of its
+    tensor. Nodes are not fused: rounding would then differ by what each cut keeps from being fused.
+    Raises MeasurementError where ONNX Runtime cannot run one of them.
+    """
+    import numpy as np
+
+    from mansard.inference.engines import find_engine
+    from mansard.inference.inputs import make_inputs
+
+    def run(network: PreparedNetwork, given: dict[str, Array]) -> dict[str, Array]:
+        write(network, folder)
+        trial = network.trial(engine="ort", provider="cpu")
+        fed = {spec.name: given[spec.name] for spec in trial.input_specs}
+        loaded = ort.load(trial, folder, fed, 0, is_optimised=False)
+        try:
+            found: dict[str, Array] = loaded.outputs(fed)
+        finally:
+            loaded.close()
+        return found
+
+    ort: Any = find_engine("ort")
+    graph, seed = _read(whole, folder), whole.recipe.seed
+    known = make_inputs(whole.trial(engine="ort", provider="cpu"), folder, seed)
+    parts = tuple(parts)
+    inside = {name for part in parts for name in part.outputs} - graph.outputs
+    everything = _prepared(whole, graph, graph.moving, "marked", 0, 1, marked=tuple(sorted(inside)))
+    expected = {**run(everything, known), **run(whole, known)}
+    for part in parts:
+        known |= run(part, known)
+    return max(
+        float(np.max(np.abs(known[name] - each)) / max(np.max(np.abs(each)), np.finfo("f4").tiny))
+        for name, each in ((name, np.asarray(each, np.float64)) for name, each in expected.items())
+    )
 
 
 def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
@@ -85,7 +228,8 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     whole = network.whole
     if not (folder / network.file).exists():
         graph = _read(whole, folder)
-        model = graph.model_of(graph.part(network.places), network.model)
+        part = graph.part(network.places, network.marked)
+        model = graph.model_of(part, network.model)
         with storage_errors(folder / network.file):
             write_atomic(folder / network.file, model.SerializeToString(deterministic=True))
     beside = {*whole.files.linked, whole.files.weights, whole.inputs_file}
@@ -98,14 +242,33 @@ def _read(whole: PreparedNetwork, folder: Path) -> CutGraph:
     return read_graph(folder / whole.file)
 
 
+def _rows(whole: PreparedNetwork, graph: CutGraph, places: Iterable[int]) -> list[LayerScore]:
+    rows = {row.index: row for row in whole.score.layers if not row.scope}
+    return [rows[label] for at in places for label in graph.labels[at] if label in rows]
+
+
 def _prepared(
     whole: PreparedNetwork,
     graph: CutGraph,
-    part: Part,
-    described: NetworkPart,
-    name: str,
-    rows: list[LayerScore],
+    places: Collection[int],
+    kind: Literal["layer", "stage", "prefix", "marked"],
+    number: int,
+    n_parts: int,
+    *,
+    marked: tuple[str, ...] = (),
 ) -> PreparedPart:
+    part, rows = graph.part(places, marked), _rows(whole, graph, sorted(places))
+    name = f"{whole.model} {kind} {number}"
+    working = [row for row in rows if is_functional(row)]
+    described = NetworkPart(
+        whole=whole.model,
+        whole_hash=whole.model_hash,
+        kind=kind,
+        number=number,
+        n_parts=n_parts,
+        nodes=tuple(row.index for row in working),
+        op_types=tuple(row.op_type for row in working),
+    )
     if not part.outputs:
         raise ModelError("nothing reads what it writes")
     given = {spec.name: spec for spec in whole.input_specs}
@@ -114,8 +277,9 @@ def _prepared(
         given.get(each) or guess(graph.tensors[each], readers, graph.tensors)
         for each in part.inputs
     )
-    digest = content_hash([whole.file_hash, part.places, _CUT_VERSION])
-    model_hash = content_hash([whole.model_hash, part.labels])
+    mark = (marked,) if marked else ()
+    digest = content_hash([whole.file_hash, part.places, _CUT_VERSION, *mark])
+    model_hash = content_hash([whole.model_hash, part.labels, *mark])
     file = f"{whole.recipe.stem}-{described.kind}{described.number}-{digest}.onnx"
     is_given = any(spec.fill == "file" for spec in specs)
     return PreparedPart(
@@ -138,6 +302,8 @@ def _prepared(
         whole=whole,
         types=_types(whole, graph, part),
         places=part.places,
+        gives={name: graph.tensors[name].shape for name in part.outputs},
+        marked=marked,
     )
 
 

@@ -22,7 +22,13 @@ from mansard.core.errors import ModelError
 from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.leftovers import temporary_folder
-from mansard.estimator.zoo.weights import Missing, drawn_tensors, fill, take_out_weights
+from mansard.estimator.zoo.weights import (
+    Missing,
+    drawn_tensors,
+    fill,
+    standing_weights,
+    take_out_weights,
+)
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.bfloat16 import to_bf16
 from mansard.inference.preparing.conversion import check_weights, to_fp16
@@ -175,14 +181,15 @@ def _missing(model: ModelProto) -> dict[str, Missing]:
 
 
 def _has_no_weights(model: ModelProto) -> bool:
-    """Whether constants stand for the weights: in the zoo, or where none are stored at all."""
+    """Whether constants stand for the weights: in the zoo, or where less is stored."""
     if model.producer_name == "mansard":
         return True
-    return not any(
-        tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
-        and math.prod(tensor.dims) >= 16
+    n_stored: int = sum(
+        math.prod(tensor.dims)
         for tensor in model.graph.initializer
+        if tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
     )
+    return n_stored < sum(math.prod(each.shape) for each in standing_weights(model.graph).values())
 
 
 def _size_bytes(missing: Missing) -> int:

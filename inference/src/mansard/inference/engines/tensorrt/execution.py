@@ -90,18 +90,30 @@ class Execution:
             for growing in self._growing:
                 growing.array()
 
-    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Every output of ``inputs``, by name, as arrays of the caller's."""
-        for buffer in self._inputs.values():
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Let the next runs read ``inputs``, arrays of the host's by name."""
+        buffers = [self._inputs[name] for name in inputs]
+        for buffer in buffers:
             buffer.lend(self._stream, to_host=True)
         self._stream.wait()
         for name, array in inputs.items():
             self._inputs[name].host[...] = self._fitting(name, array)
-        self.run("both")
-        return {
+        for buffer in buffers:
+            buffer.to_device(self._stream)
+        self._stream.wait()
+
+    def fetch(self) -> dict[str, Any]:
+        """Every output of the last run, by name, as arrays of the caller's."""
+        for buffer in self._fixed:
+            buffer.to_host(self._stream)
+        self._stream.wait()
+        found = {
             name: buffer.host.copy() if isinstance(buffer, Buffer) else buffer.array()
             for name, buffer in self._outputs.items()
         }
+        for buffer in self._fixed:
+            buffer.lend(self._stream, to_host=False)
+        return found
 
     def close(self) -> None:
         """Give its memory back."""

@@ -54,9 +54,19 @@ class LoadedTensorrtNetwork:
         if self._times is not None:
             self._times.end_call()
 
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Let calls read ``inputs`` from now on; those that are not there stay as they are."""
+        self._execution.feed(inputs)
+
+    def fetch(self) -> dict[str, Any]:
+        """Every output of the last call, by its name in the ONNX file; arrays of the caller's."""
+        return self._execution.fetch()
+
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Every output of ``inputs``, by its name in the ONNX file; arrays of the caller's."""
-        return self._execution.outputs(inputs)
+        """Every output of ``inputs``."""
+        self.feed(inputs)
+        self._execution.run()
+        return self.fetch()
 
     def start_profiling(self) -> None:
         """A context of its own, whose layers are timed; as a graph where calls launch one."""

@@ -1,0 +1,380 @@
+"""Several networks at once, in stages on several devices, in the modes of a board."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from collections.abc import Mapping as Dict
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.api.accuracies import int8_form
+from mansard.api.engine_builds import choose_engine, is_stand_in
+from mansard.api.measurements import ModePlan
+from mansard.api.networks import EngineRequest, choose_provider, with_image, write_loaded
+from mansard.api.predictions import onnx_files
+from mansard.api.preparation import NetworkSettings, Preparation
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.scores import keep_scores
+from mansard.api.sweeps import sweep
+from mansard.api.targets import BenchTarget, find_processor
+from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.records import ModelScore, MultiRun, PowerMode
+from mansard.core.text import listed
+from mansard.inference.multi.mappings import (
+    MappedNetwork,
+    Mapping,
+    StagePlace,
+    check_mapping,
+    with_device,
+)
+from mansard.inference.multi.plan import (
+    MultiNetwork,
+    MultiStage,
+    MultiTrial,
+    Order,
+    Way,
+    device_cpus,
+    is_cpu,
+    is_dla,
+    stage_networks,
+)
+
+if TYPE_CHECKING:
+    from mansard.inference.engines.engine import EngineProbe
+    from mansard.inference.plan import BuildTrial
+    from mansard.inference.preparing import PreparedNetwork
+    from mansard.inference.preparing.quantising import Form
+
+
+class MultiSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How several networks are run; the defaults are those of the command."""
+
+    seconds_s: float = 30.0  # of the window, after warming up
+    way: Way = "threads"
+    order: Order = "in turn"  # of a mapping without turns
+    is_exclusive: bool = False  # a device runs one stage at a time
+
+
+class MultiRequest(EngineRequest, frozen=True, kw_only=True):
+    """How, where and in which modes mappings are run. At most one batch and one precision."""
+
+    settings: NetworkSettings = NetworkSettings(waiting="block", with_layers=False)
+    multi: MultiSettings = MultiSettings()
+
+
+class MeasuredMulti(msgspec.Struct, frozen=True):
+    """A row, and the mode that it was measured in."""
+
+    machine: str
+    mode: str
+    row: MultiRun
+
+
+class MultiResult(msgspec.Struct, frozen=True):
+    """What ran, now or before, and what could not be measured."""
+
+    rows: tuple[MeasuredMulti, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, or name the mappings that could not be run."""
+        if self.failure is not None:
+            raise self.failure
+        failed = [found.row for found in self.rows if found.row.failure is not None]
+        if failed:
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} mappings could not be run; the first: "
+                f"{failed[0].failure}",
+                fix="to try one again, move the folder of its run away",
+            )
+
+
+def whole_mapping(models: Sequence[str], devices: Sequence[str] = ()) -> Mapping:
+    """Every network of ``models`` whole, on the devices in turn; files, folders, or zoo names.
+
+    Without devices on the GPU where there is one, else on the CPU. Raises UsageError and InputError
+    for names of nothing.
+    """
+    from mansard.estimator import zoo
+
+    found = [
+        str(source)
+        for model in models
+        for source in onnx_files(model) or zoo.family(model) or (model,)
+    ]
+    places = [StagePlace(device=device) for device in devices] or [StagePlace()]
+    return Mapping(
+        networks=tuple(
+            MappedNetwork(model=model, stages=(places[number % len(places)],))
+            for number, model in enumerate(found)
+        )
+    )
+
+
+def run_mappings(
+    request: MultiRequest, mappings: Sequence[Mapping], reporter: Reporter = SILENT
+) -> MultiResult:
+    """Run each of ``mappings`` in each mode, and keep every row in ``request.runs``.
+
+    Mappings of the same networks that follow one another share their files and a run of each mode;
+    the files are removed after it. What was measured before is not measured again. Raises
+    UsageError for a mapping that nothing could run, and any MansardError that keeps everything
+    from being measured.
+    """
+    settings = request.settings
+    if not request.multi.seconds_s > 0:
+        raise UsageError("--seconds is above 0", fix="use 30")
+    if len(settings.batches) > 1 or len(settings.precisions) > 1:
+        raise UsageError(
+            "several networks at once have one batch size and one precision", fix="name one"
+        )
+    for mapping in mappings:
+        check_mapping(mapping)
+        if mapping.turns and request.multi.way == "processes":
+            raise UsageError("networks in step run in threads", fix="leave --processes out")
+    devices = {place.device for mapping in mappings for place in _places(mapping)}
+    if devices and all(map(is_cpu, devices)):
+        request = msgspec.structs.replace(request, processor="cpu")
+    request = with_image(request)
+    keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
+    run_ids, failures = set[str](), list[MansardError]()
+    for _, group in groupby(mappings, key=_models):
+        preparation = _MultiPreparation(settings)
+        with preparation:
+            try:
+                found = sweep(request, partial(_plan, request, preparation, tuple(group)), reporter)
+            finally:
+                if request.runs.exists():
+                    keep_scores(request.runs, preparation.scores)
+        run_ids |= found.run_ids
+        failures += [found.failure] if found.failure else []
+    return MultiResult(tuple(_rows(request.runs, run_ids)), failures[0] if failures else None)
+
+
+def _places(mapping: Mapping) -> list[StagePlace]:
+    return [place for network in mapping.networks for place in network.stages]
+
+
+def _models(mapping: Mapping) -> tuple[str, ...]:
+    return tuple(sorted({network.model for network in mapping.networks}))
+
+
+def _plan(
+    request: MultiRequest,
+    preparation: _MultiPreparation,
+    mappings: Sequence[Mapping],
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    reporter: Reporter,
+) -> list[ModePlan]:
+    """The plan of each mode; raises UsageError and MeasurementError for an absent device."""
+    from mansard.inference.builds import device_name
+    from mansard.inference.multi.plan import MultiPlan
+    from mansard.inference.planning import make_plan
+    from mansard.measuring.plan import cpus_of
+    from mansard.measuring.runner import missing_trials
+
+    machine = target.controller.identify()
+    gpu = find_processor(target, machine, request.processor, reporter).gpu
+    engines = _Engines(target, request, reporter, has_gpu=gpu is not None)
+    mappings = [with_device(each, engines.default_device) for each in mappings]
+    for mapping in mappings:
+        check_mapping(mapping)
+    devices = sorted({place.device for mapping in mappings for place in _places(mapping)})
+    for device in devices:
+        for mode in modes:
+            device_cpus(device, cpus_of(machine, mode))
+    used = {device: engines.find(device) for device in devices}
+    gpu = None if all(map(is_cpu, devices)) else gpu
+    preparation.prepare_all(_models(mappings[0]), reporter, engines.form)
+    built = preparation.builds_of(mappings, used, device_name(gpu, machine))
+    trials = [preparation.multi_trial(each, used, built, request.multi) for each in mappings]
+    versions = {name: text for probe, _ in used.values() for name, text in probe.versions.items()}
+    probe = msgspec.structs.replace(used[devices[-1]][0], versions=versions)
+    files, plans, needed = preparation.new_folder(), list[ModePlan](), set[str]()
+    for mode in modes:
+        plan = make_plan(MultiPlan, machine, mode, trials, probe, gpu, profile=request.profile)
+        ids = {trial.trial_id for trial in missing_trials(plan, request.runs)}
+        missing = [trial for trial in trials if trial.trial_id in ids]
+        stages = [each for trial in missing for each in stage_networks(trial)]
+        needed |= {each.engine_file for each in stages}
+        write = partial(write_loaded, preparation, stages, files, request.runs, reporter)
+        plans.append(
+            ModePlan(plan, len(missing), files, write, of=preparation.title, is_bounded=False)
+        )
+    wanted = [build for build in built.values() if build.engine_file in needed]
+    for each, _ in used.values():
+        own = [build for build in wanted if build.engine == each.engine]
+        preparation.build(own, each, gpu, target, modes, runs=request.runs, reporter=reporter)
+        wanted = [build for build in wanted if build not in own]
+    return plans
+
+
+class _Engines:
+    """Which engine and provider run what is on a device."""
+
+    def __init__(
+        self, target: BenchTarget, request: MultiRequest, reporter: Reporter, *, has_gpu: bool
+    ) -> None:
+        settings, machine = request.settings, target.controller.identify()
+        self._target, self._wanted = target, settings.provider
+        self._main = choose_engine(target, machine, settings.engine, reporter)
+        self._has_gpu = has_gpu or is_stand_in(self._main)
+
+    @property
+    def default_device(self) -> str:
+        """That of a stage without one."""
+        is_wanted = self._has_gpu and self._wanted != "cpu"
+        return "gpu" if is_wanted and set(self._main.providers or ()) - {"cpu"} else "cpu"
+
+    @property
+    def form(self) -> Form:
+        """Of int8: what every engine in use can run."""
+        return int8_form(self._main.engine, self._wanted or "")
+
+    def find(self, device: str) -> tuple[EngineProbe, str]:
+        """The engine and its provider; raises UsageError for a device that they cannot use."""
+        probe, wanted = self._main, self._wanted
+        if is_cpu(device):
+            probe, wanted = self._target.engine_probe("ort"), "cpu"
+        provider = choose_provider(probe, wanted, has_gpu=self._has_gpu)
+        if not is_cpu(device) and provider == "cpu":
+            raise UsageError(
+                f"there is no device {device!r}: no GPU that {probe.engine} can use",
+                fix="map the stages to cpu, or see 'mansard doctor'",
+            )
+        if probe.engine == "trtexec" or (is_dla(device) and probe.engine != "tensorrt"):
+            raise UsageError(
+                f"{probe.engine} cannot run a stage on {device!r}",
+                fix="use --engine tensorrt, which needs TensorRT's Python bindings",
+            )
+        return probe, provider
+
+
+class _MultiPreparation(Preparation):
+    """Networks, and the stages that mappings cut out of them."""
+
+    title = "several networks"
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__(msgspec.structs.replace(settings, has_scales=True))
+        self._wholes: dict[str, PreparedNetwork] = {}  # by their names in mappings
+        self._parts: dict[MappedNetwork, tuple[PreparedNetwork, ...]] = {}
+
+    @property
+    def scores(self) -> tuple[ModelScore, ...]:
+        """Of the whole networks."""
+        return tuple(network.score for network in self._wholes.values())
+
+    def prepare_all(self, models: Sequence[str], reporter: Reporter, form: Form) -> None:
+        """Look at each network once; raises UsageError for a name of several."""
+        self.prepare(models, reporter, form=form)
+        with self._lock:
+            if not self._wholes and len(self.networks) != len(models):
+                raise UsageError(
+                    f"{listed(models)} are {len(self.networks)} networks",
+                    fix="name each network of a mapping by itself",
+                )
+            self._wholes = self._wholes or dict(zip(models, self.networks, strict=True))
+
+    def builds_of(
+        self,
+        mappings: Sequence[Mapping],
+        used: Dict[str, tuple[EngineProbe, str]],
+        device_name: str,
+    ) -> dict[tuple[str, str], BuildTrial]:
+        """The engine file of each stage that needs one, by its ONNX file and device."""
+        from mansard.api.engine_builds import Builds, builds_files
+
+        found: dict[tuple[str, str], BuildTrial] = {}
+        stages = [
+            (place.device, stage)
+            for mapping in mappings
+            for network in mapping.networks
+            for place, stage in zip(network.stages, self._stages(network), strict=True)
+        ]
+        with self._lock:
+            for device, (probe, _) in used.items():
+                if is_cpu(device) or not builds_files(probe.engine):
+                    continue
+                core = int(device[3:]) if is_dla(device) else None
+                settings = msgspec.structs.replace(self.settings.build, dla_core=core, unknown={})
+                builds = Builds(settings, self.settings.dims, has_scales=True)
+                own = [stage for on, stage in stages if on == device]
+                trials = builds.trials(own, probe, device_name)
+                self._builds.others |= builds.others
+                self.samples |= builds.samples
+                found |= {(file, device): trial for file, trial in trials.items()}
+        return found
+
+    def multi_trial(
+        self,
+        mapping: Mapping,
+        used: Dict[str, tuple[EngineProbe, str]],
+        built: Dict[tuple[str, str], BuildTrial],
+        multi: MultiSettings,
+    ) -> MultiTrial:
+        """A mapping as one trial of a plan."""
+        networks, settings = [], self.settings
+        for network in mapping.networks:
+            stages = []
+            for place, stage in zip(network.stages, self._stages(network), strict=True):
+                probe, provider = used[place.device]
+                build = built.get((stage.file, place.device))
+                trial = stage.trial(
+                    engine=probe.engine,
+                    provider=provider,
+                    n_threads=settings.threads,
+                    waiting=settings.waiting,
+                    with_graph=settings.with_graph,
+                    with_layers=False,
+                    engine_file="" if build is None else build.engine_file,
+                )
+                stages.append(MultiStage(network=trial, device=place.device))
+            networks.append(MultiNetwork(stages=tuple(stages)))
+        return MultiTrial(
+            mapping=_name(mapping, networks),
+            mapped=tuple(networks),
+            seconds_s=multi.seconds_s,
+            way=multi.way,
+            order="in step" if mapping.turns else multi.order,
+            is_exclusive=multi.is_exclusive,
+            turns=mapping.turns,
+            has_rounds=mapping.has_rounds,
+        )
+
+    def _stages(self, network: MappedNetwork) -> tuple[PreparedNetwork, ...]:
+        """The stages of a network in their order."""
+        return (self._wholes[network.model],)
+
+
+def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
+    """What a mapping is called: ``resnet50: 57 gpu, dla0; alexnet: cpu``."""
+    return "; ".join(
+        f"{whole.model}: "
+        + ", ".join(
+            each.device if each.end is None else f"{each.end} {each.device}"
+            for each in network.stages
+        )
+        for network, whole in zip(mapping.networks, networks, strict=True)
+    )
+
+
+def _rows(runs: Path, run_ids: Collection[str]) -> list[MeasuredMulti]:
+    """The rows in the order in which the runs were begun."""
+    from mansard.core.documents import read_document
+    from mansard.core.jsonl import read_rows
+    from mansard.core.records import Manifest
+
+    manifests = [
+        read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids
+    ]
+    return [
+        MeasuredMulti(manifest.machine.name, manifest.mode_read_back.name, row)
+        for manifest in sorted(manifests, key=lambda each: (each.started_utc, each.run_id))
+        for row in read_rows(runs / manifest.run_id / "multi.jsonl", MultiRun, runs).rows
+    ]

@@ -1,0 +1,1 @@
+"""Several networks at once, each in stages on the devices of a mapping."""

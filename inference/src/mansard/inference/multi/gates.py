@@ -1,0 +1,106 @@
+"""When a stage may begin on its device: at once, alone there, or when a schedule has it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from mansard.inference.multi.tally import Window
+
+Step: TypeAlias = tuple[int, int]  # a network and its stage
+POLL_S = 0.05  # how often who waits looks whether the window is over
+
+
+def acquired(semaphore: Any, window: Window) -> bool:
+    """Take a semaphore of threads or processes; False: the window is over."""
+    while not semaphore.acquire(timeout=POLL_S):
+        if window.is_over():
+            return False
+    return True
+
+
+class Gate(Protocol):
+    """What a stage passes before it runs, and after."""
+
+    def enter(self, step: Step) -> float | None:
+        """Wait until the stage may begin; when its run began, or None: the window is over."""
+
+    def leave(self, step: Step) -> None:
+        """The stage has run."""
+
+
+class OpenGate:
+    """Every stage begins at once; with ``locks`` a device, by name, runs one stage at a time."""
+
+    def __init__(self, window: Window, devices: Mapping[Step, str], locks: Mapping[str, Any]):
+        self._window, self._devices, self._locks = window, devices, locks
+
+    def enter(self, step: Step) -> float | None:
+        if self._window.is_over():
+            return None
+        lock = self._locks.get(self._devices[step])
+        if lock is not None and not acquired(lock, self._window):
+            return None
+        return time.monotonic()
+
+    def leave(self, step: Step) -> None:
+        lock = self._locks.get(self._devices[step])
+        if lock is not None:
+            lock.release()
+
+
+class Turns:
+    """Each device runs its stages in the order of a schedule, round after round.
+
+    ``has_rounds``: a round begins when every stage of the last has ended. Of threads alone.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        devices: Mapping[Step, str],
+        turns: Sequence[Step],
+        *,
+        has_rounds: bool,
+    ) -> None:
+        self._window, self._devices, self._has_rounds = window, devices, has_rounds
+        self._changed = threading.Condition()
+        self._n_per_round = Counter(devices[step] for step in turns)
+        seen: Counter[str] = Counter()
+        self._place: dict[Step, int] = {}
+        for step in turns:
+            self._place[step] = seen[devices[step]]
+            seen[devices[step]] += 1
+        self._n_done: Counter[str] = Counter()  # of each device
+        self._n_entered: Counter[Step] = Counter()
+        self._began_s = time.monotonic()
+        self.round_s: list[float] = []  # of those that lie in the window
+
+    def enter(self, step: Step) -> float | None:
+        with self._changed:
+            is_due = self._due(step)
+            while not self._changed.wait_for(is_due, POLL_S):
+                if self._window.is_over():
+                    return None
+            if self._window.is_over():
+                return None
+            self._n_entered[step] += 1
+            return self._began_s if self._has_rounds else time.monotonic()
+
+    def _due(self, step: Step) -> Callable[[], bool]:
+        device, n_rounds = self._devices[step], self._n_entered[step]
+        n_before = n_rounds * self._n_per_round[device] + self._place[step]
+        n_all = n_rounds * len(self._place) if self._has_rounds else 0
+        return lambda: self._n_done[device] == n_before and self._n_done.total() >= n_all
+
+    def leave(self, step: Step) -> None:
+        with self._changed:
+            self._n_done[self._devices[step]] += 1
+            if self._has_rounds and self._n_done.total() % len(self._place) == 0:
+                began_s, self._began_s = self._began_s, time.monotonic()
+                if self._window.holds(began_s) and self._window.holds(self._began_s):
+                    self.round_s.append(self._began_s - began_s)
+            self._changed.notify_all()

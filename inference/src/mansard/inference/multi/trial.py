@@ -1,0 +1,165 @@
+"""The kind of measurement "multi": several networks run at once for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from mansard.core.errors import InputError, MeasurementError
+from mansard.core.records import Conditions, MultiRun, RunNetwork, StageRun
+from mansard.inference.builds import is_for_now
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.probing import check_provider
+from mansard.inference.multi.execution import Ran, run
+from mansard.inference.multi.plan import MultiPlan, MultiTrial, stage_networks
+from mansard.inference.rows import why_no_batch
+from mansard.measuring.instruments import Instruments, Observation, utc_now
+from mansard.measuring.kind import MeasurementKind, Opened
+
+_OF_A_RUN = ("window_s", "energy", "memory_bytes")
+
+
+def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -> MultiRun:
+    """Measure one trial; what cannot run is a row with ``failure``.
+
+    Raises MeasurementError where no folder of files was given.
+    """
+    if instruments.files is None:
+        raise MeasurementError("no folder of networks was given", fix="report this")
+    ran, failure = None, ""
+    with Observation(instruments, plan) as seen:
+        try:
+            ran = run(spec, plan, instruments, instruments.files)
+            seen.limit_memory_use(ran.energy.windows or ())
+        except (MeasurementError, InputError) as error:
+            failure = str(error)
+        except MemoryError:
+            failure = "too little memory"
+    names = ("conditions", "disturbances", "started_utc", "duration_s")
+    return _row(spec, plan, {name: getattr(seen, name) for name in names}, ran, failure)
+
+
+def _row(
+    spec: MultiTrial,
+    plan: MultiPlan,
+    seen: Mapping[str, Any],
+    ran: Ran | None,
+    failure: str,
+) -> MultiRun:
+    engines = list(dict.fromkeys(each.engine for each in stage_networks(spec)))
+    versions = [plan.versions[find_engine(name).package] for name in engines]
+    if ran is None:
+        unknown = dict.fromkeys(_OF_A_RUN, f"it could not be run: {failure}")
+    else:
+        unknown = {"failure": "it ran"}
+        if ran.energy.windows is None:
+            unknown["energy"] = ran.energy.reason or "no meter"
+        if ran.memory_bytes is None:
+            unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
+    return MultiRun(
+        run_id=plan.run_id,
+        trial_id=spec.trial_id,
+        source="simulated" if plan.machine.is_simulated else "measured",
+        mapping=spec.mapping,
+        engine=", ".join(engines),
+        engine_version=", ".join(versions),
+        processor=plan.processor,
+        cpus=plan.cpus,
+        way=spec.way,
+        order=spec.order,
+        options=_options(spec, ran),
+        networks=_networks(spec, ran),
+        stages=_stages(spec, ran),
+        window_s=ran.window_s if ran else None,
+        round_s=ran.round_s if ran else (),
+        energy=ran.energy.windows[0] if ran and ran.energy.windows else None,
+        memory_bytes=ran.memory_bytes if ran else None,
+        failure=None if ran else failure,
+        **seen,
+        unknown=unknown,
+    )
+
+
+def _options(spec: MultiTrial, ran: Ran | None) -> dict[str, str]:
+    first = spec.mapped[0].stages[0].network
+    threads = "one for each CPU" if first.n_threads is None else str(first.n_threads)
+    found = {"waiting": first.waiting, "threads": threads}
+    if spec.is_exclusive:
+        found["devices"] = "one stage at a time"
+    if spec.order == "in step":
+        found["rounds"] = "one after the other" if spec.has_rounds else "each device its own"
+    return found | (ran.options if ran else {})
+
+
+def _networks(spec: MultiTrial, ran: Ran | None) -> tuple[RunNetwork, ...]:
+    found = []
+    for number, network in enumerate(spec.mapped):
+        first = network.stages[0].network
+        own = [each for worker, each in (ran.workers if ran else ()) if worker.network == number]
+        found.append(
+            RunNetwork(
+                model=network.model,
+                model_hash=network.model_hash,
+                precision=first.precision,
+                batch=first.batch,
+                dimensions=first.dimensions,
+                n_stages=len(network.stages),
+                n_runs=own[-1].stages[-1].n_runs if own else 0,
+                latency_s=tuple(own[-1].latency_s) if own else (),
+                unknown=why_no_batch(first),
+            )
+        )
+    return tuple(found)
+
+
+def _stages(spec: MultiTrial, ran: Ran | None) -> tuple[StageRun, ...]:
+    return tuple(
+        StageRun(
+            network=spec.mapped[worker.network].model,
+            network_number=worker.network,
+            stage=worker.first_stage + number,
+            n_stages=len(spec.mapped[worker.network].stages),
+            device=stage.device,
+            nodes=stage.network.part.nodes,
+            n_runs=totals.n_runs,
+            inference_s=totals.inference_s,
+            transfer_s=totals.transfer_s,
+            wait_s=totals.wait_s,
+        )
+        for worker, outcome in (ran.workers if ran else ())
+        for number, (stage, totals) in enumerate(zip(worker.stages, outcome.stages, strict=True))
+    )
+
+
+@contextmanager
+def _open(plan: MultiPlan) -> Iterator[Opened[MultiRun]]:
+    """Raises MeasurementError where an engine of the plan cannot be used in this process."""
+    networks = [each for trial in plan.trials for each in stage_networks(trial)]
+    probes = {name: find_engine(name).probe() for name in {each.engine for each in networks}}
+    for each in networks:
+        check_provider(each, probes[each.engine])
+
+    def measure(spec: MultiTrial, instruments: Instruments) -> MultiRun:
+        return measure_multi(spec, plan, instruments)
+
+    yield Opened(measure, plan.gpu_in_mode, plan.unknown.get("gpu", ""))
+
+
+def _crashed(plan: MultiPlan, spec: MultiTrial, how: str, duration_s: float) -> MultiRun:
+    """The row of a trial that the measuring process did not survive."""
+    names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
+    conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, how))
+    seen = {"conditions": conditions, "disturbances": (), "duration_s": duration_s}
+    return _row(spec, plan, {**seen, "started_utc": utc_now()}, None, how)
+
+
+MULTI: MeasurementKind[MultiPlan, MultiRun] = MeasurementKind(
+    "multi",
+    MultiPlan,
+    MultiRun,
+    _open,
+    rows_name="multi.jsonl",
+    is_result=lambda row: row.failure is None or not is_for_now(row.failure),
+    crashed=_crashed,
+)

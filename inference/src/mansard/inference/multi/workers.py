@@ -1,0 +1,279 @@
+"""Threads or processes that run stages of networks, each its own, until a window is over."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, MutableSequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mansard.core.errors import MansardError
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.engine import LoadedNetwork
+from mansard.inference.inputs import make_inputs
+from mansard.inference.memory import PeakMemory
+from mansard.inference.multi.gates import Gate
+from mansard.inference.multi.links import Link
+from mansard.inference.multi.plan import MultiStage, is_cpu
+from mansard.inference.multi.tally import StageTotals, Tally, Window
+from mansard.inference.npz import Array
+
+_PARENT_POLL_S = 0.5
+
+
+class Outcome(msgspec.Struct):
+    """What one worker did in the window, or why it could not."""
+
+    stages: list[StageTotals]
+    latency_s: list[float]  # of runs of the network, where its last stage is here
+    options: dict[str, str]  # of the engines
+    memory_bytes: int | None = None  # of a process of its own
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Stages of one network that follow one another, run in turn by one thread or process.
+
+    ``cpus``: of each stage. ``source``: where the first one's input comes from, ``sink``: where
+    the last one's output goes; None: the network begins or ends here.
+    """
+
+    number: int
+    network: int
+    first_stage: int
+    stages: tuple[MultiStage, ...]
+    cpus: tuple[tuple[int, ...], ...]
+    folder: Path
+    seed: int
+    source: Link | None
+    sink: Link | None
+
+    @property
+    def title(self) -> str:
+        """The network and its devices, in words."""
+        first = self.stages[0].network
+        devices = ", ".join(stage.device for stage in self.stages)
+        return f"{first.part.whole or first.model} on {devices}"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all workers of a run have in common."""
+
+    ends: MutableSequence[float]  # of the window
+    n_runs: MutableSequence[int]  # of each worker, since it began
+    loading: Any  # a lock: networks are loaded one after the other
+
+    @property
+    def window(self) -> Window:
+        return Window(self.ends)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A stage that is ready to run. What is in the host's memory already is not copied there."""
+
+    network: LoadedNetwork
+    names: tuple[str, ...]  # of its inputs
+    cpus: tuple[int, ...]
+    is_fed: bool
+    is_fetched: bool
+
+
+def work(worker: Worker, shared: Shared, gate: Gate) -> Outcome:
+    """Run the worker's stages until the window is over; a failure ends it for all."""
+    window, options = shared.window, dict[str, str]()
+    tally = Tally(window, len(worker.stages))
+    failure = ""
+    try:
+        with ExitStack() as stack:
+            with shared.loading:
+                loaded, given = _load(worker, stack, options)
+            _serve(worker, shared, gate, loaded, given, tally)
+    except (MansardError, OSError) as error:
+        failure = f"{worker.title}: {error}"
+    except MemoryError:
+        failure = f"{worker.title}: too little memory"
+    except BaseException as error:  # else the others would wait for it
+        failure = f"{worker.title}: {type(error).__name__}: {error}"
+    if failure:
+        window.abandon()
+    return Outcome(tally.stages, tally.latency_s, options, failure=failure)
+
+
+def _load(
+    worker: Worker, stack: ExitStack, options: dict[str, str]
+) -> tuple[list[_Loaded], Mapping[str, Array]]:
+    """The stages, and what the first one is fed where nothing comes before it."""
+    loaded: list[_Loaded] = []
+    given: Mapping[str, Array] = {}
+    for number, (stage, cpus) in enumerate(zip(worker.stages, worker.cpus, strict=True)):
+        os.sched_setaffinity(0, cpus)  # of this thread, and of those that the engine starts
+        spec = stage.network
+        inputs = make_inputs(spec, worker.folder, worker.seed)
+        given = given or inputs
+        threads = spec.n_threads or len(cpus)
+        network = find_engine(spec.engine).load(spec, worker.folder, inputs, threads)
+        stack.callback(network.close)
+        options |= {f"{spec.engine} {name}": value for name, value in network.options.items()}
+        begins = number == 0 and worker.source is None
+        ends = number == len(worker.stages) - 1 and worker.sink is None
+        loaded.append(
+            _Loaded(
+                network,
+                tuple(each.name for each in spec.input_specs),
+                cpus,
+                is_fed=not (begins and is_cpu(stage.device)),
+                is_fetched=not (ends and is_cpu(stage.device)),
+            )
+        )
+    return loaded, given
+
+
+def _serve(
+    worker: Worker,
+    shared: Shared,
+    gate: Gate,
+    loaded: list[_Loaded],
+    given: Mapping[str, Array],
+    tally: Tally,
+) -> None:
+    """Run after run, until the window is over."""
+    window, source, sink = shared.window, worker.source, worker.sink
+    while True:
+        arrays, began_s = given, None
+        if source is not None:
+            if not source.wait(window):
+                return tally.lap(0, "wait")
+            tally.lap(0, "wait")
+            arrays, began_s = source.get()
+            tally.lap(0, "transfer")
+        ran = _run_stages(worker, gate, loaded, arrays, tally)
+        if ran is None:
+            return None
+        began_s = ran.began_s if began_s is None else began_s
+        if sink is None:
+            tally.end_network(began_s)
+        else:
+            if not sink.reserve(window):
+                return tally.lap(-1, "wait")
+            tally.lap(-1, "wait")
+            sink.put(ran.arrays, began_s)
+            tally.lap(-1, "transfer")
+        shared.n_runs[worker.number] += 1
+
+
+class _RunEnded(NamedTuple):
+    arrays: Mapping[str, Array]
+    began_s: float
+
+
+def _run_stages(
+    worker: Worker,
+    gate: Gate,
+    loaded: list[_Loaded],
+    arrays: Mapping[str, Array],
+    tally: Tally,
+) -> _RunEnded | None:
+    """The worker's stages, one after the other; None: the window is over."""
+    began_s: float | None = None
+    for number, stage in enumerate(loaded):
+        step = (worker.network, worker.first_stage + number)
+        entered_s = gate.enter(step)
+        tally.lap(number, "wait")
+        if entered_s is None:
+            return None
+        began_s = entered_s if began_s is None else began_s
+        if len(loaded) > 1:
+            os.sched_setaffinity(0, stage.cpus)
+        if stage.is_fed:
+            stage.network.feed({name: arrays[name] for name in stage.names if name in arrays})
+            tally.lap(number, "transfer")
+        stage.network.call()
+        tally.lap(number, "inference")
+        if stage.is_fetched:
+            arrays = stage.network.fetch()
+            tally.lap(number, "transfer")
+        gate.leave(step)
+        tally.end_stage(number)
+    return _RunEnded(arrays, tally.now_s if began_s is None else began_s)
+
+
+class ThreadHand:
+    """A worker in a thread of this process."""
+
+    def __init__(self, worker: Worker, shared: Shared, gate: Gate) -> None:
+        self.outcome: Outcome | None = None
+
+        def run() -> None:
+            self.outcome = work(worker, shared, gate)
+
+        self._thread = threading.Thread(target=run, name=worker.title, daemon=True)
+        self._thread.start()
+
+    def failure(self) -> str:
+        """Why it has ended, if it has failed."""
+        return self.outcome.failure if self.outcome else ""
+
+    def end(self) -> None:
+        """Wait until it has ended."""
+        self._thread.join()
+
+
+class ProcessHand:
+    """A worker in a process of its own, which ends with this one."""
+
+    def __init__(self, worker: Worker, shared: Shared, gate: Gate, context: Any) -> None:
+        self.outcome: Outcome | None = None
+        self._title, self._shared = worker.title, shared
+        self._results, sender = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_work_for_pipe, args=(worker, shared, gate, sender, os.getpid()), daemon=True
+        )
+        self._process.start()
+        sender.close()  # the child has its own: what it leaves unsaid is an end of file
+
+    def failure(self) -> str:
+        """Why it has ended, if it has failed."""
+        if self.outcome is None and self._results.poll():
+            self._receive()
+        return self.outcome.failure if self.outcome else ""
+
+    def end(self) -> None:
+        """Wait until it has ended."""
+        if self.outcome is None:
+            self._receive()
+        self._process.join()
+
+    def _receive(self) -> None:
+        try:
+            self.outcome = msgspec.msgpack.decode(self._results.recv_bytes(), type=Outcome)
+        except EOFError:
+            self._process.join()
+            self._shared.window.abandon()
+            how = f"its process ended with code {self._process.exitcode}"
+            self.outcome = Outcome([], [], {}, failure=f"{self._title}: {how}")
+
+
+def _work_for_pipe(worker: Worker, shared: Shared, gate: Gate, sender: Any, parent: int) -> None:
+    """The whole life of a worker's process; ``parent``: the id of the one that started it."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    peak = PeakMemory()
+    outcome = work(worker, shared, gate)
+    outcome.memory_bytes = peak.bytes()
+    with suppress(OSError):  # nobody waits for it any more
+        sender.send_bytes(msgspec.msgpack.encode(outcome))
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its parent has: it is given to another one then."""
+    pause = threading.Event()
+    while os.getppid() == parent:
+        pause.wait(_PARENT_POLL_S)
+    os._exit(1)
