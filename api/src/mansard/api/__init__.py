@@ -170,6 +170,8 @@ if TYPE_CHECKING:
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
+    from mansard.api.schedule_runs import RanNetwork as RanNetwork
+    from mansard.api.schedule_runs import RanSchedule as RanSchedule
     from mansard.api.schedules import ScheduleAnswer as ScheduleAnswer
     from mansard.api.schedules import ScheduleRequest as ScheduleRequest
     from mansard.api.schedules import schedule as schedule

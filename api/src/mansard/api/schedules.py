@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from mansard.api.multi import MultiRequest
 from mansard.api.problem_files import read_problem, write_problem
 from mansard.api.reporter import SILENT, Reporter
+from mansard.api.schedule_runs import RanSchedule, run_schedules
 from mansard.core.errors import UsageError
 from mansard.core.records import Problem, Schedule
 from mansard.core.records.schedule import Goal
@@ -21,6 +23,7 @@ class ScheduleRequest:
 
     ``problem``: a file, see ``problem_files``. ``chart``: HTML file to write; ``save``: the problem
     as it was solved, TOML or JSON. ``uses_peers``: other solvers as well, where they are installed.
+    ``run``: execute the best schedule and the baselines so.
     """
 
     problem: Path
@@ -35,6 +38,7 @@ class ScheduleRequest:
     uses_peers: bool = False
     chart: Path | None = None
     save: Path | None = None
+    run: MultiRequest | None = None
 
 
 class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +50,15 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     baselines: tuple[Schedule, ...]
     peers: tuple[Schedule, ...]
     gain: float | None  # over the best baseline, see ``scheduler.baselines.gain``
+    ran: tuple[RanSchedule, ...]  # the best and the baselines, where they were executed
     notes: tuple[str, ...]
 
 
 def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleAnswer:
     """The best schedule of a problem; where none keeps the limits, the nearest one.
 
-    Measures and runs nothing. Raises InputError for a problem that cannot be scheduled, UsageError
-    for what cannot be asked for, and StorageError.
+    Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
+    be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
     from mansard.analytics.scheduling.wording import best_of, schedule_sentence
     from mansard.scheduler import solve
@@ -77,6 +82,9 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
         from mansard.analytics.report.schedule_page import write_schedule_page
 
         write_schedule_page(request.chart, problem, best, sentence, notes)
+    ran: tuple[RanSchedule, ...] = ()
+    if request.run is not None:
+        ran = run_schedules(request.run, problem, (best, *others), reporter)
     return ScheduleAnswer(
         sentence=sentence,
         problem=problem,
@@ -84,6 +92,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
         baselines=tuple(others),
         peers=(),
         gain=gained,
+        ran=ran,
         notes=notes,
     )
 

@@ -10,7 +10,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines
-from mansard.cli.options import JsonOption
+from mansard.cli.options import JsonOption, RunsOption
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.records import Schedule
 from mansard.core.records.schedule import Goal
@@ -22,6 +22,7 @@ _METHODS = (
 _SEGMENTS = (
     *("network", "groups", "accelerator", "start", "end", "alone", "slowdown", "transitions"),
 )
+_RAN = ("method", "of", "predicted", "measured", "error", "beside a solver", "remark")
 _NETWORKS = ("network", "latency", "deadline", "items/s", "changes", "verdict")
 
 
@@ -57,13 +58,31 @@ def schedule(
     save_problem: Annotated[
         Path | None, typer.Option(help="Write the problem as it was solved, .toml or .json.")
     ] = None,
+    run: Annotated[
+        bool,
+        typer.Option("--run", help="Execute the best schedule and the baselines on this machine."),
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long each is executed for, after warming up.")
+    ] = 10.0,
+    mode: Annotated[
+        str | None, typer.Option(help="The power mode to execute in; the present one by default.")
+    ] = None,
+    runs: RunsOption = None,
+    local: Annotated[bool, typer.Option("--local", help="Execute without a container.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Schedule the networks of PROBLEM on its accelerators; measures and runs nothing.
+    """Schedule the networks of PROBLEM on its accelerators; runs nothing without --run.
 
     Prints the best schedule with its proof or gap, beside baselines that the same simulator
     scores. Exit code 1 where no schedule keeps the limits: the nearest is printed.
     """
+    executed = api.MultiRequest(
+        multi=api.MultiSettings(seconds_s=seconds),
+        mode=mode,
+        runs=Path((runs or ["runs"])[0]),
+        is_local=local,
+    )
     found = api.schedule(
         api.ScheduleRequest(
             problem=problem,
@@ -77,6 +96,7 @@ def schedule(
             time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 60.0,
             chart=chart,
             save=save_problem,
+            run=executed if run else None,
         ),
         TerminalReporter(),
     )
@@ -111,6 +131,31 @@ def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
         for each, chain in zip(found.best.networks, found.problem.networks, strict=True)
     ]
     yield without_silent(("Networks", _NETWORKS, networks), {"deadline", "verdict"})
+    if found.ran:
+        rounds = [row for each in found.ran for row in _ran_rows(each)]
+        table = (f"Executed in {found.ran[0].mode}", _RAN, rounds)
+        yield without_silent(table, {"beside a solver", "remark"})
+
+
+def _ran_rows(ran: api.RanSchedule) -> Iterator[tuple[str, ...]]:
+    """The rounds of a schedule, then the rate of each network."""
+    error = "–" if ran.error is None else f"{100 * ran.error:+.1f} %"
+    yield (
+        ran.method,
+        "a round",
+        "–" if ran.predicted_s is None else api.seconds(ran.predicted_s),
+        "–" if ran.measured_s is None else api.seconds(ran.measured_s),
+        error,
+        "–" if ran.beside_solver_s is None else api.seconds(ran.beside_solver_s),
+        ran.remark,
+    )
+    for each in ran.networks:
+        rates = (each.predicted_per_s, each.measured_per_s, each.beside_solver_per_s)
+        cells = ["–" if rate is None else f"{api.digits(rate, 4)} /s" for rate in rates]
+        off = "–"
+        if each.measured_per_s is not None:
+            off = f"{100 * (each.measured_per_s / each.predicted_per_s - 1):+.1f} %"
+        yield (ran.method, each.name, cells[0], cells[1], off, cells[2], "")
 
 
 def _method_row(found: Schedule) -> tuple[str, ...]:
