@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mansard.analytics.contention import VictimContention as VictimContention
     from mansard.analytics.counters.check import CheckedNetwork as CheckedNetwork
     from mansard.analytics.counters.check import CheckedPart as CheckedPart
     from mansard.analytics.counters.importing import ExportOrigin as ExportOrigin
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
+    from mansard.analytics.report.contention import contention_table as contention_table
+    from mansard.analytics.report.contention import contention_words as contention_words
     from mansard.analytics.report.counters import call_words as call_words
     from mansard.analytics.report.counters import checked_table as checked_table
     from mansard.analytics.report.counters import checked_words as checked_words
@@ -95,6 +98,10 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
+    from mansard.api.contention import ContentionResult as ContentionResult
+    from mansard.api.contention import dry_run_contention as dry_run_contention
+    from mansard.api.contention import measure_contention as measure_contention
+    from mansard.api.contention import measured_contention as measured_contention
     from mansard.api.counter_runs import CountedNetwork as CountedNetwork
     from mansard.api.counter_runs import CountRequest as CountRequest
     from mansard.api.counter_runs import CountResult as CountResult
@@ -183,6 +190,7 @@ if TYPE_CHECKING:
     from mansard.api.scores import show_network as show_network
     from mansard.api.scores import write_networks as write_networks
     from mansard.api.sweeps import DryRun as DryRun
+    from mansard.api.sweeps import SweepRequest as SweepRequest
     from mansard.api.targets import WantedImage as WantedImage
     from mansard.api.windows import window as window
     from mansard.containers.fleet import Fleet as Fleet

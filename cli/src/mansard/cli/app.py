@@ -16,6 +16,7 @@ _COMMANDS = MappingProxyType(
     {
         "bench": ("measuring.bench", "bench"),
         "measure": ("measuring.measure", "measure"),
+        "contention": ("measuring.contention", "contention"),
         "multi": ("measuring.multi", "multi"),
         "batch": ("deciding.batch", "batch"),
         "score": ("counting.score", "score"),
