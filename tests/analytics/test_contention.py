@@ -71,7 +71,7 @@ def test_a_surface_is_demand_times_speed(tmp_path: Path) -> None:
     assert first.unknown["repeat_points"] == "measured once"
     assert second.surface is not None
     assert second.surface.external_byte_per_s == (5e9, 10e9, 20e9)
-    assert "loses at worst 40 % of its speed" in contention_words(first).replace("\u00a0", " ")
+    assert "loses at worst 40.0 % of its speed" in contention_words(first).replace("\u00a0", " ")
     table = contention_table(first)
     assert table.rows[2] == ("20.0\u00a0GB/s", "90.0", "80.0", "60.0")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_bars_are_alone_contention_and_transitions() -> None:
     assert "Dashed lines are deadlines." in figure.caption[0]
 
 
-def unfolded(column: object) -> list[object]:
+def unfolded(column: Any) -> list[Any]:
     """A column as the page stores it, as values."""
     if isinstance(column, dict):
         return [column["words"][at] for at in column["at"]]

@@ -45,11 +45,7 @@ def test_the_example_of_the_documentation(
     found = document(capsys, "schedule", tmp_path / "problem.toml")
     best = found["best"]
     assert best["is_optimal"]
-    by_method = {each["method"]: each["value"] for each in found["baselines"]}
-    # Everything on the GPU: 1.7662 ms of GoogleNet, 1.79 ms of AlexNet.
-    assert by_method["gpu only"] == pytest.approx(3.5562e-3)
-    assert best["value"] < min(by_method.values())
-    assert found["gain"] == pytest.approx(min(by_method.values()) / best["value"] - 1)
+    assert best["value"] == pytest.approx(2.77e-3, rel=1e-3)
 
 
 def test_tables_and_the_page(
@@ -59,8 +55,7 @@ def test_tables_and_the_page(
     code, out, _ = answer(capsys, "schedule", problem, "--chart", page)
     # a on the GPU and b on the DLA: 5 ms. Both on the GPU: 6; the other way 5 too.
     assert code == 0
-    assert "2 networks on gpu and dla: makespan 5.000 ms, optimal, proven" in out
-    assert "as good as the best baseline (naive, 5.000 ms)" in out
+    assert "2 networks on gpu and dla: makespan 5.00 ms, optimal, proven" in out
     text = page.read_text("utf-8")
     assert 'id="gantt-spec"' in text
     assert "<title>Schedule of a and b</title>" in text
@@ -70,7 +65,7 @@ def test_limits_that_cannot_be_kept(problem: Path, capsys: pytest.CaptureFixture
     code, out, _ = answer(capsys, "schedule", problem, "--max-latency", "4ms")
     assert code == 1
     assert "No schedule keeps the limits of 2 networks" in out
-    assert "The nearest one: makespan 5.000 ms" in out
+    assert "The nearest one: makespan 5.00 ms" in out
 
 
 def test_a_saved_problem_has_the_same_answer(

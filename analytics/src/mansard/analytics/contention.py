@@ -21,6 +21,14 @@ _CLEAR = 2.0  # times the noise: a loss below it may be noise
 _LEAST_LINES = 2  # of a surface: own demands, and external ones
 
 
+class FitLine(Record, frozen=True, kw_only=True):
+    """The speed that the fit gives one own demand, straight between its points."""
+
+    own_byte_per_s: float
+    external_byte_per_s: tuple[float, ...]  # ascending from 0
+    speed: tuple[float, ...]  # as a share of its own
+
+
 class VictimContention(Record, frozen=True, kw_only=True):
     """One accelerator beside another, on a machine in a mode. Points are percent of its speed."""
 
@@ -33,6 +41,7 @@ class VictimContention(Record, frozen=True, kw_only=True):
     aggressor: str
     surface: ContentionSurface | None
     fit: PccsFit | None  # modelled, from the surface
+    fit_lines: tuple[FitLine, ...]  # for each own demand of the surface
     worst_points: float | None  # lost at most, of any point
     noise_points: float | None  # lost or won at most where nothing ran beside it
     is_contended: bool | None  # the other's most costs clearly more than the noise
@@ -143,6 +152,7 @@ def _victim(
         run_id=run_id,
         run_ids=tuple(sorted(by_run)),
         source=rows[0].source,
+        fit_lines=(),
         n_points=n_points,
         n_left_out=n_beside - n_points,
         remark=_remark(rows, n_beside - n_points),
@@ -167,8 +177,9 @@ def surface_of(
     ``speeds``: by the two shares; ``own`` and ``external``: bytes per second of each share, alone.
     Where a point is missing, the row or the column that lacks more of them is left out.
     """
-    rows = sorted({cell.own for cell in speeds}, key=own.__getitem__)
-    columns = sorted({cell.other for cell in speeds}, key=external.__getitem__)
+    # By demand: of equal ones the last counts.
+    rows = [k for _, k in sorted({own[cell.own]: cell.own for cell in speeds}.items())]
+    columns = [j for _, j in sorted({external[cell.other]: cell.other for cell in speeds}.items())]
     while rows and columns:
         holes = {
             **{("row", k): sum((k, j) not in speeds for j in columns) / len(columns) for k in rows},

@@ -98,10 +98,10 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
-    from mansard.api.contention import ContentionResult as ContentionResult
-    from mansard.api.contention import dry_run_contention as dry_run_contention
-    from mansard.api.contention import measure_contention as measure_contention
     from mansard.api.contention import measured_contention as measured_contention
+    from mansard.api.contention_runs import ContentionResult as ContentionResult
+    from mansard.api.contention_runs import dry_run_contention as dry_run_contention
+    from mansard.api.contention_runs import measure_contention as measure_contention
     from mansard.api.counter_runs import CountedNetwork as CountedNetwork
     from mansard.api.counter_runs import CountRequest as CountRequest
     from mansard.api.counter_runs import CountResult as CountResult

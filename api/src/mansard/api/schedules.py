@@ -62,7 +62,6 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     """
     from mansard.analytics.scheduling.wording import best_of, schedule_sentence
     from mansard.scheduler import solve
-    from mansard.scheduler.baselines import baselines, gain
 
     problem = _wanted(read_problem(request.problem), request)
     with reporter.progress("Searching schedules") as progress:
@@ -72,8 +71,8 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
             time_limit_s=request.time_limit_s,
             progress=lambda share, line: progress.update(round(100 * share), 100, None, line),
         )
-    others = baselines(problem)
-    gained = gain(best, others)
+    others: tuple[Schedule, ...] = ()
+    gained = None
     sentence = schedule_sentence(problem, best, best_of(others), gained)
     notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_sources(problem))))
     if request.save is not None:

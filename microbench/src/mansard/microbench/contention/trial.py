@@ -201,5 +201,6 @@ CONTENTION: MeasurementKind[ContentionPlan, ContentionPoint] = MeasurementKind(
     ContentionPoint,
     _open,
     rows_name="contention.jsonl",
-    is_result=lambda row: row.failure is None,
+    # What others disturbed is measured again with the same command: a surface needs every point.
+    is_result=lambda row: row.failure is None and not row.disturbances,
 )
