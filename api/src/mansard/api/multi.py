@@ -354,14 +354,15 @@ class _MultiPreparation(Preparation):
 
 def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
     """What a mapping is called: ``resnet50: 57 gpu, dla0; alexnet: cpu``."""
-    return "; ".join(
+    names = [
         f"{whole.model}: "
         + ", ".join(
             each.device if each.end is None else f"{each.end} {each.device}"
             for each in network.stages
         )
         for network, whole in zip(mapping.networks, networks, strict=True)
-    )
+    ]
+    return "; ".join([*names, *([f"beside {mapping.beside}"] if mapping.beside else [])])
 
 
 def _rows(runs: Path, run_ids: Collection[str]) -> list[MeasuredMulti]:

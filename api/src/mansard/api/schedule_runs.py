@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 
 import msgspec
@@ -95,15 +93,14 @@ def run_schedules(
 ) -> tuple[RanSchedule, ...]:
     """Execute ``schedules``, the best first, and that one again while a solver runs beside it.
 
-    Rows are kept in the runs of ``request``, but the one beside the solver, which is disturbed on
-    purpose. Raises UsageError for a problem that cannot be run, and what ``run_mappings`` does.
+    Rows are kept in the runs of ``request``. Raises UsageError for a problem that cannot be run, and what ``run_mappings`` does.
     """
     request = _with_settings(request, problem)
     mappings = [mapping_of(problem, each) for each in schedules]
     rows = [_row(request, mapping, reporter) for mapping in mappings]
-    with tempfile.TemporaryDirectory() as folder, _solving(problem):
-        apart = msgspec.structs.replace(request, runs=Path(folder))
-        beside = _row(apart, mappings[0], reporter).row
+    with _solving(problem):
+        again = msgspec.structs.replace(mappings[0], beside="a solver")
+        beside = _row(request, again, reporter).row
     return tuple(
         _ran(problem, found, row, beside if at == 0 else None)
         for at, (found, row) in enumerate(zip(schedules, rows, strict=True))
