@@ -93,7 +93,8 @@ def run_schedules(
 ) -> tuple[RanSchedule, ...]:
     """Execute ``schedules``, the best first, and that one again while a solver runs beside it.
 
-    Rows are kept in the runs of ``request``. Raises UsageError for a problem that cannot be run, and what ``run_mappings`` does.
+    Rows are kept in the runs of ``request``. Raises UsageError for a problem that cannot be run,
+    and what ``run_mappings`` does.
     """
     request = _with_settings(request, problem)
     mappings = [mapping_of(problem, each) for each in schedules]
