@@ -83,6 +83,11 @@ if TYPE_CHECKING:
     from mansard.analytics.report.workloads import network_tables as network_tables
     from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
+    from mansard.analytics.scheduling.wording import Segment as Segment
+    from mansard.analytics.scheduling.wording import group_names as group_names
+    from mansard.analytics.scheduling.wording import proof_text as proof_text
+    from mansard.analytics.scheduling.wording import segments as segments
+    from mansard.analytics.scheduling.wording import value_text as value_text
     from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
@@ -175,6 +180,11 @@ if TYPE_CHECKING:
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
+    from mansard.api.schedule_runs import RanNetwork as RanNetwork
+    from mansard.api.schedule_runs import RanSchedule as RanSchedule
+    from mansard.api.schedules import ScheduleAnswer as ScheduleAnswer
+    from mansard.api.schedules import ScheduleRequest as ScheduleRequest
+    from mansard.api.schedules import schedule as schedule
     from mansard.api.scores import Scores as Scores
     from mansard.api.scores import ZooNetwork as ZooNetwork
     from mansard.api.scores import encode_scores as encode_scores
