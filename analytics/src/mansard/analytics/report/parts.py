@@ -39,7 +39,7 @@ def group_tables(found: Sequence[GroupTimes], mode: Callable[[GroupTimes], str])
     ]
     if not rows:
         return []
-    columns: list[Column[tuple[GroupTimes, GroupTime]]] = [
+    columns = [
         Column("Network", lambda row: row[0].network),
         Column("Batch", lambda row: batch_text(row[0].batch), is_numeric=True),
         Column("Precision", lambda row: row[0].precision),
