@@ -75,7 +75,9 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
             problem,
             method=request.method,
             time_limit_s=request.time_limit_s,
-            progress=lambda share, line: progress.update(round(100 * min(share, 1.0)), 100, None, line),
+            progress=lambda share, line: progress.update(
+                round(100 * min(share, 1.0)), 100, None, line
+            ),
         )
     others = baselines(problem)
     peers = _peers(problem, request.time_limit_s, reporter) if request.uses_peers else ()
@@ -113,7 +115,9 @@ def _problem(request: ScheduleRequest) -> Problem:
         models = [NetworkChain(name=each, groups=(), model=each) for each in request.models]
         unknown = {"idle_w": "no meter was read while nothing ran"}
         found = Problem(accelerators=(), networks=tuple(models), idle_w=None, unknown=unknown)
-    if not request.runs:
+    is_whole = bool(found.networks) and all(each.groups for each in found.networks)
+    is_new = request.run is not None and is_whole and not request.run.runs.exists()
+    if not request.runs or is_new:  # the folder is to keep what is executed
         return found
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.group_times import group_times

@@ -68,8 +68,10 @@ def _model(chain: NetworkChain) -> str:
     return Path(chain.model or chain.name).name.removesuffix(".onnx")
 
 
-def _command(network: str, n_groups: int) -> str:
-    return f"mansard measure {network} --each-layer stages --groups {n_groups} --transitions"
+def _command(network: str, n_groups: int, accelerators: Iterable[str] = ()) -> str:
+    parts = [f" --cpus {name.removeprefix('cpu:')}" for name in accelerators if "cpu:" in name]
+    groups = f"--each-layer stages --groups {n_groups} --transitions"
+    return f"mansard measure {network} {groups}{''.join(parts)}"
 
 
 def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
@@ -173,9 +175,8 @@ def _doubts(own: Sequence[GroupTimes]) -> list[str]:
             if each.time_s is None:
                 notes.append(f"{where}: group {each.number} has no time: {each.remark}")
         if all(each.leave_s is None for each in groups):
-            notes.append(
-                f"{where}: no transition was measured: {_command(times.network, len(groups))}"
-            )
+            command = _command(times.network, len(groups), [times.accelerator])
+            notes.append(f"{where}: no transition was measured: {command}")
     notes.append("what entering an accelerator costs is in the times of groups, which ran alone")
     return notes
 
@@ -229,7 +230,7 @@ def _missing(accelerators: Sequence[Accelerator], used: Sequence[GroupTimes]) ->
         names = {each.accelerator for each in own}
         if others := [each.name for each in accelerators if each.name not in names]:
             what = f"{network} was not measured on {listed(others)}"
-            notes.append(f"{what}: {_command(network, len(own[0].groups))}")
+            notes.append(f"{what}: {_command(network, len(own[0].groups), others)}")
     if len(accelerators) == 1:
         notes.append(f"all was measured on {accelerators[0].name} alone: nothing can be split")
     return notes
