@@ -28,6 +28,10 @@ POINT = ContentionPoint(
     aggressor="cpu:1",
     victim_share=0.5,
     aggressor_share=1.0,
+    victim_fma_per_element=20,
+    aggressor_fma_per_element=1,
+    alone_byte_per_s=(5e9, 5.1e9),
+    n_rejected=0,
     achieved_byte_per_s=(4e9, 4.1e9),
     external_byte_per_s=(8e9, 8.2e9),
     unknown={"failure": "it ran"},
@@ -101,6 +105,7 @@ def test_rows_are_read_and_a_dataset_holds_the_same(tmp_path: Path) -> None:
     ("row", "changes", "what"),
     [
         (POINT, {"achieved_byte_per_s": (4e9, -1.0)}, "a rate is less than 0"),
+        (POINT, {"alone_byte_per_s": (1e19,)}, "a rate is less than 0"),
         (POINT, {"achieved_byte_per_s": (4e9,)}, "rates of the two accelerators differ in number"),
         (POINT, {"aggressor_share": 1.5}, "a share is below 0 or above 1"),
         (RUN, {"window_s": 1e12}, "its window takes less than"),

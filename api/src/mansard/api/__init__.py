@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mansard.analytics.contention import VictimContention as VictimContention
     from mansard.analytics.counters.check import CheckedNetwork as CheckedNetwork
     from mansard.analytics.counters.check import CheckedPart as CheckedPart
     from mansard.analytics.counters.importing import ExportOrigin as ExportOrigin
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
+    from mansard.analytics.report.contention import contention_table as contention_table
+    from mansard.analytics.report.contention import contention_words as contention_words
     from mansard.analytics.report.counters import call_words as call_words
     from mansard.analytics.report.counters import checked_table as checked_table
     from mansard.analytics.report.counters import checked_words as checked_words
@@ -78,6 +81,11 @@ if TYPE_CHECKING:
     from mansard.analytics.report.workloads import network_tables as network_tables
     from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
+    from mansard.analytics.scheduling.wording import Segment as Segment
+    from mansard.analytics.scheduling.wording import group_names as group_names
+    from mansard.analytics.scheduling.wording import proof_text as proof_text
+    from mansard.analytics.scheduling.wording import segments as segments
+    from mansard.analytics.scheduling.wording import value_text as value_text
     from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
@@ -90,6 +98,10 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
+    from mansard.api.contention import measured_contention as measured_contention
+    from mansard.api.contention_runs import ContentionResult as ContentionResult
+    from mansard.api.contention_runs import dry_run_contention as dry_run_contention
+    from mansard.api.contention_runs import measure_contention as measure_contention
     from mansard.api.counter_runs import CountedNetwork as CountedNetwork
     from mansard.api.counter_runs import CountRequest as CountRequest
     from mansard.api.counter_runs import CountResult as CountResult
@@ -123,6 +135,7 @@ if TYPE_CHECKING:
     from mansard.api.layers import LayerSettings as LayerSettings
     from mansard.api.layers import LayersResult as LayersResult
     from mansard.api.layers import measure_layers as measure_layers
+    from mansard.api.layers import parse_cpus as parse_cpus
     from mansard.api.layers import parse_each_layer as parse_each_layer
     from mansard.api.layers import write_nn_profiler as write_nn_profiler
     from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
@@ -134,9 +147,9 @@ if TYPE_CHECKING:
     from mansard.api.multi import MeasuredMulti as MeasuredMulti
     from mansard.api.multi import MultiRequest as MultiRequest
     from mansard.api.multi import MultiResult as MultiResult
-    from mansard.api.multi import MultiSettings as MultiSettings
     from mansard.api.multi import run_mappings as run_mappings
     from mansard.api.multi import whole_mapping as whole_mapping
+    from mansard.api.multi_preparation import MultiSettings as MultiSettings
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult
@@ -165,6 +178,11 @@ if TYPE_CHECKING:
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
+    from mansard.api.schedule_runs import RanNetwork as RanNetwork
+    from mansard.api.schedule_runs import RanSchedule as RanSchedule
+    from mansard.api.schedules import ScheduleAnswer as ScheduleAnswer
+    from mansard.api.schedules import ScheduleRequest as ScheduleRequest
+    from mansard.api.schedules import schedule as schedule
     from mansard.api.scores import Scores as Scores
     from mansard.api.scores import ZooNetwork as ZooNetwork
     from mansard.api.scores import encode_scores as encode_scores
@@ -173,6 +191,7 @@ if TYPE_CHECKING:
     from mansard.api.scores import show_network as show_network
     from mansard.api.scores import write_networks as write_networks
     from mansard.api.sweeps import DryRun as DryRun
+    from mansard.api.sweeps import SweepRequest as SweepRequest
     from mansard.api.targets import WantedImage as WantedImage
     from mansard.api.windows import window as window
     from mansard.containers.fleet import Fleet as Fleet
@@ -198,6 +217,10 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
+    from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
+    from mansard.inference.multi.mappings import Mapping as Mapping
+    from mansard.inference.multi.mappings import StagePlace as StagePlace
+    from mansard.inference.multi.mappings import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
 
 

@@ -199,8 +199,9 @@ def check_multi(row: MultiRun, path: Path | str) -> None:
 def check_contention(row: ContentionPoint, path: Path | str) -> None:
     """Raises InputError for rates and shares that cannot be, or lists that do not match."""
     where = f"{path}, trial {row.trial_id}"
-    _check_counts(row.conditions, where, _MEASURE_AGAIN)
-    rates = (*row.achieved_byte_per_s, *row.external_byte_per_s)
+    for record in (row, row.conditions):
+        _check_counts(record, where, _MEASURE_AGAIN)
+    rates = (*row.alone_byte_per_s, *row.achieved_byte_per_s, *row.external_byte_per_s)
     if not all(0 <= rate <= MOST_BYTE_PER_S for rate in rates):
         problem = f"a rate is less than 0 or more than {MOST_BYTE_PER_S:g} byte/s"
     elif not all(0 <= share <= 1 for share in (row.victim_share, row.aggressor_share)):

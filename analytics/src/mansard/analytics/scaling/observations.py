@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -103,7 +103,10 @@ def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
     )
 
 
-def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
+ALONE = frozenset({"layer", "stage"})  # kinds of parts that are cut out
+
+
+def shown_parts(dataset: Dataset, kinds: Collection[str] = ALONE) -> tuple[Measurement, ...]:
     """The newest good row of each part of a network that was run alone, else its newest one.
 
     Of a network's layers, or stages, those count that are cut and run as the newest of them: an
@@ -121,7 +124,7 @@ def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
     def part(row: Measurement) -> object:
         return (network(row), row.part.number)
 
-    rows = [row for row in dataset.measurements if row.is_part]
+    rows = [row for row in dataset.measurements if row.part.kind in kinds]
     last = {network(row): cut(row) for row in _newest(rows, network)}
     rows = [row for row in rows if cut(row) == last[network(row)]]
     counted = _newest((row for row in rows if not why_unused(row)), part)

@@ -101,7 +101,7 @@ def bench(
     )
     reporter = TerminalReporter(is_agreed=yes)
     if dry_run:
-        _print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
+        print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
     else:
         print_bench(api.bench(request, reporter), as_json=as_json)
 
@@ -113,7 +113,7 @@ def print_bench(done: api.BenchResult, *, as_json: bool) -> None:
     done.check()
 
 
-def _print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
+def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
     """The modes in their order, each write of each, and the time they will take."""
     boards: dict[str | None, object] = {}
     for each in planned:

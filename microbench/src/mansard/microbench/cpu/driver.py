@@ -21,6 +21,7 @@ STOP, ARRIVED = 0, 16
 N_SHARED_WORDS = 32
 # Words of a thread's own state: what the clock and the kernel's accounting are read into.
 N_SCRATCH_WORDS = 32
+N_ARGUMENTS = 5  # of a kernel, beside its repetitions
 
 # linux/time.h, linux/resource.h: the same on every 64-bit Linux.
 CLOCK_MONOTONIC = 1
@@ -48,7 +49,7 @@ def _call_kernel(_context: Any, address: Any, arguments: Any, repetitions: Any) 
         word = ir.IntType(64)
         function = ir.FunctionType(ir.VoidType(), [word] * 6)
         words = _word(builder, values[1])
-        five = [builder.load(builder.gep(words, [word(i)])) for i in range(5)]
+        five = [builder.load(builder.gep(words, [word(i)])) for i in range(N_ARGUMENTS)]
         builder.call(builder.inttoptr(values[0], function.as_pointer()), [*five, values[2]])
 
     return types.void(address, arguments, repetitions), generate
@@ -105,20 +106,25 @@ _barrier = jit_cached(_meet)
 def _take_samples(  # noqa: PLR0917 -- compiled code takes arguments by position
     function: int,
     arguments: int,
+    n_slices: int,
     repetitions: int,
     shared: int,
     n_threads: int,
     scratch: int,
     table: Any,
 ) -> int:
-    """Fill the rows of ``table`` with one sample each; returns how many were taken."""
+    """Fill the rows of ``table`` with one sample each; returns how many were taken.
+
+    ``arguments``: the words of ``n_slices`` calls, of which samples take one after the other.
+    """
     for sample in range(table.shape[0]):
         if not _barrier(shared, n_threads * (sample + 1)):
             return sample
         switches = _switches(scratch)
         cpu = _clock(CLOCK_THREAD_CPUTIME_ID, scratch)
+        words = arguments + 8 * N_ARGUMENTS * (sample % n_slices)
         start = _clock(CLOCK_MONOTONIC, scratch)
-        _call_kernel(function, arguments, repetitions)
+        _call_kernel(function, words, repetitions)
         end = _clock(CLOCK_MONOTONIC, scratch)
         table[sample, CPU_NS] = _clock(CLOCK_THREAD_CPUTIME_ID, scratch) - cpu
         table[sample, N_SWITCHES] = _switches(scratch) - switches
@@ -127,4 +133,6 @@ def _take_samples(  # noqa: PLR0917 -- compiled code takes arguments by position
     return int(table.shape[0])
 
 
-take_samples = jit_cached(_take_samples, "int64(int64,int64,int64,int64,int64,int64,int64[:,::1])")
+take_samples = jit_cached(
+    _take_samples, "int64(int64,int64,int64,int64,int64,int64,int64,int64[:,::1])"
+)

@@ -21,7 +21,7 @@ from mansard.measuring.sampling import Samples, calibrate, collect
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu import driver
 from mansard.microbench.cpu.launching import Operands, allocate
-from mansard.microbench.kernel import Case
+from mansard.microbench.kernel import HOST, Case
 
 Result = TypeVar("Result")
 Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS
@@ -150,11 +150,14 @@ class CpuSource:
         self._function = self._kernel.build(case) if function is None else function
         self._threads = PinnedThreads(cpus)
         self._operands: list[Operands] = []
+        self._words: list[Table] = []  # of each thread: of one call a row
+        self._next = 0  # row of the next sample
 
     def __enter__(self) -> CpuSource:
         self._threads.__enter__()
         try:
             self._operands = self._threads.run(lambda _: allocate(self._kernel, self._case))
+            self._words = [each.words.reshape(1, -1) for each in self._operands]
         except BaseException:
             self._threads.__exit__()
             raise
@@ -162,12 +165,30 @@ class CpuSource:
 
     def __exit__(self, *_: object) -> None:
         self._threads.__exit__()
-        self._operands = []
+        self._operands, self._words = [], []
 
     @property
     def operands(self) -> tuple[Operands, ...]:
         """What each thread works on."""
         return tuple(self._operands)
+
+    def slice(self, slice_bytes: int, fma_per_element: int) -> int:
+        """Let each sample sweep the next slice of the arrays, with chains of that length.
+
+        So a sample is short and its traffic that of main memory all the same. ``slice_bytes``: of
+        one thread. Returns the traffic of a slice of all threads, in bytes.
+        """
+        case = replace(self._case, working_set_bytes=slice_bytes, fma_per_element=fma_per_element)
+        launch = self._kernel.launch(case, HOST)
+        self._words, self._next = [], 0
+        for operands in self._operands:
+            n_slices = max(1, int(operands.words[3]) // launch.n_elements)
+            words = np.tile(operands.words, (n_slices, 1))
+            steps = launch.array_bytes[0] * np.arange(n_slices)
+            words[:, : self._kernel.n_arrays] += steps[:, None]
+            words[:, 3:] = launch.n_elements, fma_per_element
+            self._words.append(words)
+        return self._kernel.traffic_bytes(case, launch) * self._n_threads
 
     def choose_variant(self, repetitions: int, should_stop: Callable[[], bool]) -> Case:
         """Race the variants of the case, in turns; from now on run the fastest.
@@ -198,12 +219,15 @@ class CpuSource:
         operands = self._operands
         tables = [np.zeros((n_samples, driver.N_COLUMNS), dtype=np.int64) for _ in operands]
         address = self._function if function is None else function
+        # From where the last samples ended, for what they swept may still be in the caches.
+        words = [np.roll(each, -self._next, axis=0) for each in self._words]
 
         def run(index: int) -> int:
             scratch = np.zeros(driver.N_SCRATCH_WORDS, dtype=np.int64)
             taken = driver.take_samples(
                 address,
-                operands[index].words.ctypes.data,
+                words[index].ctypes.data,
+                len(words[index]),
                 repetitions,
                 shared.ctypes.data,
                 self._n_threads,
@@ -216,6 +240,7 @@ class CpuSource:
             shared[driver.STOP] = 1
 
         n_taken = self._threads.run(run, stop=stop, should_stop=should_stop)
+        self._next = (self._next + min(n_taken)) % len(words[0])
         return combine([table[: min(n_taken)] for table in tables])
 
 

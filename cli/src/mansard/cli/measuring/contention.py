@@ -1,0 +1,102 @@
+"""``mansard contention``: what processors lose of their memory's traffic beside one another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.measuring.bench import print_dry_runs
+from mansard.cli.options import (
+    BoardOption,
+    ContainerEngineOption,
+    HostsFileOption,
+    ImageOption,
+    ImagesOption,
+    JsonOption,
+    KeptRunsOption,
+    OfflineOption,
+    PickOption,
+    YesOption,
+)
+from mansard.cli.tables import plain, print_tables
+
+
+def contention(
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4', a TOML grid; 2c on a plain "
+            "machine. By default the machine as it is."
+        ),
+    ] = None,
+    pick: PickOption = None,
+    profile: Annotated[
+        Literal["brief", "quick", "full"],
+        typer.Option(help="How many demands of each processor: 3, 5 or 10."),
+    ] = "quick",
+    runs: KeptRunsOption = Path("runs"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
+    ] = False,
+    board: BoardOption = None,
+    processor: Annotated[
+        Literal["cpu", "gpu"] | None,
+        typer.Option(
+            help="gpu: the GPU and the CPUs; cpu: two halves of the CPUs. By default the GPU where "
+            "there is one."
+        ),
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Measure without a container. LOCAL=1 of make.")
+    ] = False,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Board to measure: user@board, unix:///…/docker.sock, or a name in hosts.toml. "
+            "Repeatable, or several with commas between."
+        ),
+    ] = None,
+    hosts_file: HostsFileOption = None,
+    image: ImageOption = None,
+    images: ImagesOption = None,
+    offline: OfflineOption = False,
+    engine: ContainerEngineOption = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what the GPU and the CPUs, or two halves of the CPUs, take from each other's memory.
+
+    Each runs with several demands on memory, alone and beside the other with several. What was
+    measured before is not measured again; an interrupted run resumes. No roof changes.
+    """
+    request = api.SweepRequest(
+        mode=mode,
+        pick=pick,
+        profile=profile,
+        runs=runs,
+        board=board,
+        processor=processor,
+        is_local=local,
+        hosts=tuple(host or ()),
+        hosts_file=hosts_file,
+        wanted_image=api.WantedImage(name=image, table=images, is_offline=offline, engine=engine),
+    )
+    reporter = TerminalReporter(is_agreed=yes)
+    if dry_run:
+        print_dry_runs(api.dry_run_contention(request, reporter), as_json=as_json)
+        return
+    done = api.measure_contention(request, reporter)
+    if as_json:
+        print_json({"contention": done.contention})
+    else:
+        tables = map(api.contention_table, done.contention)
+        print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
+        for each in done.contention:
+            typer.echo(plain(api.contention_words(each)))
+            if each.remark:
+                note(f"{each.victim}, {each.mode}: {each.remark}")
+    done.check()

@@ -1,0 +1,267 @@
+"""A problem as arrays, and what is wrong with it in one line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from mansard.core.errors import InputError
+from mansard.core.records.schedule import Goal, NetworkChain, Problem
+from mansard.scheduler.contention import contention_of, curve
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+GOALS: tuple[Goal, ...] = get_args(Goal)
+
+
+# Tables of ``Instance.alone``, and rows of ``Instance.asked``.
+TIME, ENTER, LEAVE, ENERGY, DEMAND = range(5)
+BATCH, WEIGHT, DEADLINE, PERIOD = range(4)
+
+
+class Instance(NamedTuple):
+    """What compiled functions read. G groups of N networks one after another, A accelerators.
+
+    Seconds, joules, watts and bytes per second; infinite: not taken, not known, or no limit.
+    """
+
+    first: Ints  # [N + 1], the first group of each network
+    # [5, G, A] time, to enter, to leave; energy, 0 where neither the goal nor a limit needs it;
+    # demand, 0 where it is not known
+    alone: Floats
+    # [2, G, A, K] demands of others, ascending, and the share of its speed that the group keeps
+    # beside them; straight between
+    curves: Floats
+    # [4, N] items of a run, weight, deadline; time between runs that arrive, or 0: the next
+    # follows the last
+    asked: Floats
+    limits: Floats  # largest makespan, energy, power; then the constant power of the board
+    goal: int  # of ``GOALS``
+
+
+@dataclass(frozen=True)
+class Chains:
+    """A problem that was checked, and its arrays."""
+
+    problem: Problem
+    instance: Instance
+    max_transitions: tuple[int, ...]  # of each network
+    notes: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the accelerators."""
+        return [accelerator.name for accelerator in self.problem.accelerators]
+
+    @property
+    def most_segments(self) -> Ints:
+        """Of each accelerator [A]."""
+        largest = np.iinfo(np.int64).max
+        return np.array([a.max_segments or largest for a in self.problem.accelerators])
+
+    def is_offered(self, group: int, left: int, entered: int) -> bool:
+        """Whether it is known what a change after a group costs, by indices."""
+        alone = self.instance.alone
+        return bool(np.isfinite(alone[LEAVE, group, left] + alone[ENTER, group + 1, entered]))
+
+
+def check(problem: Problem) -> None:
+    """Raises InputError for the first thing that is wrong with a problem."""
+    chains(problem)
+
+
+def chains(problem: Problem, max_transitions: Sequence[int] | None = None) -> Chains:
+    """The arrays of ``problem``; ``max_transitions`` of each network, where they differ.
+
+    Raises InputError for what cannot be scheduled.
+    """
+    _check_names(problem)
+    groups = [group for network in problem.networks for group in network.groups]
+    names = [accelerator.name for accelerator in problem.accelerators]
+
+    def table(field: str, missing: float) -> Floats:
+        rows = (getattr(group, field) for group in groups)
+        return np.array([[row.get(name, missing) for name in names] for row in rows])
+
+    time, demand = table("time_s", math.inf), table("demand_byte_per_s", 0.0)
+    notes = list(problem.notes)
+    _check_numbers(problem)
+    energy = table("energy_j", math.inf)
+    needs_energy = problem.goal == "energy" or problem.max_energy_j or problem.max_power_w
+    if needs_energy:
+        _check_energy(problem, np.isfinite(time) & ~np.isfinite(energy))
+        if problem.idle_w is None:
+            notes.append("the constant power of the board is not known, and not in any energy")
+    else:
+        energy = np.zeros_like(energy)
+    limits = [problem.max_makespan_s, problem.max_energy_j, problem.max_power_w]
+    unknown = _unknown_demands(problem) if problem.pccs or problem.surfaces else 0
+    if unknown:
+        notes.append(
+            f"the demand of {unknown} of {np.isfinite(time).sum()} times is not known: these groups"
+            " neither slow others down nor are slowed down"
+        )
+    allowed = max_transitions or [problem.max_transitions] * len(problem.networks)
+    result = Chains(
+        problem=problem,
+        instance=Instance(
+            first=np.cumsum([0, *(len(network.groups) for network in problem.networks)]),
+            alone=np.array(
+                [time, table("enter_s", math.inf), table("leave_s", math.inf), energy, demand]
+            ),
+            curves=_contention(problem, demand),
+            asked=np.array(
+                [
+                    (
+                        network.batch,
+                        network.weight,
+                        network.max_latency_s or math.inf,
+                        network.batch / network.rate_per_s if network.rate_per_s else 0.0,
+                    )
+                    for network in problem.networks
+                ]
+            ).T.copy(),
+            limits=np.array([*(limit or math.inf for limit in limits), problem.idle_w or 0.0]),
+            goal=GOALS.index(problem.goal),
+        ),
+        max_transitions=tuple(allowed),
+        notes=(),
+    )
+    notes += _missing_costs(result)
+    return Chains(problem, result.instance, result.max_transitions, tuple(notes))
+
+
+def _check_names(problem: Problem) -> None:
+    if not problem.accelerators or not problem.networks:
+        raise InputError("a problem needs an accelerator and a network", fix="name at least one")
+    names = [accelerator.name for accelerator in problem.accelerators]
+    networks = [network.name for network in problem.networks]
+    for what, all_names in (("accelerators", names), ("networks", networks)):
+        twice = sorted({name for name in all_names if all_names.count(name) > 1})
+        if twice:
+            raise InputError(f"two {what} have one name", where=twice[0], fix="rename one")
+    for name in sorted({*problem.pccs, *problem.surfaces} - set(names)):
+        raise InputError("contention of an accelerator that is not there", where=name)
+    for network in problem.networks:
+        if not network.groups:
+            raise InputError(
+                "a network without groups", where=network.name, fix="cut it, or run it whole"
+            )
+        for group in network.groups:
+            where = f"{network.name}, {group.name}"
+            strange = sorted(set(group.time_s) - set(names))
+            if strange:
+                raise InputError(
+                    f"a time on {strange[0]}, which is no accelerator of the problem",
+                    where=where,
+                    fix=f"accelerators are {', '.join(names)}",
+                )
+            if not group.time_s:
+                raise InputError(
+                    "no accelerator takes this group",
+                    where=where,
+                    fix="measure it on one of them, or join it with its neighbour",
+                )
+
+
+def _check_numbers(problem: Problem) -> None:
+    fields = ("time_s", "energy_j", "demand_byte_per_s", "leave_s", "enter_s")
+    for network in problem.networks:
+        limits = (network.rate_per_s, network.max_latency_s, network.weight)
+        if network.batch < 1 or not all(0 <= value < math.inf for value in limits):
+            raise InputError(
+                "batch, rate, latency and weight must be numbers that are not negative",
+                where=network.name,
+            )
+        for group in network.groups:
+            for field in fields:
+                for name, value in getattr(group, field).items():
+                    if not 0 <= value < math.inf:
+                        raise InputError(
+                            f"{field} is {value:g} on {name}",
+                            where=f"{network.name}, {group.name}",
+                            fix="a number that is not negative, or nothing where it is not known",
+                        )
+        if not sum(max(group.time_s.values()) for group in network.groups) > 0:
+            raise InputError("all its times are 0", where=network.name, fix="measure it")
+    if problem.max_transitions < 0:
+        raise InputError("max_transitions is negative", fix="0: each network whole on one")
+    if problem.goal == "misses" and not any(n.max_latency_s for n in problem.networks):
+        raise InputError("no network has a deadline to miss", fix="set max_latency of one")
+
+
+def _check_energy(problem: Problem, missing: npt.NDArray[np.bool_]) -> None:
+    if not missing.any():
+        return
+    at, accelerator = np.argwhere(missing)[0]
+    network, group = group_at(problem, int(at))
+    raise InputError(
+        f"its energy on {problem.accelerators[accelerator].name} is not known, and"
+        f" {int(missing.sum()) - 1} more",
+        where=f"{network.name}, {network.groups[group].name}",
+        fix="measure energy, or choose a goal and limits without it",
+    )
+
+
+def group_at(problem: Problem, index: int) -> tuple[NetworkChain, int]:
+    """The network that the group of this index belongs to, and its place there."""
+    for network in problem.networks:
+        if index < len(network.groups):
+            return network, index
+        index -= len(network.groups)
+    raise IndexError(index)
+
+
+def _unknown_demands(problem: Problem) -> int:
+    return sum(
+        len(group.time_s.keys() - group.demand_byte_per_s.keys())
+        for network in problem.networks
+        for group in network.groups
+    )
+
+
+def _missing_costs(chains: Chains) -> list[str]:
+    """A note for each network with changes of accelerator that cost nobody knows what."""
+    notes = []
+    instance = chains.instance
+    for number, network in enumerate(chains.problem.networks):
+        if not chains.max_transitions[number] or len(chains.names) < 2:
+            continue
+        missing = [
+            network.groups[at - instance.first[number]].name
+            for at in range(instance.first[number], instance.first[number + 1] - 1)
+            if any(
+                np.isfinite(instance.alone[TIME, at, a])
+                and np.isfinite(instance.alone[TIME, at + 1, b])
+                and not chains.is_offered(at, a, b)
+                for a in range(len(chains.names))
+                for b in range(len(chains.names))
+                if a != b
+            )
+        ]
+        if missing:
+            notes.append(
+                f"{network.name}: what a change of accelerator costs is not known after"
+                f" {len(missing)} of {len(network.groups) - 1} groups ({missing[0]} first):"
+                " those changes are not offered"
+            )
+    return notes
+
+
+def _contention(problem: Problem, demand: Floats) -> Floats:
+    """Curves of speed against external demand, straight between their points: [2, G, A, K]."""
+    models = [contention_of(problem, accelerator.name) for accelerator in problem.accelerators]
+    points = [[curve(model, own) for model, own in zip(models, row, strict=True)] for row in demand]
+    length = max(len(at) for row in points for at, _ in row)
+    curves = np.empty((2, *demand.shape, length))
+    for g, row in enumerate(points):
+        for a, both in enumerate(row):
+            for values, to in zip(both, curves[:, g, a], strict=True):
+                to[: len(values)], to[len(values) :] = values, values[-1]
+    return curves
