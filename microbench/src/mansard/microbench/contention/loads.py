@@ -68,6 +68,7 @@ class CpuLoad:
             fma_per_element=1,
         )
         self._source, self._sample_s = CpuSource(case, cpus), sample_s
+        self._repetitions = 1
         self.sample_bytes = 0
 
     def __enter__(self) -> CpuLoad:
@@ -78,15 +79,16 @@ class CpuLoad:
         self._source.__exit__()
 
     def ask(self, fma_per_element: int) -> None:
-        """Choose slices that last as long as a sample."""
-        self._source.slice(_TRIED_BYTES, fma_per_element)
-        tried_s = min(one.duration_s for one in self._source.take(_N_TRIED, 1))
-        n_bytes = max(_TRIED_BYTES, int(_TRIED_BYTES * self._sample_s / tried_s))
-        self.sample_bytes = self._source.slice(n_bytes, fma_per_element)
+        """Choose slices that last as long as a sample, or how many sweeps of all do."""
+        tried_bytes = self._source.slice(_TRIED_BYTES, fma_per_element)
+        n_tried = self._sample_s / min(one.duration_s for one in self._source.take(_N_TRIED, 1))
+        slice_bytes = self._source.slice(int(n_tried * _TRIED_BYTES) or 1, fma_per_element)
+        self._repetitions = max(1, round(n_tried * tried_bytes / slice_bytes))
+        self.sample_bytes = slice_bytes * self._repetitions
 
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
         """One slice a sample."""
-        return self._source.take(n_samples, 1, should_stop)
+        return self._source.take(n_samples, self._repetitions, should_stop)
 
 
 class GpuLoad:

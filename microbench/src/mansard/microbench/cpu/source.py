@@ -176,13 +176,14 @@ class CpuSource:
         """Let each sample sweep the next slice of the arrays, with chains of that length.
 
         So a sample is short and its traffic that of main memory all the same. ``slice_bytes``: of
-        one thread. Returns the traffic of a slice of all threads, in bytes.
+        one thread, all its arrays at most. Returns the traffic of all threads in a slice, bytes.
         """
-        case = replace(self._case, working_set_bytes=slice_bytes, fma_per_element=fma_per_element)
+        n_bytes = min(slice_bytes, self._case.working_set_bytes)
+        case = replace(self._case, working_set_bytes=n_bytes, fma_per_element=fma_per_element)
         launch = self._kernel.launch(case, HOST)
         self._words, self._next = [], 0
         for operands in self._operands:
-            n_slices = max(1, int(operands.words[3]) // launch.n_elements)
+            n_slices = int(operands.words[3]) // launch.n_elements
             words = np.tile(operands.words, (n_slices, 1))
             steps = launch.array_bytes[0] * np.arange(n_slices)
             words[:, : self._kernel.n_arrays] += steps[:, None]
