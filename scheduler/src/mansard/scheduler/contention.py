@@ -25,12 +25,28 @@ from mansard.core.records.schedule import ContentionSurface, PccsFit, Problem
 Array = npt.NDArray[np.float64]
 
 LEAST_SPEED = 0.01  # a fit that is carried too far stops nothing
-_GRID, _ZOOM, _STARTS, _ROUNDS = 20, 7, 8, 16
+_GRID, _ZOOM, _STARTS, _ROUNDS = 16, 5, 8, 16
 
 
 def contention_of(problem: Problem, accelerator: str) -> PccsFit | ContentionSurface | None:
-    """What slows an accelerator down: its surface, else its fit, else nothing."""
-    return problem.surfaces.get(accelerator) or problem.pccs.get(accelerator)
+    """What slows an accelerator down: its surface, else its fit, else nothing.
+
+    Raises InputError for a surface or a fit that is none.
+    """
+    surface, fit = problem.surfaces.get(accelerator), problem.pccs.get(accelerator)
+    if surface is not None:
+        losses(surface)
+        return surface
+    if fit is not None:
+        least = min(fit.normal_byte_per_s, fit.minor_points, fit.points_per_byte_per_s)
+        above = min(fit.peak_byte_per_s, fit.contention_byte_per_s, fit.total_byte_per_s)
+        if least < 0 or above <= 0 or fit.intensive_byte_per_s < fit.normal_byte_per_s:
+            raise InputError(
+                "the parameters of a PCCS fit are not positive, or its regions not in order",
+                where=f"pccs of {accelerator}",
+                fix="0 ≤ normal ≤ intensive; peak, contention and total above 0",
+            )
+    return fit
 
 
 def curve(
