@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import make_amount as make_amount
     from mansard.analytics.hierarchical.wording import POINT_COLUMNS as POINT_COLUMNS
     from mansard.analytics.hierarchical.wording import point_cells as point_cells
+    from mansard.analytics.predict.group_times import GroupTimes as GroupTimes
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from mansard.analytics.report.counters import checked_words as checked_words
     from mansard.analytics.report.counters import kernel_table as kernel_table
     from mansard.analytics.report.memory_traffic import memory_table as memory_table
+    from mansard.analytics.report.parts import group_tables as group_tables
     from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary

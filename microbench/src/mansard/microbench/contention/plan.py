@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import groupby, product
+from itertools import product
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode, Schema
+from mansard.core.text import cpu_list
 from mansard.device.system import parse_cpu_list
 from mansard.measuring.plan import PlannedTrial, RunPlan, cpus_of
 from mansard.measuring.protocol import Profile, find_protocol
@@ -71,11 +72,7 @@ def accelerators_of(cpus: tuple[int, ...], *, has_gpu: bool) -> tuple[str, str]:
 
 def partition_name(cpus: tuple[int, ...]) -> str:
     """``cpu:0-3,6``: CPUs in the kernel's list format."""
-    parts = []
-    for _, run in groupby(enumerate(cpus), lambda pair: pair[1] - pair[0]):
-        numbers = [cpu for _, cpu in run]
-        parts.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}")
-    return f"cpu:{','.join(parts)}"
+    return f"cpu:{cpu_list(cpus)}"
 
 
 def partition_cpus(name: str) -> tuple[int, ...]:
