@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mansard.device.identity import identify
-from tests.cli.test_cli_usage import assert_one_line, mansard
+from tests.cli.in_process import mansard
+from tests.cli.test_cli_usage import assert_one_line
 
 
 def test_one_core_is_refused(tmp_path: Path) -> None:

@@ -28,11 +28,11 @@ class OtherWork:
     def __init__(self, root: Path = SYSTEM_ROOT) -> None:
         self._folder = root / "proc"
         self._start_s = self._before_s = 0.0
-        self._before: dict[tuple[str, str], int] = {}
+        self._before: dict[str, tuple[str, int]] = {}
         self.words: tuple[str, ...] = ()
 
     def __enter__(self) -> OtherWork:
-        self._before = self._by_program()
+        self._before = self._by_process()
         self._start_s, self._before_s = time.monotonic(), self._others_s()
         return self
 
@@ -40,9 +40,14 @@ class OtherWork:
         used_s, passed_s = self._others_s() - self._before_s, time.monotonic() - self._start_s
         if used_s - _LOST_TICKS / _TICKS_PER_S <= _MOST_CPUS * passed_s:
             return
-        used = {key: n - self._before.get(key, 0) for key, n in self._by_program().items()}
-        most = max(used, key=used.__getitem__, default=("", ""))
-        name = f", most of all {printable(most[1], _LONGEST_NAME)}" if used.get(most) else ""
+        n_most, most = max(
+            (
+                (n_ticks - self._before.get(number, ("", 0))[1], name)
+                for number, (name, n_ticks) in self._by_process().items()
+            ),
+            default=(0, ""),
+        )
+        name = f", most of all {printable(most, _LONGEST_NAME)}" if n_most else ""
         self.words = (f"other programs used {used_s / passed_s:.1f} CPUs{name}",)
 
     def _others_s(self) -> float:
@@ -54,13 +59,13 @@ class OtherWork:
         own = os.times()
         return busy / _TICKS_PER_S - own.user - own.system
 
-    def _by_program(self) -> dict[tuple[str, str], int]:
-        """Ticks of each other process, by number and name."""
+    def _by_process(self) -> dict[str, tuple[str, int]]:
+        """The name of each other process, and its ticks, by its number."""
         found = {}
         for folder in self._folder.glob("[0-9]*"):
             number, _, rest = (read_text(folder / "stat") or "").partition(" (")
             name, _, numbers = rest.rpartition(") ")
             ticks = numbers.split()[_USER : _SYSTEM + 1]
             if len(ticks) == 2 and number != str(os.getpid()):
-                found[number, name] = sum(int(one) for one in ticks if one.isdecimal())
+                found[number] = name, sum(int(one) for one in ticks if one.isdecimal())
         return found
