@@ -40,12 +40,14 @@ class OtherWork:
         used_s, passed_s = self._others_s() - self._before_s, time.monotonic() - self._start_s
         if used_s - _LOST_TICKS / _TICKS_PER_S <= _MOST_CPUS * passed_s:
             return
-        used = {
-            name: n_ticks - self._before.get(number, ("", 0))[1]
-            for number, (name, n_ticks) in self._by_process().items()
-        }
-        most = max(used, key=used.__getitem__, default="")
-        name = f", most of all {printable(most, _LONGEST_NAME)}" if used.get(most) else ""
+        n_most, most = max(
+            (
+                (n_ticks - self._before.get(number, ("", 0))[1], name)
+                for number, (name, n_ticks) in self._by_process().items()
+            ),
+            default=(0, ""),
+        )
+        name = f", most of all {printable(most, _LONGEST_NAME)}" if n_most else ""
         self.words = (f"other programs used {used_s / passed_s:.1f} CPUs{name}",)
 
     def _others_s(self) -> float:

@@ -203,4 +203,5 @@ CONTENTION: MeasurementKind[ContentionPlan, ContentionPoint] = MeasurementKind(
     rows_name="contention.jsonl",
     # What others disturbed is measured again with the same command: a surface needs every point.
     is_result=lambda row: row.failure is None and not row.disturbances,
+    is_metered=False,
 )
