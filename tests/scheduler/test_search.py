@@ -71,3 +71,28 @@ def test_no_order_is_better_with_contention(sizes: tuple[int, ...], seed: int) -
     assert found.is_optimal
     again = evaluate(problem, names(found, problem), "again", starts(found, problem))
     assert again.value == pytest.approx(found.value)
+
+
+@pytest.mark.parametrize("n_accelerators", [2, 3])
+def test_the_local_search_is_between_its_bound_and_the_best(n_accelerators: int) -> None:
+    problem = drawing.problem(6, (6, 5, 7), n_accelerators=n_accelerators)
+    best, local = solve(problem), solve(problem, method="local", seed=3)
+    assert local.value is not None
+    assert local.bound is not None
+    assert best.value is not None
+    assert 0.7 * best.value < local.bound <= best.value <= local.value < 1.1 * best.value
+    assert not local.is_optimal
+    assert local == msgspec.structs.replace(
+        solve(problem, method="local", seed=3), solve_s=local.solve_s
+    )
+
+
+def test_after_its_time_the_best_so_far_has_a_gap() -> None:
+    problem = msgspec.structs.replace(
+        drawing.problem(2, (10, 8, 12), max_transitions=2), pccs=drawing.PCCS
+    )
+    found = solve(problem, time_limit_s=0.0)
+    assert not found.is_optimal
+    assert found.bound is not None
+    assert found.value is not None
+    assert found.bound < found.value
