@@ -12,7 +12,7 @@ from mansard.analytics.predict.group_times import group_times
 from mansard.analytics.scheduling.problems import problem_of_runs
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, NetworkChain, Problem
-from tests.analytics.factory import write_networks
+from tests.analytics.factory import write_networks, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.analytics.test_group_times import on_both
 from tests.cli.decide_runs import answer, document
@@ -91,3 +91,19 @@ def test_the_command_schedules_runs(
     code, _, err = answer(capsys, "schedule", "other", "--runs", runs)
     assert code == 2
     assert "mansard measure other --each-layer stages --groups 8 --transitions" in err
+
+
+def test_modelled_times_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    given = ("squeezenet1_1", "shufflenet_v2_x0_5", "--runs", runs, "--mode", "2c")
+    code, _, err = answer(capsys, "schedule", *given)
+    assert code == 2
+    assert "no group of squeezenet1_1 was measured" in err
+    found = document(capsys, "schedule", *given, "--modelled")
+    groups = [group for network in found["problem"]["networks"] for group in network["groups"]]
+    assert [group["source"] for group in groups] == ["modelled", "modelled"]
+    assert found["best"]["value"] == pytest.approx(sum(group["time_s"]["cpu"] for group in groups))
+    assert any("squeezenet1_1 on cpu: times are modelled" in line for line in found["notes"])
+    code, _, err = answer(capsys, "schedule", *given[:-2], "--modelled")
+    assert code == 2
+    assert "the runs are of several modes: 1c and 2c" in err

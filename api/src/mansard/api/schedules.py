@@ -10,6 +10,7 @@ import msgspec
 
 from mansard.api.contention import measured_contention
 from mansard.api.multi import MultiRequest
+from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.problem_files import read_problem, write_problem
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.schedule_runs import RanSchedule, run_schedules
@@ -23,15 +24,17 @@ class ScheduleRequest:
     """What is to be scheduled, and what is wanted. None: as the problem has it.
 
     ``problem``: a file, see ``problem_files``; networks of it without groups, and the networks
-    ``models`` in its place, take theirs from ``runs``, of ``mode``. ``chart``: HTML file to write;
-    ``save``: the problem as it was solved, TOML or JSON. ``uses_peers``: other solvers as well.
-    ``run``: execute the best schedule and the baselines so.
+    ``models`` in its place, take theirs from ``runs``, of ``mode``. ``is_modelled``: predicted
+    times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
+    it was solved, TOML or JSON. ``uses_peers``: other solvers as well. ``run``: execute the best
+    schedule and the baselines so.
     """
 
     problem: Path | None = None
     models: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     mode: str | None = None
+    is_modelled: bool = False
     goal: Goal | None = None
     is_steady: bool | None = None
     max_transitions: int | None = None
@@ -69,7 +72,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     from mansard.scheduler import solve
     from mansard.scheduler.baselines import baselines, gain
 
-    problem = _wanted(_problem(request), request)
+    problem = _wanted(_problem(request, reporter), request)
     with reporter.progress("Searching schedules") as progress:
         best = solve(
             problem,
@@ -105,7 +108,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     )
 
 
-def _problem(request: ScheduleRequest) -> Problem:
+def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
     """That of the file, filled with what runs know of it."""
     if request.problem is not None and request.models:
         raise UsageError("networks and a problem exclude each other", fix="name them in the file")
@@ -125,7 +128,34 @@ def _problem(request: ScheduleRequest) -> Problem:
 
     dataset = open_runs(request.runs, newest_only=True)
     contention = measured_contention(request.runs, newest_only=True)
-    return problem_of_runs(found, group_times(dataset), contention, dataset, request.mode)
+    measured = group_times(dataset)
+    found = problem_of_runs(
+        found, measured, contention, dataset, request.mode, is_lenient=request.is_modelled
+    )
+    return _modelled(found, request, reporter) if request.is_modelled else found
+
+
+def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) -> Problem:
+    """With predicted times where networks were not measured."""
+    from mansard.analytics.scheduling.modelled import with_modelled
+
+    requests = {
+        each.name: NetworkRequest(
+            name=each.model or each.name,
+            batches=(each.batch,),
+            precisions=(each.precision,) if each.precision else (),
+        )
+        for each in problem.networks
+    }
+    wanted = PredictionRequest(
+        runs=request.runs,
+        networks=tuple(requests.values()),
+        modes=problem.mode or request.mode,
+    )
+    predicted = predict(wanted, reporter)
+    check(predicted, reporter)
+    names = {name: each.display_name() for name, each in requests.items()}
+    return with_modelled(problem, predicted, names)
 
 
 def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:

@@ -28,18 +28,20 @@ def problem_of_runs(
     contention: Sequence[VictimContention],
     dataset: Dataset,
     mode: str | None = None,
+    *,
+    is_lenient: bool = False,
 ) -> Problem:
     """``wanted`` with the groups, accelerators and contention that ``dataset`` knows.
 
     A network that has groups keeps them. Of several ways in which a network was cut or run, the
     one with the most accelerators is taken, then the fastest. ``wanted`` without networks is about
-    all that were measured. Raises UsageError for what was not measured, and for several machines
-    or modes.
+    all that were measured. ``is_lenient``: what was not measured stays without groups. Raises
+    UsageError for what was not measured, and for several machines or modes.
     """
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
     known = [each for each in known if mode is None or each.mode == mode]
-    for name in names:
+    for name in () if is_lenient else names:
         if not any(each.network == name for each in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
@@ -52,7 +54,11 @@ def problem_of_runs(
         if chain.groups:
             networks.append(chain)
             continue
-        own = _way([each for each in known if each.network == _model(chain)], chain)
+        own = [each for each in known if each.network == _model(chain)]
+        if not own:
+            networks.append(chain)
+            continue
+        own = _way(own, chain)
         used += own
         networks.append(_filled(chain, own))
         notes += _doubts(own)

@@ -55,6 +55,10 @@ def schedule(
     time_limit: Annotated[
         str | None, typer.Option(help="Most time to search for: 10s. 60s by default.")
     ] = None,
+    modelled: Annotated[
+        bool,
+        typer.Option("--modelled", help="Predict times where networks of --runs have none."),
+    ] = False,
     peers: Annotated[
         bool, typer.Option("--peers", help="Also what HaX-CoNN's model, CP-SAT and HiGHS find.")
     ] = False,
@@ -97,6 +101,7 @@ def schedule(
             models=tuple(name for name in names if Path(name) not in files),
             runs=tuple(runs or (() if files else ("runs",))),
             mode=mode,
+            is_modelled=modelled,
             goal=goal,
             is_steady=steady,
             max_transitions=max_transitions,
