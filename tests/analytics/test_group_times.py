@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.predict.group_times import group_times, leave_times, prefix_times
 from mansard.analytics.report.parts import group_tables
-from mansard.core.records import Measurement, MemoryUse, NetworkPart, PartKind
-from tests.analytics.factory import calm, measurement, window, write_networks
+from mansard.core.records import Board, Measurement, MemoryUse, NetworkPart, PartKind, Spread
+from tests.analytics.factory import calm, machine, measurement, window, write_networks
 from tests.analytics.score_factory import layer, score, write_scores
 
 # Two-sided 95 % quantile of Student's t with two degrees of freedom.
@@ -113,6 +114,11 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx([1e9, 0.4e9])
     assert dla.fallback_share == pytest.approx(0.2)
     assert gpu.fallback_share is None
+    # Another cut stands beside it, though it is older.
+    older = part("stage", 0, 0.004, started_utc="2025-01-01T00:00:00Z")
+    write_networks(tmp_path, [replace(older, run_id="q" * 16, part=replace(older.part, n_parts=7))])
+    cuts = [(each.accelerator, each.n_groups) for each in group_times(open_runs([tmp_path]))]
+    assert cuts == [("dla0", 2), ("gpu", 2), ("gpu", 7)]
     (table,) = group_tables((dla, gpu), lambda row: row.mode)
     assert len(table.rows) == 4
 
@@ -127,6 +133,27 @@ def test_prefixes_closer_than_the_noise_give_no_time(tmp_path: Path) -> None:
     assert first.time_s == pytest.approx(0.009)
     assert second.time_s is None
     assert "differ by less than a run" in second.remark
+
+
+def test_the_demand_that_a_board_reports_comes_first(tmp_path: Path) -> None:
+    plain = machine("Jetson AGX Orin")
+    board = Board(
+        module="Jetson AGX Orin 64 GB",
+        part_number="p3701-0005",
+        soc="tegra234",
+        l4t="36.4.7",
+        jetpack="6.2.1",
+    )
+    unknown = {name: why for name, why in plain.unknown.items() if name != "board"}
+    on = replace(plain, board=board, kind="jetson", unknown=unknown)
+    use = MemoryUse(mean_share=0.25, low_share=0, high_share=1, n_readings=9, source="actmon")
+    hz = Spread(before=2e9, low=2e9, high=2e9, after=2e9)
+    seen = calm(memory_use=use, memory_clock_hz=hz)
+    write_networks(tmp_path, [part("stage", n, 0.01, conditions=seen) for n in (0, 1)], on=on)
+    (found,) = group_times(open_runs([tmp_path]))
+    # A quarter of 2 GHz · 2 · 256 bits / 8.
+    assert [each.demand_byte_per_s for each in found.groups] == pytest.approx([32e9, 32e9])
+    assert found.groups[0].demand_source == "measured"
 
 
 @pytest.mark.shared_data

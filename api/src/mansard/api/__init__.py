@@ -163,6 +163,8 @@ if TYPE_CHECKING:
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
     from mansard.api.preparation import NetworkSettings as NetworkSettings
+    from mansard.api.problem_files import read_problem as read_problem
+    from mansard.api.problem_files import write_problem as write_problem
     from mansard.api.programs import MeasuredProgram as MeasuredProgram
     from mansard.api.programs import ProgramRequest as ProgramRequest
     from mansard.api.programs import ProgramResult as ProgramResult

@@ -30,7 +30,7 @@ class RanNetwork(msgspec.Struct, frozen=True, kw_only=True):
 class RanSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule that was executed, round after round. ``error``: measured / predicted − 1."""
 
-    method: str
+    method: str  # several with commas, where they found the same
     mode: str
     predicted_s: float | None  # makespan; None: steady, where rounds overlap
     measured_s: float | None  # median of the rounds
@@ -97,14 +97,16 @@ def run_schedules(
     and what ``run_mappings`` does.
     """
     request = _with_settings(request, problem)
-    mappings = [mapping_of(problem, each) for each in schedules]
-    rows = [_row(request, mapping, reporter) for mapping in mappings]
+    by_mapping: dict[Mapping, list[Schedule]] = {}
+    for each in schedules:
+        by_mapping.setdefault(mapping_of(problem, each), []).append(each)
+    rows = [_row(request, mapping, reporter) for mapping in by_mapping]
     with _solving(problem):
-        again = msgspec.structs.replace(mappings[0], beside="a solver")
+        again = msgspec.structs.replace(next(iter(by_mapping)), beside="a solver")
         beside = _row(request, again, reporter).row
     return tuple(
-        _ran(problem, found, row, beside if at == 0 else None)
-        for at, (found, row) in enumerate(zip(schedules, rows, strict=True))
+        _ran(problem, alike, row, beside if at == 0 else None)
+        for at, (alike, row) in enumerate(zip(by_mapping.values(), rows, strict=True))
     )
 
 
@@ -133,9 +135,13 @@ def _row(request: MultiRequest, mapping: Mapping, reporter: Reporter) -> Measure
 
 
 def _ran(
-    problem: Problem, found: Schedule, measured: MeasuredMulti, beside: MultiRun | None
+    problem: Problem,
+    alike: Sequence[Schedule],
+    measured: MeasuredMulti,
+    beside: MultiRun | None,
 ) -> RanSchedule:
-    row, is_steady = measured.row, problem.is_steady
+    """What schedules of one mapping were predicted to take, and what it took."""
+    found, row, is_steady = alike[0], measured.row, problem.is_steady
     networks = []
     for at, network in enumerate(found.networks if row.failure is None else ()):
         # Rounds follow one another: what ends early waits for the next.
@@ -153,7 +159,7 @@ def _ran(
         )
     measured_s = _round_s(row)
     return RanSchedule(
-        method=found.method,
+        method=", ".join(each.method for each in alike),
         mode=measured.mode,
         predicted_s=None if is_steady else found.makespan_s,
         measured_s=measured_s,

@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from mansard.api.contention import measured_contention
 from mansard.api.multi import MultiRequest
+from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.problem_files import read_problem, write_problem
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.schedule_runs import RanSchedule, run_schedules
-from mansard.core.errors import UsageError
-from mansard.core.records import Problem, Schedule
+from mansard.core.errors import InputError, UsageError
+from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 
 
@@ -21,12 +23,18 @@ from mansard.core.records.schedule import Goal
 class ScheduleRequest:
     """What is to be scheduled, and what is wanted. None: as the problem has it.
 
-    ``problem``: a file, see ``problem_files``. ``chart``: HTML file to write; ``save``: the problem
-    as it was solved, TOML or JSON. ``uses_peers``: other solvers as well, where they are installed.
-    ``run``: execute the best schedule and the baselines so.
+    ``problem``: a file, see ``problem_files``; networks of it without groups, and the networks
+    ``models`` in its place, take theirs from ``runs``, of ``mode``. ``is_modelled``: predicted
+    times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
+    it was solved, TOML or JSON. ``uses_peers``: other solvers as well. ``run``: execute the best
+    schedule and the baselines so.
     """
 
-    problem: Path
+    problem: Path | None = None
+    models: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    mode: str | None = None
+    is_modelled: bool = False
     goal: Goal | None = None
     is_steady: bool | None = None
     max_transitions: int | None = None
@@ -62,17 +70,21 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     """
     from mansard.analytics.scheduling.wording import best_of, schedule_sentence
     from mansard.scheduler import solve
+    from mansard.scheduler.baselines import baselines, gain
 
-    problem = _wanted(read_problem(request.problem), request)
+    problem = _wanted(_problem(request, reporter), request)
     with reporter.progress("Searching schedules") as progress:
         best = solve(
             problem,
             method=request.method,
             time_limit_s=request.time_limit_s,
-            progress=lambda share, line: progress.update(round(100 * share), 100, None, line),
+            progress=lambda share, line: progress.update(
+                round(100 * min(share, 1.0)), 100, None, line
+            ),
         )
-    others: tuple[Schedule, ...] = ()
-    gained = None
+    others = baselines(problem)
+    peers = _peers(problem, request.time_limit_s, reporter) if request.uses_peers else ()
+    gained = gain(best, others)
     sentence = schedule_sentence(problem, best, best_of(others), gained)
     notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_sources(problem))))
     if request.save is not None:
@@ -89,11 +101,61 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
         problem=problem,
         best=best,
         baselines=tuple(others),
-        peers=(),
+        peers=peers,
         gain=gained,
         ran=ran,
         notes=notes,
     )
+
+
+def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
+    """That of the file, filled with what runs know of it."""
+    if request.problem is not None and request.models:
+        raise UsageError("networks and a problem exclude each other", fix="name them in the file")
+    if request.problem is not None:
+        found = read_problem(request.problem)
+    else:
+        models = [NetworkChain(name=each, groups=(), model=each) for each in request.models]
+        unknown = {"idle_w": "no meter was read while nothing ran"}
+        found = Problem(accelerators=(), networks=tuple(models), idle_w=None, unknown=unknown)
+    is_whole = bool(found.networks) and all(each.groups for each in found.networks)
+    is_new = request.run is not None and is_whole and not request.run.runs.exists()
+    if not request.runs or is_new:  # the folder is to keep what is executed
+        return found
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.group_times import group_times
+    from mansard.analytics.scheduling.problems import problem_of_runs
+
+    dataset = open_runs(request.runs, newest_only=True)
+    contention = measured_contention(request.runs, newest_only=True)
+    measured = group_times(dataset)
+    found = problem_of_runs(
+        found, measured, contention, dataset, request.mode, is_lenient=request.is_modelled
+    )
+    return _modelled(found, request, reporter) if request.is_modelled else found
+
+
+def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) -> Problem:
+    """With predicted times where networks were not measured."""
+    from mansard.analytics.scheduling.modelled import with_modelled
+
+    requests = {
+        each.name: NetworkRequest(
+            name=each.model or each.name,
+            batches=(each.batch,),
+            precisions=(each.precision,) if each.precision else (),
+        )
+        for each in problem.networks
+    }
+    wanted = PredictionRequest(
+        runs=request.runs,
+        networks=tuple(requests.values()),
+        modes=problem.mode or request.mode,
+    )
+    predicted = predict(wanted, reporter)
+    check(predicted, reporter)
+    names = {name: each.display_name() for name, each in requests.items()}
+    return with_modelled(problem, predicted, names)
 
 
 def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:
@@ -115,6 +177,34 @@ def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:
     }
     given = {name: value for name, value in changes.items() if value is not None}
     return msgspec.structs.replace(problem, **given)
+
+
+def _peers(problem: Problem, time_limit_s: float, reporter: Reporter) -> tuple[Schedule, ...]:
+    """What other solvers find, scored by our simulator; notes say which are missing and why."""
+    from mansard.scheduler.peers.blind import score
+    from mansard.scheduler.peers.cp_sat import solve_by_cp_sat
+    from mansard.scheduler.peers.haxconn import solve_by_z3
+    from mansard.scheduler.peers.highs import solve_by_highs
+
+    found = []
+    solvers = {
+        "HaX-CoNN's Z3 model": solve_by_z3,
+        "CP-SAT, blind to contention": solve_by_cp_sat,
+        "HiGHS, blind to contention": solve_by_highs,
+    }
+    for name, solver in solvers.items():
+        try:
+            answer = solver(problem, time_limit_s=time_limit_s)
+        except ImportError:
+            reporter.note(f"note: {name} is not installed: pip install 'mansard[peers]'")
+        except InputError as error:
+            reporter.note(f"note: {name}: {error}")
+        else:
+            if answer is None:
+                reporter.note(f"note: {name} found nothing in {time_limit_s:g} s")
+            else:
+                found.append(score(problem, answer, name))
+    return tuple(found)
 
 
 def _sources(problem: Problem) -> tuple[str, ...]:

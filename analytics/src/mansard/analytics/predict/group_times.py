@@ -32,7 +32,7 @@ from mansard.analytics.predict.memory_use import peak_bytes_per_s
 from mansard.analytics.scaling.observations import ran_as, shown_parts, why_unused
 from mansard.core.records import Manifest, Measurement, ModelScore, Record, Source
 
-_NOT_MARKED = "no network marked at its end ran beside the whole one: measure with --transitions"
+_NOT_MARKED = "no network marked at its end was timed beside the whole one (--transitions)"
 
 
 class GroupTime(Record, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class GroupTime(Record, frozen=True, kw_only=True):
 
 
 class GroupTimes(Record, frozen=True, kw_only=True):
-    """All groups of one network in one mode on one accelerator."""
+    """The groups of one network in one mode on one accelerator, as it was cut."""
 
     run_ids: tuple[str, ...]
     machine_id: str
@@ -67,7 +67,8 @@ class GroupTimes(Record, frozen=True, kw_only=True):
     accelerator: str  # "gpu", "dla0", "cpu", or "cpu:0-3" for some of the mode's CPUs
     cpus: tuple[int, ...]
     source: Source
-    groups: tuple[GroupTime, ...]
+    n_groups: int  # that it was cut into
+    groups: tuple[GroupTime, ...]  # those of them that were run
     fallback_share: float | None  # of the layers of the whole network's engine on a DLA core
 
 
@@ -86,11 +87,11 @@ class _Chain(NamedTuple):
 
 
 def group_times(dataset: Dataset) -> tuple[GroupTimes, ...]:
-    """Of each network that was cut into stages or groups, by machine, mode and accelerator."""
+    """Of each network, and each number of groups, by machine, mode and accelerator."""
     runs = {run.run_id: run for run in dataset.workload_manifests}
     names, traffic = network_names(dataset), _traffic_bytes(dataset)
     by_way: dict[tuple[object, ...], list[Measurement]] = {}
-    for row in shown_parts(dataset, ("stage", "prefix", "marked")):
+    for row in shown_parts(dataset, ("stage", "prefix", "marked"), of_every_cut=True):
         run, part = runs[row.run_id], row.part
         where = (machine_id(run.machine), run.mode_read_back.name, part.whole_hash, part.whole)
         how = (row.batch, row.precision, engine_name(row), ran_as(row), part.n_parts)
@@ -104,7 +105,7 @@ def group_times(dataset: Dataset) -> tuple[GroupTimes, ...]:
             )
             chains.append(_chain(rows, runs, name, traffic))
     found = [_with_ratio(chain, chains) for chain in chains]
-    order = ("machine", "network", "precision", "mode", "accelerator")
+    order = ("machine", "network", "precision", "mode", "accelerator", "n_groups")
     return tuple(sorted(found, key=lambda each: [getattr(each, name) for name in order]))
 
 
@@ -182,8 +183,8 @@ def _chain(
         shares.append(use.mean_share if use is not None and use.source == "actmon" else None)
         demand = _demand(row, run, shares[-1], time, traffic)
         groups.append(_group(row, time, leaves.get(number), demand, idle_power_w(run)))
-    wholes = [row for row in cut if row.part.kind == "prefix" and row.part.number >= n_groups - 1]
-    fallback = next((share for row in wholes if (share := _fallback(row)) is not None), None)
+    last = [row for row in rows if row.part.kind == "prefix" and row.part.number >= n_groups - 1]
+    fallback = next((share for row in last if (share := _fallback(row)) is not None), None)
     unknown = {} if one.batch is not None else {"batch": "the model does not say"}
     if fallback is None:
         unknown["fallback_share"] = "no DLA core ran the whole network"
@@ -201,6 +202,7 @@ def _chain(
             accelerator=_accelerator(one),
             cpus=one.cpus,
             source=one.source,
+            n_groups=n_groups,
             groups=tuple(groups),
             fallback_share=fallback,
             unknown=unknown,

@@ -12,6 +12,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import JsonOption, RunsOption
 from mansard.cli.tables import Table, print_tables, without_silent
+from mansard.core.errors import UsageError
 from mansard.core.records import Schedule
 from mansard.core.records.schedule import Goal
 
@@ -28,10 +29,10 @@ _NETWORKS = ("network", "latency", "deadline", "items/s", "changes", "verdict")
 
 def schedule(
     problem: Annotated[
-        Path,
-        typer.Argument(help="TOML or JSON file of networks, their groups and accelerators.",
-                       readable=False),
-    ],
+        list[str] | None,
+        typer.Argument(help="TOML or JSON file of networks, their groups and accelerators; or "
+                       "networks whose groups were measured, all of --runs by default."),
+    ] = None,
     goal: Annotated[
         Goal | None, typer.Option(help="What is to be best; that of the file, else makespan.")
     ] = None,
@@ -54,6 +55,13 @@ def schedule(
     time_limit: Annotated[
         str | None, typer.Option(help="Most time to search for: 10s. 60s by default.")
     ] = None,
+    modelled: Annotated[
+        bool,
+        typer.Option("--modelled", help="Predict times where networks of --runs have none."),
+    ] = False,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Also what HaX-CoNN's model, CP-SAT and HiGHS find.")
+    ] = False,
     chart: Annotated[Path | None, typer.Option(help="HTML page with the Gantt chart.")] = None,
     save_problem: Annotated[
         Path | None, typer.Option(help="Write the problem as it was solved, .toml or .json.")
@@ -66,17 +74,21 @@ def schedule(
         float, typer.Option(min=0.1, help="How long each is executed for, after warming up.")
     ] = 10.0,
     mode: Annotated[
-        str | None, typer.Option(help="The power mode to execute in; the present one by default.")
+        str | None, typer.Option(help="The mode of --runs, and the one to execute in.")
     ] = None,
     runs: RunsOption = None,
     local: Annotated[bool, typer.Option("--local", help="Execute without a container.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Schedule the networks of PROBLEM on its accelerators; runs nothing without --run.
+    """Schedule networks on the accelerators of a machine; runs nothing without --run.
 
     Prints the best schedule with its proof or gap, beside baselines that the same simulator
     scores. Exit code 1 where no schedule keeps the limits: the nearest is printed.
     """
+    names = problem or []
+    files = [Path(name) for name in names if Path(name).suffix.lower() in {".toml", ".json"}]
+    if len(files) > 1:
+        raise UsageError("one problem at a time", fix=f"run it again for {files[1]}")
     executed = api.MultiRequest(
         multi=api.MultiSettings(seconds_s=seconds),
         mode=mode,
@@ -85,7 +97,11 @@ def schedule(
     )
     found = api.schedule(
         api.ScheduleRequest(
-            problem=problem,
+            problem=files[0] if files else None,
+            models=tuple(name for name in names if Path(name) not in files),
+            runs=tuple(runs or (() if files else ("runs",))),
+            mode=mode,
+            is_modelled=modelled,
             goal=goal,
             is_steady=steady,
             max_transitions=max_transitions,
@@ -94,6 +110,7 @@ def schedule(
             max_power_w=api.parse_optional("--max-power", max_power, "power"),
             method=method,
             time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 60.0,
+            uses_peers=peers,
             chart=chart,
             save=save_problem,
             run=executed if run else None,

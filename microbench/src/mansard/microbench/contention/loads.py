@@ -33,6 +33,7 @@ _N_TRIED = 8  # samples; disturbances only lengthen them, so the shortest counts
 _STEPS = 3  # of the search for a chain
 _MOST_SAMPLES = 100_000  # of an aggressor, which is stopped long before
 _START_S = 0.005  # until an aggressor runs
+_POLL_S = 0.25  # longer than a block: asking whether to stop would interrupt it
 
 
 def _never() -> bool:
@@ -55,6 +56,9 @@ class Load(Seam):
 
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
         """Samples without pause; fewer only when told to stop."""
+
+    def stop(self) -> None:
+        """Let ``take``, which runs in another thread and is told to stop, do so at once."""
 
 
 class CpuLoad:
@@ -88,7 +92,11 @@ class CpuLoad:
 
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
         """One slice a sample."""
-        return self._source.take(n_samples, self._repetitions, should_stop)
+        return self._source.take(n_samples, self._repetitions, should_stop, poll_s=_POLL_S)
+
+    def stop(self) -> None:
+        """Do not wait until it is asked."""
+        self._source.stop()
 
 
 class GpuLoad:
@@ -130,6 +138,9 @@ class GpuLoad:
         """So many sweeps a sample."""
         assert self._source is not None  # noqa: S101 - a chain is asked for first
         return self._source.take(n_samples, self._repetitions, should_stop)
+
+    def stop(self) -> None:
+        """It is asked after every sample."""
 
 
 def find_chains(load: Load, shares: Sequence[float]) -> dict[float, int]:
@@ -179,6 +190,7 @@ def running(load: Load) -> Iterator[list[RawSample]]:
         yield taken
     finally:
         is_over.set()
+        load.stop()
         thread.join()
     if errors:
         raise errors[0]

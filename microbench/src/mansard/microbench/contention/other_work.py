@@ -9,7 +9,7 @@ from pathlib import Path
 from mansard.core.text import printable
 from mansard.device.system import SYSTEM_ROOT, read_text
 
-_MOST_CPUS = 0.15
+_MOST_SHARE = 0.075  # of the CPUs that are measured: of two 0.15
 _LOST_TICKS = 3  # of 10 ms: what the counts of a trial, of some tenths of a second, are off by
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _IDLE, _WAITING, _GUEST = 3, 4, 8  # numbers of /proc/stat (man proc_stat); guests count as user
@@ -25,24 +25,29 @@ class OtherWork:
     not count it. A board that is simulated lends no CPU: this machine's kernel counts.
     """
 
-    def __init__(self, root: Path = SYSTEM_ROOT) -> None:
-        self._folder = root / "proc"
+    def __init__(self, n_cpus: int, root: Path = SYSTEM_ROOT) -> None:
+        self._folder, self._most_cpus = root / "proc", _MOST_SHARE * n_cpus
         self._start_s = self._before_s = 0.0
-        self._before: dict[tuple[str, str], int] = {}
+        self._before: dict[str, tuple[str, int]] = {}
         self.words: tuple[str, ...] = ()
 
     def __enter__(self) -> OtherWork:
-        self._before = self._by_program()
+        self._before = self._by_process()
         self._start_s, self._before_s = time.monotonic(), self._others_s()
         return self
 
     def __exit__(self, *_: object) -> None:
         used_s, passed_s = self._others_s() - self._before_s, time.monotonic() - self._start_s
-        if used_s - _LOST_TICKS / _TICKS_PER_S <= _MOST_CPUS * passed_s:
+        if used_s - _LOST_TICKS / _TICKS_PER_S <= self._most_cpus * passed_s:
             return
-        used = {key: n - self._before.get(key, 0) for key, n in self._by_program().items()}
-        most = max(used, key=used.__getitem__, default=("", ""))
-        name = f", most of all {printable(most[1], _LONGEST_NAME)}" if used.get(most) else ""
+        n_most, most = max(
+            (
+                (n_ticks - self._before.get(number, ("", 0))[1], name)
+                for number, (name, n_ticks) in self._by_process().items()
+            ),
+            default=(0, ""),
+        )
+        name = f", most of all {printable(most, _LONGEST_NAME)}" if n_most else ""
         self.words = (f"other programs used {used_s / passed_s:.1f} CPUs{name}",)
 
     def _others_s(self) -> float:
@@ -54,13 +59,13 @@ class OtherWork:
         own = os.times()
         return busy / _TICKS_PER_S - own.user - own.system
 
-    def _by_program(self) -> dict[tuple[str, str], int]:
-        """Ticks of each other process, by number and name."""
+    def _by_process(self) -> dict[str, tuple[str, int]]:
+        """The name of each other process, and its ticks, by its number."""
         found = {}
         for folder in self._folder.glob("[0-9]*"):
             number, _, rest = (read_text(folder / "stat") or "").partition(" (")
             name, _, numbers = rest.rpartition(") ")
             ticks = numbers.split()[_USER : _SYSTEM + 1]
             if len(ticks) == 2 and number != str(os.getpid()):
-                found[number, name] = sum(int(one) for one in ticks if one.isdecimal())
+                found[number] = name, sum(int(one) for one in ticks if one.isdecimal())
         return found

@@ -15,7 +15,7 @@ from mansard.core.text import cpu_list
 from mansard.device.system import parse_cpu_list
 from mansard.measuring.plan import PlannedTrial, RunPlan, cpus_of
 from mansard.measuring.protocol import Profile, find_protocol
-from mansard.microbench.planning import SEED, Probe, cpu_versions
+from mansard.microbench.planning import SEED, Probe
 
 GPU = "gpu"
 # Of each profile: how many shares, blocks of a trial, and samples of each, alone and beside.
@@ -92,8 +92,8 @@ def make_contention_plan(
 ) -> ContentionPlan:
     """Each accelerator as the victim of the other, in a random but repeatable order.
 
-    ``found``: what there is of the GPU; without one two halves of the CPUs are measured. Raises
-    UsageError for an unknown profile and for a single core.
+    ``found``: the GPU, and the versions of what runs on either; without one two halves of the CPUs
+    are measured. Raises UsageError for an unknown profile and for a single core.
     """
     protocol = find_protocol(profile)
     n_shares, n_blocks, per_block = _SIZES[profile]  # type: ignore[index]  # checked above
@@ -121,8 +121,9 @@ def make_contention_plan(
             time_cap_s=_TRIAL_CAP_S,
             n_energy_windows=0,
             settle_cap_s=0.0,
+            idle_s=0.0,
         ),
         seed=SEED,
-        versions={**cpu_versions(), **found.versions},
+        versions=found.versions,
         unknown={"gpu": "two halves of the CPUs are measured"} if found.gpu is None else {},
     )
