@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
+import multiprocessing
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +14,27 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import MultiRun
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.multi.plan import MultiNetwork, MultiPlan, MultiStage, MultiTrial
+from mansard.inference.multi.gates import Turns
+from mansard.inference.multi.plan import (
+    MultiNetwork,
+    MultiPlan,
+    MultiStage,
+    MultiTrial,
+    device_cpus,
+)
+from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from tests.inference.small_networks import trial, uniform, write
+from tests.waiting import awaited
 
 pytest.importorskip("onnxruntime")
 SECONDS_S = 0.3
@@ -98,3 +111,101 @@ def test_stages_of_a_network(tmp_path: Path, way: str, order: str) -> None:
     check(row, 3 if order == "pipelined" else 2)
     assert [(each.network_number, each.stage) for each in row.stages] == [(0, 0), (0, 1), (1, 0)]
     assert all(each.transfer_s > 0 for each in row.stages[:2])
+
+
+def test_time_counts_as_far_as_it_lies_in_the_window() -> None:
+    # The window is from 10 to 20. Waiting from 8 to 12: 2 s in it; inference until 19: 7 s; the
+    # copy until 25: 1 s. The run that ends at 19 counts, the one that ends at 25 does not.
+    times = iter([8.0, 12.0, 19.0, 25.0])
+    window = Window([10.0, 20.0])
+    tally = Tally(window, 1, lambda: next(times))
+    tally.lap(0, "wait")
+    tally.lap(0, "inference")
+    tally.end_stage(0)
+    tally.end_network(12.0)
+    tally.lap(0, "transfer")
+    tally.end_stage(0)
+    tally.end_network(12.0)
+    assert tally.stages == [StageTotals(n_runs=1, inference_s=7.0, transfer_s=1.0, wait_s=2.0)]
+    assert tally.latency_s == [7.0]
+
+
+@pytest.mark.parametrize("has_rounds", [True, False])
+def test_devices_run_their_stages_in_turn(has_rounds: bool) -> None:
+    # Network 0 on a, then b; network 1 on b, then a. The schedule has 1 before 0 on b.
+    devices = {(0, 0): "a", (0, 1): "b", (1, 0): "b", (1, 1): "a"}
+    turns = [(0, 0), (1, 0), (0, 1), (1, 1)]
+    window, entered = Window([0.0, math.inf]), list[tuple[int, int]]()
+    gate = Turns(window, devices, turns, has_rounds=has_rounds)
+
+    def run(network: int) -> None:
+        for _ in range(20):
+            for stage in (0, 1):
+                assert gate.enter((network, stage)) is not None
+                entered.append((network, stage))  # nobody else is on this device
+                gate.leave((network, stage))
+
+    threads = [threading.Thread(target=run, args=(network,)) for network in (0, 1)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(30)
+    on = {name: [step for step in entered if devices[step] == name] for name in ("a", "b")}
+    assert on == {"a": 20 * [(0, 0), (1, 1)], "b": 20 * [(1, 0), (0, 1)]}
+    if has_rounds:
+        rounds = [set(entered[at : at + 4]) for at in range(0, 80, 4)]
+        assert rounds == 20 * [set(turns)]
+        assert len(gate.round_s) == 20
+
+
+def test_networks_in_step_run_equally_often(tmp_path: Path) -> None:
+    first, second = gemms(tmp_path, "x", "h", "y")
+    spec = multi((first, second), (second,), order="in step", turns=((0, 0), (1, 0), (0, 1)))
+    (row,) = measured(tmp_path, spec)
+    check(row, 2)
+    assert row.order == "in step"
+    assert abs(row.networks[0].n_runs - row.networks[1].n_runs) <= 1
+    # A round lasts until both have ended: no longer than their latencies say, and as often.
+    assert abs(len(row.round_s) - row.networks[0].n_runs) <= 2
+    assert max(row.networks[0].latency_s) <= max(row.round_s) + 1e-3
+
+
+@pytest.mark.parametrize("way", ["threads", "processes"])
+def test_a_network_that_fails_ends_the_trial(tmp_path: Path, way: str) -> None:
+    first, second = gemms(tmp_path, "x", "h", "y")
+    (tmp_path / second.file).write_bytes(b"\x08\x08:7")
+    failed, ran = measured(tmp_path, multi((first,), (second,), way=way), multi((first,), way=way))
+    assert failed.failure is not None
+    assert failed.failure.startswith("h-y on cpu: Load model from h-y.onnx failed")
+    assert failed.stages == ()
+    assert "could not be run" in failed.unknown["window_s"]
+    check(ran, 1)
+
+
+def test_a_process_that_is_killed_ends_the_trial(tmp_path: Path) -> None:
+    (one,) = gemms(tmp_path, "x", "y")
+    spec = multi((one,), (one,), way="processes", seconds_s=20.0)
+
+    def kill() -> None:
+        assert awaited(lambda: bool(multiprocessing.active_children()))
+        multiprocessing.active_children()[0].kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    (row,) = measured(tmp_path, spec)
+    killer.join()
+    assert row.failure == "x-y on cpu: its process ended with code -9"
+
+
+def test_a_device_is_cpus_of_the_mode() -> None:
+    assert device_cpus("cpu", (0, 1, 4)) == (0, 1, 4)
+    assert device_cpus("cpu:0-1,4", (0, 1, 4)) == (0, 1, 4)
+    assert device_cpus("dla1", (0, 1)) == (0, 1)
+    for name, what in (
+        ("cpu:1-2", "there is no CPU 2 in this mode"),
+        ("cpu:x", "names no CPUs"),
+        ("npu", "unknown device 'npu'"),
+        ("gpu:1", "names no CPUs"),
+    ):
+        with pytest.raises(MeasurementError, match=what):
+            device_cpus(name, (0, 1, 4))

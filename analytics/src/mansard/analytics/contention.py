@@ -17,8 +17,17 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels
 from mansard.core.records import ContentionPoint, ContentionSurface, PccsFit, Record, Source
 
+_LEAST_BYTE_PER_S = 1.0  # anything less is no demand
 _CLEAR = 2.0  # times the noise: a loss below it may be noise
 _LEAST_LINES = 2  # of a surface: own demands, and external ones
+
+
+class FitLine(Record, frozen=True, kw_only=True):
+    """The speed that the fit gives one own demand, straight between its points."""
+
+    own_byte_per_s: float
+    external_byte_per_s: tuple[float, ...]  # ascending from 0
+    speed: tuple[float, ...]  # as a share of its own
 
 
 class VictimContention(Record, frozen=True, kw_only=True):
@@ -33,6 +42,7 @@ class VictimContention(Record, frozen=True, kw_only=True):
     aggressor: str
     surface: ContentionSurface | None
     fit: PccsFit | None  # modelled, from the surface
+    fit_lines: tuple[FitLine, ...]  # for each own demand of the surface
     worst_points: float | None  # lost at most, of any point
     noise_points: float | None  # lost or won at most where nothing ran beside it
     is_contended: bool | None  # the other's most costs clearly more than the noise
@@ -49,7 +59,7 @@ class _Where(NamedTuple):
     aggressor: str
 
 
-class _Cell(NamedTuple):
+class Cell(NamedTuple):
     """Shares of the victim and of the aggressor."""
 
     own: float
@@ -82,16 +92,17 @@ def _n_good(rows: Iterable[ContentionPoint]) -> int:
 
 def _counts(row: ContentionPoint) -> bool:
     rates = (row.alone_byte_per_s, row.achieved_byte_per_s)
-    return not row.failure and not row.disturbances and all(r and median(r) > 0 for r in rates)
+    is_there = all(each and median(each) >= _LEAST_BYTE_PER_S for each in rates)
+    return is_there and not row.failure and not row.disturbances
 
 
 def _speed(row: ContentionPoint) -> float:
     return median(row.achieved_byte_per_s) / median(row.alone_byte_per_s)
 
 
-def _speeds(rows: Iterable[ContentionPoint]) -> dict[_Cell, float]:
+def _speeds(rows: Iterable[ContentionPoint]) -> dict[Cell, float]:
     return {
-        _Cell(row.victim_share, row.aggressor_share): _speed(row) for row in rows if _counts(row)
+        Cell(row.victim_share, row.aggressor_share): _speed(row) for row in rows if _counts(row)
     }
 
 
@@ -143,6 +154,7 @@ def _victim(
         run_id=run_id,
         run_ids=tuple(sorted(by_run)),
         source=rows[0].source,
+        fit_lines=(),
         n_points=n_points,
         n_left_out=n_beside - n_points,
         remark=_remark(rows, n_beside - n_points),
@@ -160,15 +172,16 @@ def _remark(rows: Iterable[ContentionPoint], n_left_out: int) -> str:
 
 
 def surface_of(
-    speeds: Mapping[_Cell, float], own: Mapping[float, float], external: Mapping[float, float]
+    speeds: Mapping[Cell, float], own: Mapping[float, float], external: Mapping[float, float]
 ) -> ContentionSurface | None:
     """The surface over whole rows and columns; None for less than two of each.
 
     ``speeds``: by the two shares; ``own`` and ``external``: bytes per second of each share, alone.
     Where a point is missing, the row or the column that lacks more of them is left out.
     """
-    rows = sorted({cell.own for cell in speeds}, key=own.__getitem__)
-    columns = sorted({cell.other for cell in speeds}, key=external.__getitem__)
+    # By demand: of equal ones the last counts.
+    rows = [k for _, k in sorted({own[cell.own]: cell.own for cell in speeds}.items())]
+    columns = [j for _, j in sorted({external[cell.other]: cell.other for cell in speeds}.items())]
     while rows and columns:
         holes = {
             **{("row", k): sum((k, j) not in speeds for j in columns) / len(columns) for k in rows},
@@ -184,6 +197,6 @@ def surface_of(
         own_byte_per_s=tuple(own[k] for k in rows),
         external_byte_per_s=tuple(external[j] for j in columns),
         achieved_byte_per_s=tuple(
-            tuple(own[k] * speeds[_Cell(k, j)] for j in columns) for k in rows
+            tuple(own[k] * speeds[Cell(k, j)] for j in columns) for k in rows
         ),
     )

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import make_amount as make_amount
     from mansard.analytics.hierarchical.wording import POINT_COLUMNS as POINT_COLUMNS
     from mansard.analytics.hierarchical.wording import point_cells as point_cells
+    from mansard.analytics.predict.group_times import GroupTimes as GroupTimes
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from mansard.analytics.report.counters import checked_words as checked_words
     from mansard.analytics.report.counters import kernel_table as kernel_table
     from mansard.analytics.report.memory_traffic import memory_table as memory_table
+    from mansard.analytics.report.parts import group_tables as group_tables
     from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
@@ -81,6 +83,11 @@ if TYPE_CHECKING:
     from mansard.analytics.report.workloads import network_tables as network_tables
     from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
+    from mansard.analytics.scheduling.wording import Segment as Segment
+    from mansard.analytics.scheduling.wording import group_names as group_names
+    from mansard.analytics.scheduling.wording import proof_text as proof_text
+    from mansard.analytics.scheduling.wording import segments as segments
+    from mansard.analytics.scheduling.wording import value_text as value_text
     from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
@@ -93,10 +100,10 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
-    from mansard.api.contention import ContentionResult as ContentionResult
-    from mansard.api.contention import dry_run_contention as dry_run_contention
-    from mansard.api.contention import measure_contention as measure_contention
     from mansard.api.contention import measured_contention as measured_contention
+    from mansard.api.contention_runs import ContentionResult as ContentionResult
+    from mansard.api.contention_runs import dry_run_contention as dry_run_contention
+    from mansard.api.contention_runs import measure_contention as measure_contention
     from mansard.api.counter_runs import CountedNetwork as CountedNetwork
     from mansard.api.counter_runs import CountRequest as CountRequest
     from mansard.api.counter_runs import CountResult as CountResult
@@ -130,6 +137,7 @@ if TYPE_CHECKING:
     from mansard.api.layers import LayerSettings as LayerSettings
     from mansard.api.layers import LayersResult as LayersResult
     from mansard.api.layers import measure_layers as measure_layers
+    from mansard.api.layers import parse_cpus as parse_cpus
     from mansard.api.layers import parse_each_layer as parse_each_layer
     from mansard.api.layers import write_nn_profiler as write_nn_profiler
     from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
@@ -141,9 +149,9 @@ if TYPE_CHECKING:
     from mansard.api.multi import MeasuredMulti as MeasuredMulti
     from mansard.api.multi import MultiRequest as MultiRequest
     from mansard.api.multi import MultiResult as MultiResult
-    from mansard.api.multi import MultiSettings as MultiSettings
     from mansard.api.multi import run_mappings as run_mappings
     from mansard.api.multi import whole_mapping as whole_mapping
+    from mansard.api.multi_preparation import MultiSettings as MultiSettings
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult
@@ -155,6 +163,8 @@ if TYPE_CHECKING:
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
     from mansard.api.preparation import NetworkSettings as NetworkSettings
+    from mansard.api.problem_files import read_problem as read_problem
+    from mansard.api.problem_files import write_problem as write_problem
     from mansard.api.programs import MeasuredProgram as MeasuredProgram
     from mansard.api.programs import ProgramRequest as ProgramRequest
     from mansard.api.programs import ProgramResult as ProgramResult
@@ -172,6 +182,11 @@ if TYPE_CHECKING:
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
+    from mansard.api.schedule_runs import RanNetwork as RanNetwork
+    from mansard.api.schedule_runs import RanSchedule as RanSchedule
+    from mansard.api.schedules import ScheduleAnswer as ScheduleAnswer
+    from mansard.api.schedules import ScheduleRequest as ScheduleRequest
+    from mansard.api.schedules import schedule as schedule
     from mansard.api.scores import Scores as Scores
     from mansard.api.scores import ZooNetwork as ZooNetwork
     from mansard.api.scores import encode_scores as encode_scores
@@ -206,6 +221,10 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
+    from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
+    from mansard.inference.multi.mappings import Mapping as Mapping
+    from mansard.inference.multi.mappings import StagePlace as StagePlace
+    from mansard.inference.multi.mappings import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
 
 

@@ -1,54 +1,16 @@
-"""Contention for memory: measured on boards, and what runs know of it."""
+"""What runs know of contention for memory, with its fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.measurements import ModePlan, plan_modes
-from mansard.api.reporter import SILENT, Reporter
-from mansard.api.sweeps import DryRun, SweepRequest, dry_run, sweep
-from mansard.api.targets import BenchTarget, find_processor
-from mansard.core.errors import MansardError
-from mansard.core.records import PowerMode
-
 if TYPE_CHECKING:
     from mansard.analytics.contention import VictimContention
-
-
-class ContentionResult(msgspec.Struct, frozen=True):
-    """What was measured of the modes asked for, now or before, and what could not be measured."""
-
-    contention: tuple[VictimContention, ...]
-    failure: MansardError | None
-
-    def check(self) -> None:
-        """Raise ``failure``, if there is one."""
-        if self.failure is not None:
-            raise self.failure
-
-
-def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> ContentionResult:
-    """Measure what each of two accelerators loses of its memory's traffic beside the other.
-
-    They are the GPU and the CPUs, or two halves of the CPUs. What was measured before is not
-    measured again; an interrupted sweep resumes. Raises any MansardError that keeps everything
-    from being measured.
-    """
-    swept = sweep(request, partial(_plan, request), reporter)
-    found = measured_contention([request.runs], newest_only=True) if swept.run_ids else ()
-    return ContentionResult(
-        tuple(each for each in found if swept.run_ids & {*each.run_ids}), swept.failure
-    )
-
-
-def dry_run_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
-    """What ``measure_contention`` would do on each board; nothing is touched."""
-    return dry_run(request, partial(_plan, request), reporter)
+    from mansard.analytics.data.dataset import Dataset
 
 
 def measured_contention(
@@ -59,33 +21,33 @@ def measured_contention(
     ``newest_only``: leave out what does not go with the newest run of a device instead of refusing
     it. Raises InputError, StorageError.
     """
-    from mansard.analytics.contention import measured_contention as find
     from mansard.analytics.data.opening import open_runs
 
-    return tuple(map(_with_fit, find(open_runs(runs, newest_only=newest_only))))
+    return contention_of(open_runs(runs, newest_only=newest_only))
+
+
+def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
+    """What a dataset knows of contention, with its fits."""
+    from mansard.analytics.contention import measured_contention as find
+
+    return tuple(map(_with_fit, find(dataset)))
 
 
 def _with_fit(found: VictimContention) -> VictimContention:
-    from mansard.scheduler.contention import fit_pccs
+    import numpy as np
+
+    from mansard.analytics.contention import FitLine
+    from mansard.scheduler.contention import curve, fit_pccs
 
     if found.surface is None:
         return found
+    fit = fit_pccs(found.surface)
+    most = found.surface.external_byte_per_s[-1]
+    lines = []
+    for own in found.surface.own_byte_per_s:
+        external, speed = curve(fit, own)
+        ends = [*(x for x in external if x < most), most]
+        speeds = np.interp(ends, external, speed).tolist()
+        lines.append(FitLine(own_byte_per_s=own, external_byte_per_s=(*ends,), speed=(*speeds,)))
     unknown = {name: why for name, why in found.unknown.items() if name != "fit"}
-    return msgspec.structs.replace(found, fit=fit_pccs(found.surface), unknown=unknown)
-
-
-def _plan(
-    request: SweepRequest, target: BenchTarget, modes: Sequence[PowerMode], reporter: Reporter
-) -> list[ModePlan]:
-    from mansard.microbench.contention.plan import make_contention_plan
-
-    machine = target.controller.identify()
-    of_cpu = all(mode.kind == "cores" for mode in modes)
-    processor = request.processor or ("cpu" if of_cpu else None)
-    found = find_processor(target, machine, processor, reporter)
-    plans = plan_modes(
-        lambda mode: make_contention_plan(machine, mode, request.profile, found),
-        modes,
-        request.runs,
-    )
-    return [msgspec.structs.replace(each, of="contention") for each in plans]
+    return msgspec.structs.replace(found, fit=fit, fit_lines=tuple(lines), unknown=unknown)

@@ -60,6 +60,7 @@ def report(
     from mansard.analytics.report.summary import summary
     from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
+    from mansard.api.contention import contention_of
     from mansard.api.counters import checks_in
 
     dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
@@ -72,7 +73,10 @@ def report(
     path, within = (first / "report.html", first) if output is None else (output, None)
     answers = answers_in(locations)
     checked = checks_in(locations, reporter)
-    write_report(dataset, path, results, within=within, answers=answers, checked=checked)
+    beside = contention_of(dataset)
+    write_report(
+        dataset, path, results, within=within, answers=answers, checked=checked, contended=beside
+    )
     found = summary(dataset, results)
     for line in warnings(results):
         reporter.note(f"warning: {line}")

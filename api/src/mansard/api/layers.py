@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -23,11 +24,13 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import Measurement, NetworkPart
 from mansard.core.text import listed
+from mansard.device.system import parse_cpu_list
 
 if TYPE_CHECKING:
+    from mansard.analytics.predict.group_times import GroupTimes
     from mansard.analytics.predict.parts import PartSum, PartTimes
     from mansard.inference.plan import BuildTrial, NetworkTrial
-    from mansard.inference.preparing import PreparedPart
+    from mansard.inference.preparing import PreparedNetwork, PreparedPart
     from mansard.inference.preparing.quantising import Form
     from mansard.measuring.protocol import Protocol
 
@@ -41,6 +44,15 @@ class LayerSettings(msgspec.Struct, frozen=True, kw_only=True):
     boundary_s: float | None = None  # it runs before its first window; None: until power settles
     rest_s: float = 0.0  # nothing of ours runs before each part
     meter_period_s: float | None = None  # between two readings; None: the meters' own
+    n_groups: int | None = None  # that stages are joined to; None: the finest stages
+    with_transitions: bool = False  # also the network marked at each cut, and prefixes on a DLA
+    partitions: tuple[tuple[int, ...], ...] = ()  # CPUs that parts run on; none: all of the mode
+
+    def __post_init__(self) -> None:
+        if self.kind != "stage" and (self.n_groups is not None or self.with_transitions):
+            raise UsageError(
+                "layers are no groups that follow one another", fix="use --each-layer stages"
+            )
 
 
 class LayersResult(msgspec.Struct, frozen=True):
@@ -53,6 +65,7 @@ class LayersResult(msgspec.Struct, frozen=True):
     rows: tuple[MeasuredNetwork, ...]  # of the parts
     parts: tuple[PartTimes, ...]
     sums: tuple[PartSum, ...]
+    groups: tuple[GroupTimes, ...]  # stages and groups by accelerator, where some of these were run
     failure: MansardError | None
 
     def check(self) -> None:
@@ -81,6 +94,17 @@ def parse_each_layer(text: str) -> tuple[Literal["layer", "stage"], int | None]:
     )
 
 
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """The CPUs of ``2-3`` or ``0,2``; raises UsageError."""
+    try:
+        cpus = parse_cpu_list(text)
+    except ValueError:
+        cpus = ()
+    if not cpus:
+        raise UsageError(f"--cpus {text!r} names no CPUs", fix="write --cpus 0 or --cpus 2-3")
+    return tuple(sorted(set(cpus)))
+
+
 def measure_layers(
     request: MeasureRequest, alone: LayerSettings, reporter: Reporter = SILENT
 ) -> LayersResult:
@@ -102,8 +126,8 @@ def measure_layers(
         with _PartPreparation(prepared, request.profile, alone, ran) as preparation:
             swept = sweep_networks(request, preparation, reporter)
     rows = tuple(measured_rows(request.runs, swept.run_ids, of_parts=True))
-    parts, sums = _compared(request.runs, swept.run_ids, reporter)
-    return LayersResult(whole, rows, parts, sums, swept.failure)
+    parts, sums, groups = _compared(request.runs, swept.run_ids, reporter)
+    return LayersResult(whole, rows, parts, sums, groups, swept.failure)
 
 
 def _protocol(profile: str, alone: LayerSettings) -> Protocol:
@@ -134,6 +158,7 @@ class _PartPreparation(Preparation):
         self.title = f"{alone.kind}s alone"
         self.protocol = _protocol(profile, alone)
         self._whole, self._alone, self._ran = whole, alone, ran
+        self.partitions = alone.partitions or ((),)
         self._is_cut = False
 
     @property
@@ -150,8 +175,6 @@ class _PartPreparation(Preparation):
         form: Form = "tensorrt",
     ) -> None:
         """Cut every network at every batch and precision; their whole files are written."""
-        from mansard.inference.preparing import cut
-
         self._whole.prepare(models, reporter, is_lenient=is_lenient, form=form)
         with self._lock:
             if self._is_cut:
@@ -160,10 +183,7 @@ class _PartPreparation(Preparation):
             with reporter.progress("Cutting networks") as progress:
                 for number, network in enumerate(whole):
                     progress.update(number, len(whole), None, network.model)
-                    found = cut(network, self.store, self._alone.kind)
-                    for line in found.left_out:
-                        reporter.note(f"note: {line}")
-                    self.networks += self._chosen(found.parts, reporter)
+                    self.networks += self._parts(network, reporter)
                 progress.update(len(whole), len(whole), None, "done")
             self._is_cut = True
 
@@ -176,6 +196,31 @@ class _PartPreparation(Preparation):
             msgspec.structs.replace(each, rest_s=self._alone.rest_s, meter_period_s=period_s)
             for each in super().trials(engine, provider, builds)
         )
+
+    def _parts(self, network: PreparedNetwork, reporter: Reporter) -> Sequence[PreparedPart]:
+        from mansard.inference.preparing import cut, group_cuts, split
+
+        alone = self._alone
+        if alone.n_groups is None and not alone.with_transitions:
+            found = cut(network, self.store, alone.kind)
+            for line in found.left_out:
+                reporter.note(f"note: {line}")
+            return self._chosen(found.parts, reporter)
+        cuts = group_cuts(network, self.store, alone.n_groups or sys.maxsize)
+        stages = split(network, self.store, cuts)
+        if len(stages) < (alone.n_groups or 0):
+            reporter.note(f"note: {network.model} has {len(stages)} stages, so as many groups")
+        if not alone.with_transitions:
+            return stages
+        prefixes = split(network, self.store, cuts, "prefix")
+        on_dla = self.settings.build.dla_core is not None
+        parts = [*stages, *(prefixes[:1] if on_dla else ()), again(prefixes[-1], 0)]
+        # A mark costs less than what may change in a minute: the unmarked network stands on both
+        # sides of each.
+        for number, marked in enumerate(split(network, self.store, cuts, "marked"), 1):
+            begun = prefixes[number : number + 1] if on_dla and number < len(cuts) else ()
+            parts += [marked, *begun, again(prefixes[-1], number)]
+        return parts
 
     def _chosen(self, parts: Sequence[PreparedPart], reporter: Reporter) -> Sequence[PreparedPart]:
         """The slowest ones, or all, in the order in which they run."""
@@ -202,6 +247,13 @@ class _PartPreparation(Preparation):
         return [parts[at] for at in sorted(order[:most])]
 
 
+def again(whole: PreparedPart, times: int) -> PreparedPart:
+    """The last prefix of a network, as the part that is run so many times after the first."""
+    number = whole.part.number + times
+    part = msgspec.structs.replace(whole.part, number=number)
+    return msgspec.structs.replace(whole, model=f"{part.whole} {part.kind} {number}", part=part)
+
+
 def _seconds_s(row: Measurement, part: NetworkPart) -> float:
     """What the engine's layers take that hold nodes of ``part``, by their share of its nodes."""
     nodes, total_s = set(part.nodes), 0.0
@@ -214,18 +266,20 @@ def _seconds_s(row: Measurement, part: NetworkPart) -> float:
 
 def _compared(
     runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...]]:
-    """The parts of these runs, and their sums beside whole networks that the folder holds."""
+) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...], tuple[GroupTimes, ...]]:
+    """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
     from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.group_times import group_times
     from mansard.analytics.predict.parts import measured_parts, part_sums
 
     try:
         dataset = open_runs([runs], newest_only=True)
         parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
-        return tuple(parts), part_sums(dataset, frozenset(run_ids))
+        groups = [each for each in group_times(dataset) if run_ids.intersection(each.run_ids)]
+        return tuple(parts), part_sums(dataset, frozenset(run_ids)), tuple(groups)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), ()
+        return (), (), ()
 
 
 def write_nn_profiler(runs: Path, folder: Path) -> tuple[Path, ...]:

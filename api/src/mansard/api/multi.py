@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from collections.abc import Mapping as Dict
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,16 +13,16 @@ import msgspec
 from mansard.api.accuracies import int8_form
 from mansard.api.engine_builds import choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan
+from mansard.api.multi_preparation import MultiPreparation, MultiSettings
 from mansard.api.networks import EngineRequest, choose_provider, with_image, write_loaded
 from mansard.api.predictions import onnx_files
-from mansard.api.preparation import NetworkSettings, Preparation
+from mansard.api.preparation import NetworkSettings
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import keep_scores
 from mansard.api.sweeps import sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import ModelScore, MultiRun, PowerMode
-from mansard.core.text import listed
+from mansard.core.records import MultiRun, PowerMode
 from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
@@ -32,11 +31,6 @@ from mansard.inference.multi.mappings import (
     with_device,
 )
 from mansard.inference.multi.plan import (
-    MultiNetwork,
-    MultiStage,
-    MultiTrial,
-    Order,
-    Way,
     device_cpus,
     is_cpu,
     is_dla,
@@ -45,18 +39,7 @@ from mansard.inference.multi.plan import (
 
 if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildTrial
-    from mansard.inference.preparing import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
-
-
-class MultiSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How several networks are run; the defaults are those of the command."""
-
-    seconds_s: float = 30.0  # of the window, after warming up
-    way: Way = "threads"
-    order: Order = "in turn"  # of a mapping without turns
-    is_exclusive: bool = False  # a device runs one stage at a time
 
 
 class MultiRequest(EngineRequest, frozen=True, kw_only=True):
@@ -143,7 +126,7 @@ def run_mappings(
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
     run_ids, failures = set[str](), list[MansardError]()
     for _, group in groupby(mappings, key=_models):
-        preparation = _MultiPreparation(settings)
+        preparation = MultiPreparation(settings)
         with preparation:
             try:
                 found = sweep(request, partial(_plan, request, preparation, tuple(group)), reporter)
@@ -165,7 +148,7 @@ def _models(mapping: Mapping) -> tuple[str, ...]:
 
 def _plan(
     request: MultiRequest,
-    preparation: _MultiPreparation,
+    preparation: MultiPreparation,
     mappings: Sequence[Mapping],
     target: BenchTarget,
     modes: Sequence[PowerMode],
@@ -190,7 +173,7 @@ def _plan(
             device_cpus(device, cpus_of(machine, mode))
     used = {device: engines.find(device) for device in devices}
     gpu = None if all(map(is_cpu, devices)) else gpu
-    preparation.prepare_all(_models(mappings[0]), reporter, engines.form)
+    preparation.cut(mappings, reporter, engines.form)
     built = preparation.builds_of(mappings, used, device_name(gpu, machine))
     trials = [preparation.multi_trial(each, used, built, request.multi) for each in mappings]
     versions = {name: text for probe, _ in used.values() for name, text in probe.versions.items()}
@@ -253,115 +236,6 @@ class _Engines:
                 fix="use --engine tensorrt, which needs TensorRT's Python bindings",
             )
         return probe, provider
-
-
-class _MultiPreparation(Preparation):
-    """Networks, and the stages that mappings cut out of them."""
-
-    title = "several networks"
-
-    def __init__(self, settings: NetworkSettings) -> None:
-        super().__init__(msgspec.structs.replace(settings, has_scales=True))
-        self._wholes: dict[str, PreparedNetwork] = {}  # by their names in mappings
-        self._parts: dict[MappedNetwork, tuple[PreparedNetwork, ...]] = {}
-
-    @property
-    def scores(self) -> tuple[ModelScore, ...]:
-        """Of the whole networks."""
-        return tuple(network.score for network in self._wholes.values())
-
-    def prepare_all(self, models: Sequence[str], reporter: Reporter, form: Form) -> None:
-        """Look at each network once; raises UsageError for a name of several."""
-        self.prepare(models, reporter, form=form)
-        with self._lock:
-            if not self._wholes and len(self.networks) != len(models):
-                raise UsageError(
-                    f"{listed(models)} are {len(self.networks)} networks",
-                    fix="name each network of a mapping by itself",
-                )
-            self._wholes = self._wholes or dict(zip(models, self.networks, strict=True))
-
-    def builds_of(
-        self,
-        mappings: Sequence[Mapping],
-        used: Dict[str, tuple[EngineProbe, str]],
-        device_name: str,
-    ) -> dict[tuple[str, str], BuildTrial]:
-        """The engine file of each stage that needs one, by its ONNX file and device."""
-        from mansard.api.engine_builds import Builds, builds_files
-
-        found: dict[tuple[str, str], BuildTrial] = {}
-        stages = [
-            (place.device, stage)
-            for mapping in mappings
-            for network in mapping.networks
-            for place, stage in zip(network.stages, self._stages(network), strict=True)
-        ]
-        with self._lock:
-            for device, (probe, _) in used.items():
-                if is_cpu(device) or not builds_files(probe.engine):
-                    continue
-                core = int(device[3:]) if is_dla(device) else None
-                settings = msgspec.structs.replace(self.settings.build, dla_core=core, unknown={})
-                builds = Builds(settings, self.settings.dims, has_scales=True)
-                own = [stage for on, stage in stages if on == device]
-                trials = builds.trials(own, probe, device_name)
-                self._builds.others |= builds.others
-                self.samples |= builds.samples
-                found |= {(file, device): trial for file, trial in trials.items()}
-        return found
-
-    def multi_trial(
-        self,
-        mapping: Mapping,
-        used: Dict[str, tuple[EngineProbe, str]],
-        built: Dict[tuple[str, str], BuildTrial],
-        multi: MultiSettings,
-    ) -> MultiTrial:
-        """A mapping as one trial of a plan."""
-        networks, settings = [], self.settings
-        for network in mapping.networks:
-            stages = []
-            for place, stage in zip(network.stages, self._stages(network), strict=True):
-                probe, provider = used[place.device]
-                build = built.get((stage.file, place.device))
-                trial = stage.trial(
-                    engine=probe.engine,
-                    provider=provider,
-                    n_threads=settings.threads,
-                    waiting=settings.waiting,
-                    with_graph=settings.with_graph,
-                    with_layers=False,
-                    engine_file="" if build is None else build.engine_file,
-                )
-                stages.append(MultiStage(network=trial, device=place.device))
-            networks.append(MultiNetwork(stages=tuple(stages)))
-        return MultiTrial(
-            mapping=_name(mapping, networks),
-            mapped=tuple(networks),
-            seconds_s=multi.seconds_s,
-            way=multi.way,
-            order="in step" if mapping.turns else multi.order,
-            is_exclusive=multi.is_exclusive,
-            turns=mapping.turns,
-            has_rounds=mapping.has_rounds,
-        )
-
-    def _stages(self, network: MappedNetwork) -> tuple[PreparedNetwork, ...]:
-        """The stages of a network in their order."""
-        return (self._wholes[network.model],)
-
-
-def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
-    """What a mapping is called: ``resnet50: 57 gpu, dla0; alexnet: cpu``."""
-    return "; ".join(
-        f"{whole.model}: "
-        + ", ".join(
-            each.device if each.end is None else f"{each.end} {each.device}"
-            for each in network.stages
-        )
-        for network, whole in zip(mapping.networks, networks, strict=True)
-    )
 
 
 def _rows(runs: Path, run_ids: Collection[str]) -> list[MeasuredMulti]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -186,7 +187,7 @@ def plan_networks(
     """
     from mansard.inference.builds import device_name
     from mansard.inference.plan import NetworkPlan
-    from mansard.inference.planning import make_plan
+    from mansard.inference.planning import kept_to, make_plan
     from mansard.measuring.runner import missing_trials
 
     settings, machine = preparation.settings, target.controller.identify()
@@ -199,6 +200,11 @@ def plan_networks(
         )
         gpu = None
     form = int8_form(probe.engine, provider)
+    if any(preparation.partitions) and provider != "cpu":
+        raise UsageError(
+            f"--cpus divides the CPU, and the networks run on {probe.engine} {provider}",
+            fix="add --processor cpu, or leave --cpus out",
+        )
     preparation.prepare(models, reporter, is_lenient=is_lenient, form=form)
     builds = preparation.builds(probe, device_name(gpu, machine))
     trials = preparation.trials(probe.engine, provider, builds)
@@ -210,7 +216,7 @@ def plan_networks(
             plan_accuracy(spec, machine, probe, request.runs, gpu=gpu, files=files, write=write)
         )
         needed |= {spec.network.engine_file} if plans[-1].n_missing else set()
-    for mode in modes:
+    for mode, cpus in itertools.product(modes, preparation.partitions):
         plan = make_plan(
             NetworkPlan,
             machine,
@@ -221,6 +227,7 @@ def plan_networks(
             profile=request.profile,
             protocol=preparation.protocol,
         )
+        plan = kept_to(plan, cpus)
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]
         needed |= {spec.engine_file for spec in missing}

@@ -79,6 +79,8 @@ def is_for_now(failure: str | None) -> bool:
 def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[str, str]:
     """The options that the engine file of ``network`` in ``folder`` was built with, by its row.
 
+    With ``dla_share``, the share of its layers that a DLA core runs, where it was built for one.
+
     None where it needs no such file. Raises MeasurementError unless it is of this version and this
     device.
     """
@@ -105,7 +107,8 @@ def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[st
     path = folder / name
     if not path.is_file() or path.stat().st_size != row.engine_bytes:
         raise MeasurementError("there is no such file, or only a part of it", where=str(path))
-    return dict(row.options)
+    share = {} if row.dla_share is None else {"dla_share": f"{row.dla_share:.3g}"}
+    return {**row.options, **share}
 
 
 def build_engine_file(

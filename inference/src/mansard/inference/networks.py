@@ -12,6 +12,7 @@ from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
+from mansard.core.text import cpu_list
 from mansard.inference.builds import built_options, is_for_now
 from mansard.inference.calls import (
     CallSource,
@@ -39,6 +40,7 @@ from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered
+from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.sampling import Samples, collect
 
@@ -128,7 +130,7 @@ def _time(
             stack.enter_context(limited_to_available())
         inputs = make_inputs(spec, folder, plan.seed)
         instruments.announce(f"loading {spec.title}", _LOADING_S)
-        built = built_options(spec, plan, folder)
+        built = {**built_options(spec, plan, folder), **_partition(plan)}
         if isinstance(engine, SelfTimingEngine):
             program = engine.open(spec, folder, inputs)
             stack.callback(program.close)
@@ -233,6 +235,12 @@ def _layers(
 def _n_profiled(protocol: Protocol, call_s: float) -> int:
     fitting = int(_PROFILE_SHARE * protocol.time_cap_s / call_s)
     return max(1, min(protocol.n_accepted_min // _PROFILE_DIVISOR, fitting))
+
+
+def _partition(plan: NetworkPlan) -> dict[str, str]:
+    """The CPUs, where they are not all that the mode leaves on."""
+    is_all = plan.cpus == cpus_of(plan.machine, plan.mode)
+    return {} if is_all else {"cpus": cpu_list(plan.cpus)}
 
 
 @contextmanager

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+import msgspec
+
+from mansard.core.errors import UsageError
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.inference.engines.engine import EngineProbe
@@ -46,6 +49,19 @@ def make_plan(
         versions={"mansard": VERSION, **probe.versions},
         unknown={} if gpu is not None else {"gpu": "the networks run on the CPU"},
     )
+
+
+def kept_to(plan: PlanT, cpus: tuple[int, ...]) -> PlanT:
+    """``plan`` on some of its CPUs alone; on all of them where ``cpus`` is empty.
+
+    Raises UsageError for one that the mode leaves off.
+    """
+    if lacking := sorted(set(cpus) - set(plan.cpus)):
+        raise UsageError(
+            f"there is no CPU {lacking[0]} to measure on in power mode {plan.mode.name!r}",
+            fix=f"use some of {', '.join(map(str, plan.cpus))}",
+        )
+    return msgspec.structs.replace(plan, cpus=cpus or plan.cpus)
 
 
 def any_mode(machine: MachineIdentity) -> PowerMode:

@@ -122,7 +122,7 @@ def goal_value(
 
 def printed(goal: int, value: float) -> float:
     """A score, of which less is better, as the goal is printed."""
-    return -value if GOALS[goal] in ("throughput", "min_rate") else value
+    return float(-value if GOALS[goal] in ("throughput", "min_rate") else value)
 
 
 def broken(

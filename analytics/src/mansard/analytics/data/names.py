@@ -55,6 +55,7 @@ def engine_name(row: Measurement) -> str:
         words += [f"{word} {row.options[key]}" for key, word in _ASKED if key in row.options]
     if row.processor == "cpu" and row.threads not in {None, len(row.cpus)}:
         words.append("1 thread" if row.threads == 1 else f"{row.threads} threads")
+    words += [f"CPUs {row.options['cpus']}"] if "cpus" in row.options else []
     words += ["graph"] if row.launching == "graph" else []
     words += ["blocking"] if row.waiting == "block" else []
     words += [_COPIES[row.copies]] if row.copies != "none" else []

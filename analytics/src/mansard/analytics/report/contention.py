@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from mansard.analytics.contention import VictimContention
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, quantity
 from mansard.analytics.figures.tables import Table
+
+if TYPE_CHECKING:
+    from mansard.analytics.figures.figure import Figure
+
+MOST_FIGURES = 8  # a page stays under 2 MB
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page shows of one accelerator beside another."""
+
+    sentence: str
+    sources: Sequence[str]
+    figures: Sequence[Figure]  # one at most
+    table: Table
+    note: str
+
+
+def sections(found: Sequence[VictimContention]) -> list[Section]:
+    """One for each, in their order; the first ``MOST_FIGURES`` with a figure."""
+    return [
+        Section(
+            sentence=contention_words(each),
+            sources=(each.source,) if each.fit is None else (each.source, "modelled"),
+            figures=_figures(number, each) if number < MOST_FIGURES else (),
+            table=contention_table(each),
+            note=display_text(each.remark),
+        )
+        for number, each in enumerate(found)
+    ]
+
+
+def _figures(number: int, found: VictimContention) -> Sequence[Figure]:
+    from mansard.analytics.figures.contention import contention_figure  # the command draws none
+
+    figure = contention_figure(f"contention-{number}", found, contention_table(found))
+    return () if figure is None else (figure,)
 
 
 def contention_table(found: VictimContention) -> Table:
@@ -20,7 +61,7 @@ def contention_table(found: VictimContention) -> Table:
         (_rate(own), *(digits(100 * achieved / own, 3) for achieved in row))
         for own, row in zip(surface.own_byte_per_s, surface.achieved_byte_per_s, strict=True)
     ]
-    return Table(title, tuple(columns), tuple(rows))
+    return Table(title, tuple(columns), tuple(rows), frozenset(range(1, len(columns))))
 
 
 def contention_words(found: VictimContention) -> str:
@@ -52,4 +93,4 @@ def _rate(byte_per_s: float) -> str:
 
 
 def _points(points: float) -> str:
-    return f"{digits(points, 2)}{NBSP}%"
+    return f"{points:.1f}{NBSP}%"

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from mansard.analytics.contention import VictimContention
 from mansard.analytics.counters.check import CheckedNetwork
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text, in_order
@@ -35,6 +36,7 @@ from mansard.analytics.report import (
     calibration,
     cards,
     ceilings,
+    contention,
     counters,
     energy,
     measured,
@@ -60,14 +62,16 @@ def write_report(
     within: Path | None = None,
     answers: Mapping[str, Hierarchical] = MappingProxyType({}),
     checked: Sequence[CheckedNetwork] = (),
+    contended: Sequence[VictimContention] = (),
 ) -> Path:
     """Write the report of ``dataset`` to ``path``, whole or not at all; returns ``path``.
 
     ``within``: a folder of runs that it is part of, as in ``core.files``. ``answers``: of
-    hierarchical inference, by name. ``checked``: estimates held against counters. The same dataset
-    gives the same page. Raises StorageError where the page cannot be written.
+    hierarchical inference, by name. ``checked``: estimates held against counters. ``contended``:
+    contention, with its fits. The same dataset gives the same page. Raises StorageError where the
+    page cannot be written.
     """
-    context = _context(results or compute(dataset), answers, checked)
+    context = _context(results or compute(dataset), answers, checked, contended)
     return page.write_page("report.html.j2", context, path, within)
 
 
@@ -80,6 +84,7 @@ def _context(
     every: Results,
     answers: Mapping[str, Hierarchical] = MappingProxyType({}),
     checked: Sequence[CheckedNetwork] = (),
+    contended: Sequence[VictimContention] = (),
 ) -> dict[str, Any]:
     """What the template shows of ``every`` result, by the names in it."""
     results, left_out = for_page(every)
@@ -89,8 +94,12 @@ def _context(
     times = [*results.observations["source"].to_list(), *ran, *ran_programs]
     chosen = first_choice(results)
     offloaded = offloads.sections(answers)
+    beside = contention.sections(contended)
+    own_figures = [figure for each in offloaded for figure in each.figures]
+    own_figures += [figure for each in beside for figure in each.figures]
     return {
         "offloads": offloaded,
+        "contention": beside,
         "counted": counters.sections(checked),
         "title": _title(results, machines),
         "machines": machines,
@@ -113,7 +122,7 @@ def _context(
         "no_advice": advice.NO_ADVICE,
         "known_modes": modes.known_modes_table(results),
         "scaling": modes.scaling_table(results),
-        **_figures(results, chosen, [figure for each in offloaded for figure in each.figures]),
+        **_figures(results, chosen, own_figures),
         "peaks": ceilings.peak_table(results),
         "bandwidths": ceilings.bandwidth_table(results),
         "ridges": ceilings.ridge_table(results),

@@ -57,7 +57,10 @@ COMMAND_CLASS = MeasureCommand  # app.py builds the command with it
 
 
 # Options that mean something for layers that are run alone, for programs, for networks only.
-_OF_LAYERS = ("window", "boundary", "rest", "meter_interval", "nn_profiler")
+_OF_LAYERS = (
+    *("window", "boundary", "rest", "meter_interval", "nn_profiler"),
+    *("groups", "transitions", "cpus"),
+)
 _OF_PROGRAMS = ("name", "metric", "repeat", "again")
 _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
@@ -169,6 +172,24 @@ def measure(
             help="Also cut the layers out and run each alone: all, stages, or how many of the "
             "slowest: 10."
         ),
+    ] = None,
+    groups: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --each-layer stages: join them to so many groups of like work."
+        ),
+    ] = None,
+    transitions: Annotated[
+        bool,
+        typer.Option(
+            "--transitions",
+            help="With --each-layer stages: what a change of processor costs at each cut, by the "
+            "network with an output more there.",
+        ),
+    ] = False,
+    cpus: Annotated[
+        list[str] | None,
+        typer.Option(help="CPUs that the parts are run on: 0, 2-3; each --cpus one partition."),
     ] = None,
     window: Annotated[
         float | None,
@@ -315,6 +336,9 @@ def measure(
             boundary_s=boundary,
             rest_s=rest,
             meter_period_s=None if meter_interval is None else meter_interval * 1e-3,
+            n_groups=groups,
+            with_transitions=transitions,
+            partitions=tuple(map(api.parse_cpus, cpus or [])),
         )
         found = api.measure_layers(networks, alone, TerminalReporter(is_agreed=yes))
         written = () if nn_profiler is None else api.write_nn_profiler(runs, nn_profiler)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
@@ -28,6 +30,7 @@ from mansard.cli.options import (
     parse_precisions,
 )
 from mansard.cli.tables import Table, print_tables
+from mansard.core.errors import UsageError
 from mansard.core.records import MultiRun, StageRun, Waiting
 
 
@@ -41,6 +44,14 @@ def multi(
         typer.Option(
             help="Devices that the networks take in turn: gpu, dla0, cpu, cpu:0-3. By default the "
             "GPU where there is one, else the CPU."
+        ),
+    ] = None,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            help='JSON file of mappings, {"resnet50": {"57": "gpu", "122": "dla0"}}: the last node '
+            "of each stage and its device; also NN-Profiler's.",
+            readable=False,
         ),
     ] = None,
     seconds: Annotated[
@@ -131,7 +142,13 @@ def multi(
             name=image, table=images, is_offline=offline, engine=container_engine
         ),
     )
-    mappings = [api.whole_mapping(models or (), devices.split(",") if devices else ())]
+    if bool(models) == (mapping is not None):
+        raise UsageError("name networks or --mapping FILE, and not both", fix="leave one out")
+    mappings: Sequence[api.Mapping]
+    if mapping is not None:
+        mappings = api.read_mappings(mapping)
+    else:
+        mappings = [api.whole_mapping(models or (), split_devices(devices))]
     result = api.run_mappings(request, mappings, TerminalReporter(is_agreed=yes))
     if as_json:
         print_json({"rows": result.rows})
@@ -139,6 +156,11 @@ def multi(
         for found in result.rows:
             _print(found)
     result.check()
+
+
+def split_devices(text: str | None) -> tuple[str, ...]:
+    """``gpu,cpu:0-3`` or ``cpu:0,2``: a number behind a comma belongs to the CPUs before it."""
+    return tuple(re.split(r",(?![0-9])", text)) if text else ()
 
 
 def _print(found: api.MeasuredMulti) -> None:

@@ -46,8 +46,9 @@ class LayerTime(Record, frozen=True, kw_only=True):
     kernel: str = ""  # that ran it, as the engine calls it; empty where it does not say
 
 
-# "prefix": all stages of a network up to one; "marked": the whole network, with what lives after
-# a stage as one output more.
+# "prefix": all stages of a network up to one; the last one, and those numbered after it, are the
+# whole network, run again beside marked ones. "marked": the whole network, with what lives after a
+# stage as one output more.
 PartKind = Literal["", "layer", "stage", "prefix", "marked"]
 
 

@@ -84,6 +84,8 @@ def run(trial: MultiTrial, plan: MultiPlan, instruments: Instruments, folder: Pa
             _check(hands)
         except BaseException:
             shared.window.abandon()
+            for hand in hands:
+                hand.stop()
             raise
     outcomes = [hand.outcome for hand in hands if hand.outcome is not None]
     n_ended = sum(each.stages[-1].n_runs for each in outcomes)

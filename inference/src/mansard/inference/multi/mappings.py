@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from mansard.core.errors import UsageError
+from mansard.core.errors import InputError, UsageError
+from mansard.core.files import read_whole
+from mansard.core.line_channel import DECODE_ERRORS
 from mansard.inference.multi.plan import MOST_LOADABLES, is_dla
 
 
@@ -31,6 +36,63 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     # In step: (network, stage) in the order in which they begin, each once. Empty: not in step.
     turns: tuple[tuple[int, int], ...] = ()
     has_rounds: bool = True  # as that of MultiTrial
+    beside: str = ""  # what else runs meanwhile, as a row calls it: "a solver"
+
+
+_AGAIN = re.compile(r"#[0-9]+$")  # behind the name of a network that is in a mapping twice
+_CUDA = "cuda"  # NN-Profiler's name of the GPU
+
+
+def read_mappings(path: Path) -> tuple[Mapping, ...]:
+    """The mappings of a JSON file: one, or a list of them.
+
+    A mapping has, for each network, the last node of each stage and its device: ``{"resnet50":
+    {"57": "gpu", "122": "dla0"}, "alexnet": {"22": "cpu"}}``, with ``#2`` behind the name of a
+    network that is there again. NN-Profiler's files hold such a one as ``mapping``. Raises
+    InputError and StorageError.
+    """
+    content = read_whole(path)
+    try:
+        found = msgspec.json.decode(content)
+    except DECODE_ERRORS as error:
+        raise InputError(f"this is no JSON: {error}", where=str(path)) from error
+    several = found if isinstance(found, list) else [found]
+    if not several:
+        raise InputError("it holds no mapping", where=str(path))
+    return tuple(_mapping(each, path) for each in several)
+
+
+def _mapping(found: Any, path: Path) -> Mapping:
+    inner = found.get("mapping", found) if isinstance(found, dict) else found
+    try:
+        stages = msgspec.convert(inner, dict[str, dict[str, str]])
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"this is no mapping: {error}",
+            where=str(path),
+            fix='write {"resnet50": {"57": "gpu", "122": "dla0"}}: the last node of each stage',
+        ) from error
+    return Mapping(
+        networks=tuple(
+            MappedNetwork(model=_AGAIN.sub("", name), stages=_stages(name, own, path))
+            for name, own in stages.items()
+        )
+    )
+
+
+def _stages(name: str, devices: dict[str, str], path: Path) -> tuple[StagePlace, ...]:
+    wrong = [end for end in devices if not end.isdecimal() or len(end) > 9]
+    if wrong or not devices:
+        what = f"{wrong[0]!r} is no number of a node" if wrong else "there is no stage"
+        raise InputError(f"{name}: {what}", where=str(path))
+    ends = sorted(devices, key=int)
+    return tuple(
+        StagePlace(
+            device="gpu" if devices[end] == _CUDA else devices[end],
+            end=None if end is ends[-1] else int(end),
+        )
+        for end in ends
+    )
 
 
 def with_device(mapping: Mapping, device: str) -> Mapping:
@@ -53,6 +115,9 @@ def check_mapping(mapping: Mapping) -> None:
     if not mapping.networks or not all(network.stages for network in mapping.networks):
         raise UsageError("a mapping has no network or no stage", fix="name a network")
     devices = Counter(stage.device for network in mapping.networks for stage in network.stages)
+    for network in mapping.networks:
+        if any(stage.end is None for stage in network.stages[:-1]):
+            raise UsageError(f"a stage of {network.model} has no last node", fix="name it")
     for device, n_stages in devices.items():
         if is_dla(device) and n_stages > MOST_LOADABLES:
             raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import MutableSequence
+from collections.abc import Callable, MutableSequence
 from typing import Literal
 
 import msgspec
@@ -55,15 +55,17 @@ class StageTotals(msgspec.Struct):
 class Tally:
     """The time of one worker. Its laps follow one another without a gap."""
 
-    def __init__(self, window: Window, n_stages: int) -> None:
-        self._window = window
+    def __init__(
+        self, window: Window, n_stages: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._window, self._clock = window, clock
         self.stages = [StageTotals() for _ in range(n_stages)]
         self.latency_s: list[float] = []
-        self.now_s = time.monotonic()
+        self.now_s = clock()
 
     def lap(self, stage: int, doing: Doing) -> None:
         """What was done since the last lap, for a stage; what lies in the window counts."""
-        before_s, self.now_s = self.now_s, time.monotonic()
+        before_s, self.now_s = self.now_s, self._clock()
         spent_s = self._window.overlap_s(before_s, self.now_s)
         if spent_s:
             totals = self.stages[stage]

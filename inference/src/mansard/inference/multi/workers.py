@@ -24,6 +24,7 @@ from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.npz import Array
 
 _PARENT_POLL_S = 0.5
+_GRACE_S = 60.0
 
 
 class Outcome(msgspec.Struct):
@@ -225,6 +226,10 @@ class ThreadHand:
         """Wait until it has ended."""
         self._thread.join()
 
+    def stop(self) -> None:
+        """Wait until it has ended, when the window is over: no longer than for a slow call."""
+        self._thread.join(_GRACE_S)
+
 
 class ProcessHand:
     """A worker in a process of its own, which ends with this one."""
@@ -249,6 +254,11 @@ class ProcessHand:
         """Wait until it has ended."""
         if self.outcome is None:
             self._receive()
+        self._process.join()
+
+    def stop(self) -> None:
+        """End it: what it shares with this process is used again."""
+        self._process.kill()
         self._process.join()
 
     def _receive(self) -> None:
