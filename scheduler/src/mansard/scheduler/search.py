@@ -33,6 +33,7 @@ from mansard.scheduler.simulation import (
     new_run,
     simulate,
 )
+from mansard.scheduler.steady import evaluate_steady, solve_steady
 
 Method = Literal["auto", "exact", "local"]
 
@@ -60,6 +61,8 @@ def evaluate(
     begun = time.perf_counter()
     made = chains(problem)
     on = _assignment(made, assignment)
+    if problem.is_steady:
+        return evaluate_steady(made, on, method, Clock(begun, math.inf, lambda *_: None))
     planned = np.concatenate([np.asarray(s, float) for s in starts]) if starts else None
     played = simulate(made.instance, new_run(made.instance), on[None], planned=planned)
     if played.best < 0:
@@ -118,6 +121,8 @@ def solve(
     made = chains(problem)
     clock = Clock(time.perf_counter(), time_limit_s, progress or (lambda *_: None))
     size = _size(made)
+    if problem.is_steady:
+        return solve_steady(made, size, clock, _fastest(made), seed)
     if method == "exact" or (method == "auto" and size <= _LARGE):
         return _exact(made, size, clock, seed)
     return _local(made, size, clock, seed)

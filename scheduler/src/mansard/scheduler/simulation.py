@@ -26,6 +26,7 @@ from mansard.scheduler.chains import (
     ENTER,
     GOALS,
     LEAVE,
+    PERIOD,
     TIME,
     WEIGHT,
     Floats,
@@ -34,7 +35,7 @@ from mansard.scheduler.chains import (
 )
 from mansard.scheduler.compiling import compiled, inner
 
-_WAITING, _ENTERING, _RUNNING, _LEAVING, _ENDED = 0, 1, 2, 3, 4
+_WAITING, _ENTERING, _RUNNING, _LEAVING, _ENDED, _AWAY = 0, 1, 2, 3, 4, 5  # until its next run
 FIRST_COME, PLANNED, SEARCHED = 0, 1, 2
 _MAKESPAN, _THROUGHPUT, _MIN_RATE, _WEIGHTED, _ENERGY, _MISSES = (
     GOALS.index("makespan"),
@@ -220,7 +221,9 @@ def _advance(instance: Instance, run: Run) -> bool:
             time[n] -= step * time[2 * n_networks + n]
             continue
         g = state[n]
-        if phase == _ENTERING:
+        if phase == _AWAY:
+            state[n_networks + n], time[n_networks + n] = _WAITING, time[4 * n_networks]
+        elif phase == _ENTERING:
             state[n_networks + n], time[n] = _RUNNING, run.groups[g, _WORK]
         elif phase == _RUNNING and run.groups[g, _LEAVE] > 0.0:
             state[n_networks + n], time[n] = _LEAVING, run.groups[g, _LEAVE]
@@ -603,6 +606,106 @@ def play(
             _copy(run.found[0], times[0])
             _copy(run.found[1], times[1])
     return best
+
+
+@compiled
+def repeat(
+    instance: Instance,
+    run: Run,
+    assignments: Ints,
+    slowest: int,
+    most: int,
+    rounds: Floats,
+    times: Floats,
+) -> None:
+    """Runs the networks of assignments [M, G] again and again, first come first served.
+
+    Until the state at an end of network ``slowest`` is one that was there before, or for ``most``
+    of its runs; each state is compared with the last whose number is a power of two. Fills
+    ``rounds`` [M, N, 5] with arrival of the run at hand, then since that state: runs that ended,
+    sum and largest of their latencies, duration; and ``times`` [2, G] with the last whole run of each network.
+    """
+    n_networks = len(instance.first) - 1
+    state, time, now = run.state, run.time, 4 * n_networks
+    for i in range(len(assignments)):
+        _unfold(instance, assignments[i], run)
+        here = rounds[i]
+        for n in range(n_networks):
+            for k in range(5):
+                here[n, k] = 0.0
+        begun, n_rounds, n_next, is_known = 0.0, 0, 1, False
+        while not is_known:
+            for a in range(instance.alone.shape[2]):
+                while state[2 * n_networks + a] < 0 and _options(
+                    instance, run, a, FIRST_COME, time, run.decisions[0, 3:]
+                ):
+                    _start(run, run.decisions[0, 3], n_networks)
+            _advance(instance, run)
+            is_round = state[n_networks + slowest] == _ENDED
+            for n in range(n_networks):
+                if state[n_networks + n] == _ENDED:
+                    _run_again(instance, run, n, here, times)
+            if is_round:
+                n_rounds += 1
+                has_all = True
+                for n in range(n_networks):
+                    has_all = has_all and here[n, 1] > 0.0
+                is_known = has_all and (n_rounds >= most or _is_as_before(run, here))
+                is_known = is_known or n_rounds >= 4 * most
+                if n_rounds >= n_next and not is_known:
+                    _remember(run, here)
+                    begun, n_next = time[now], 2 * n_next
+        for n in range(n_networks):
+            here[n, 4] = time[now] - begun
+
+
+@inner
+def _run_again(instance: Instance, run: Run, n: int, here: Floats, times: Floats) -> None:
+    """A run of network n has ended: its next one begins, or is still to arrive."""
+    n_networks, now = len(instance.first) - 1, run.time[len(run.time) - 1]
+    latency = now - here[n, 0]
+    here[n, 1] += 1.0
+    here[n, 2] += latency
+    here[n, 3] = max(here[n, 3], latency)
+    for g in range(instance.first[n], instance.first[n + 1]):
+        times[0, g], times[1, g] = run.times[0, g], run.times[1, g]
+    period = instance.asked[PERIOD, n]
+    here[n, 0] = here[n, 0] + period if period > 0.0 else now
+    run.state[n] = instance.first[n]
+    is_there = here[n, 0] <= now
+    run.state[n_networks + n] = _WAITING if is_there else _AWAY
+    run.time[n] = here[n, 0] - now
+    run.time[n_networks + n] = now
+
+
+@inner
+def _remember(run: Run, here: Floats) -> None:
+    n_networks, now = len(here), run.time[len(run.time) - 1]
+    _copy(run.state, run.decisions[0, 3 + n_networks :])
+    for n in range(n_networks):
+        run.decided_at[0, n] = run.time[n]
+        run.decided_at[0, n_networks + n] = now - run.time[n_networks + n]
+        for k in range(1, 4):
+            here[n, k] = 0.0
+
+
+@inner
+def _is_as_before(run: Run, here: Floats) -> bool:
+    """Whether the state is that of ``_remember``, but for rounding and growing queues."""
+    n_networks, now = len(here), run.time[len(run.time) - 1]
+    before = run.decisions[0, 3 + n_networks :]
+    for at in range(len(run.state)):
+        if run.state[at] != before[at]:
+            return False
+    for n in range(n_networks):
+        phase, left = run.state[n_networks + n], run.time[n]
+        if phase == _WAITING:
+            left = now - run.time[n_networks + n]
+            if abs(left - run.decided_at[0, n_networks + n]) > CLOSE * now:
+                return False
+        elif abs(left - run.decided_at[0, n]) > CLOSE * now:
+            return False
+    return True
 
 
 @compiled
