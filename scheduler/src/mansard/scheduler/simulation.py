@@ -623,7 +623,8 @@ def repeat(
     Until the state at an end of network ``slowest`` is one that was there before, or for ``most``
     of its runs; each state is compared with the last whose number is a power of two. Fills
     ``rounds`` [M, N, 5] with arrival of the run at hand, then since that state: runs that ended,
-    sum and largest of their latencies, duration; and ``times`` [2, G] with the last whole run of each network.
+    sum and largest of their latencies, duration; and ``times`` [2, G] with the last whole run of
+    each network.
     """
     n_networks = len(instance.first) - 1
     state, time, now = run.state, run.time, 4 * n_networks
