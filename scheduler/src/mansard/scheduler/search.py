@@ -23,7 +23,7 @@ from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
 from mansard.scheduler.local_search import Clock, Progress, descend
-from mansard.scheduler.records import Search, one_shot, printed
+from mansard.scheduler.records import Search, one_shot, printed, segments
 from mansard.scheduler.simulation import (
     WORST,
     Played,
@@ -41,6 +41,7 @@ _LARGE = 12_000_000  # combinations of which each is looked at
 _SMALL = 2_000  # combinations that need no schedule to begin with
 _ROUNDS = 8
 _LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
+_AVOIDED = 1e9  # times the time on an accelerator that is full
 _NODES = 50  # decisions tried of an assignment before others get their turn
 _BATCH = 256  # assignments; the best score is shared after each
 _LANES = 4  # parts of a batch, whatever the number of processors: the answer is the same
@@ -118,10 +119,14 @@ def solve(
     ``time_limit_s`` the best that was found, with the bound of what was not searched.
     Raises InputError for a problem that cannot be scheduled.
     """
-    made = chains(problem)
     clock = Clock(time.perf_counter(), time_limit_s, progress or (lambda *_: None))
+    return solve_chains(chains(problem), method, clock, seed)
+
+
+def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Schedule:
+    """``solve``, with a number of changes for each network."""
     size = _size(made)
-    if problem.is_steady:
+    if made.problem.is_steady:
         return solve_steady(made, size, clock, _fastest(made), seed)
     if method == "exact" or (method == "auto" and size <= _LARGE):
         return _exact(made, size, clock, seed)
@@ -172,16 +177,28 @@ def _local(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
 
 
 def _fastest(made: Chains) -> Ints:
-    """Each network as it is fastest alone."""
-    ones = np.ones(len(made.names))
-    return np.concatenate([least(made, n, ones, 0.0)[1] for n in range(len(made.max_transitions))])
+    """Each network as it is fastest alone, but for accelerators that hold no more segments."""
+    networks, weights = range(len(made.max_transitions)), np.ones(len(made.names))
+    rows = [least(made, n, weights, 0.0)[1] for n in networks]
+    for n in reversed(networks):
+        full = (segments(made, np.concatenate(rows)[None]) > made.most_segments)[0]
+        if not full.any():
+            break
+        weights = np.where(full, _AVOIDED, weights)
+        rows[n] = least(made, n, weights, 0.0)[1]
+    on = np.concatenate(rows)
+    if (segments(made, on[None]) > made.most_segments).any():
+        raise InputError(
+            "no assignment was found that keeps to the most segments of each accelerator",
+            fix="allow fewer transitions, or take networks away",
+        )
+    return on
 
 
 def _exact(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
     all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
-    best = _Best()
+    simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
     if size > _SMALL:  # a good schedule first, so that few combinations can beat it
-        simulated = partial(simulate, made.instance, new_run(made.instance))
         on, best.n_simulated = descend(made, _fastest(made), seed, _ROUNDS, clock, simulated)
         best.take(on[None], simulated(on[None]))
     blocks = []
@@ -190,9 +207,15 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
         clock.progress(0.1 * share, "assignments bounded")
     ids, lower = (np.concatenate(column) for column in zip(*blocks, strict=True))
     if not len(ids) and best.on is None:
-        raise InputError("no assignment keeps to the most segments of each accelerator")
+        raise InputError(
+            "no assignment keeps to the most segments of each accelerator",
+            fix="take networks away, or measure their groups on another accelerator",
+        )
     order = np.lexsort((lower[:, 1], lower[:, 0]))
     ids, lower = ids[order], lower[order]
+    if best.on is None:  # whatever the time limit, there is one
+        rows = assignments(all_choices, ids[:1])
+        best.take(rows, simulated(rows))
     bound = _search(made, all_choices, ids, lower, best, clock)
     return _answer(made, best, bound, "exact", size, clock)
 
