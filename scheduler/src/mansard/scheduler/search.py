@@ -29,13 +29,16 @@ from mansard.scheduler.simulation import (
     Played,
     Run,
     Score,
+    can_beat,
     is_less,
     new_run,
     simulate,
 )
 from mansard.scheduler.steady import evaluate_steady, solve_steady
 
-Method = Literal["auto", "exact", "local"]
+# "exact": every assignment in every order of groups; "first_come": every assignment, first come
+# first served; "local": from neighbour to neighbour.
+Method = Literal["auto", "exact", "first_come", "local"]
 
 _LARGE = 12_000_000  # combinations of which each is looked at
 _SMALL = 2_000  # combinations that need no schedule to begin with
@@ -43,7 +46,9 @@ _ROUNDS = 8
 _LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
 _AVOIDED = 1e9  # times the time on an accelerator that is full
 _NODES = 50  # decisions tried of an assignment before others get their turn
-_BATCH = 256  # assignments; the best score is shared after each
+_MOST_NODES = 10_000_000
+_BLOCK = 4096  # assignments that are simulated first come first served
+_BATCH, _BATCH_NODES = 256, 1_000_000  # assignments and decisions until the best score is shared
 _LANES = 4  # parts of a batch, whatever the number of processors: the answer is the same
 
 
@@ -115,7 +120,7 @@ def solve(
 ) -> Schedule:
     """The best schedule of ``problem``, with its proof or its gap.
 
-    "auto" searches all assignments up to ten millions of them, and locally beyond. After
+    "auto" is "exact" up to twelve million assignments, and "local" beyond. After
     ``time_limit_s`` the best that was found, with the bound of what was not searched.
     Raises InputError for a problem that cannot be scheduled.
     """
@@ -128,8 +133,8 @@ def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Sched
     size = _size(made)
     if made.problem.is_steady:
         return solve_steady(made, size, clock, _fastest(made), seed)
-    if method == "exact" or (method == "auto" and size <= _LARGE):
-        return _exact(made, size, clock, seed)
+    if method in ("exact", "first_come") or (method == "auto" and size <= _LARGE):
+        return _exact(made, size, clock, seed, method == "first_come")
     return _local(made, size, clock, seed)
 
 
@@ -195,7 +200,7 @@ def _fastest(made: Chains) -> Ints:
     return on
 
 
-def _exact(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
+def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool) -> Schedule:
     all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
     if size > _SMALL:  # a good schedule first, so that few combinations can beat it
@@ -216,14 +221,18 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
     if best.on is None:  # whatever the time limit, there is one
         rows = assignments(all_choices, ids[:1])
         best.take(rows, simulated(rows))
-    bound = _search(made, all_choices, ids, lower, best, clock)
-    return _answer(made, best, bound, "exact", size, clock)
+    bound = _search(made, all_choices, ids, lower, best, clock, is_first_come)
+    return _answer(made, best, bound, "first_come" if is_first_come else "exact", size, clock)
 
 
 def _answer(
     made: Chains, best: _Best, bound: Score, method: str, size: int, clock: Clock
 ) -> Schedule:
-    way = "each in every order of its groups" if method == "exact" else "searched locally"
+    way = {
+        "exact": "each in every order of its groups",
+        "first_come": "each first come first served",
+        "local": "searched locally",
+    }[method]
     is_optimal = not is_less(*bound, *best.score)
     search = Search(
         method=method,
@@ -239,50 +248,54 @@ def _answer(
     return one_shot(made, best.on, best.times, search)
 
 
-def _search(
+def _search(  # noqa: PLR0917 - what a search is made of
     made: Chains,
     all_choices: Sequence[Choices],
     ids: Ints,
     lower: Floats,
     best: _Best,
     clock: Clock,
+    is_first_come: bool,
 ) -> Score:
     """Searches combinations by ascending bounds; a bound of all: the best score with a proof.
 
     Round after round with more decisions for each, so that a hard one does not come before what
     makes it easy.
     """
-    lanes = [new_run(made.instance) for _ in range(_LANES)]
+    n_lanes = _LANES if len(ids) > _SMALL else 1
+    lanes = [new_run(made.instance) for _ in range(n_lanes)]
+    most_nodes = _NODES
 
-    def search(run: Run, rows: Ints, bounds: Floats, most_nodes: int, score: Score) -> Played:
+    def search(run: Run, rows: Ints, bounds: Floats, score: Score) -> Played:
+        if is_first_come:
+            return simulate(made.instance, run, rows)
         return simulate(made.instance, run, rows, lower=bounds, best=score, most_nodes=most_nodes)
 
-    most_nodes = _NODES
-    with ThreadPoolExecutor(_LANES) as pool:
-        while len(ids):
+    with ThreadPoolExecutor(n_lanes) as pool:
+        run_lanes = pool.map if n_lanes > 1 else map
+        while len(ids) and most_nodes <= _MOST_NODES:
             left = []
-            for at in range(0, len(ids), _BATCH):
-                batch = slice(at, at + _BATCH)
+            size = max(n_lanes, min(_BATCH, _BATCH_NODES // most_nodes))
+            size = _BLOCK if is_first_come else size
+            for at in range(0, len(ids), size):
                 if not is_less(*lower[at], *best.score):
                     break
                 if clock.is_late():
                     left.append(np.arange(at, len(ids)))
                     break
-                rows = assignments(all_choices, ids[batch])
-                parts = [slice(lane, None, _LANES) for lane in range(_LANES)]
-                jobs = [
-                    pool.submit(search, run, rows[part], lower[batch][part], most_nodes, best.score)
-                    for run, part in zip(lanes, parts, strict=True)
-                ]
-                for job, part in zip(jobs, parts, strict=True):
-                    played = job.result()
+                rows, bounds = assignments(all_choices, ids[at : at + size]), lower[at : at + size]
+                parts = [slice(lane, None, n_lanes) for lane in range(n_lanes)]
+                jobs = ([rows[part] for part in parts], [bounds[part] for part in parts])
+                for part, played in zip(
+                    parts, run_lanes(search, lanes, *jobs, [best.score] * n_lanes), strict=True
+                ):
                     best.take(rows[part], played)
                     left.append(at + np.arange(len(rows))[part][played.nodes < -1])
                 clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
             rest = np.sort(np.concatenate(left)) if left else np.zeros(0, np.int64)
-            rest = rest[[is_less(*lower[i], *best.score) for i in rest]]
+            rest = rest[can_beat(lower[rest], best.score)]
             ids, lower = ids[rest], lower[rest]
-            if clock.is_late() and len(ids):
-                return float(lower[0, 0]), float(lower[0, 1])
+            if clock.is_late():
+                break
             most_nodes *= 20
-    return best.score
+    return (float(lower[0, 0]), float(lower[0, 1])) if len(ids) else best.score

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mansard.scheduler.chains import (
     BATCH,
@@ -783,6 +784,15 @@ def bound_combinations(
                 lower[n_found, 1] = bound[1]
                 n_found += 1
     return n_found
+
+
+def can_beat(lower: Floats, best: Score) -> npt.NDArray[np.bool_]:
+    """Which scores [M, 2] are less than another one, as ``is_less``."""
+    excess, value = best
+    if excess == np.inf:
+        return np.ones(len(lower), bool)
+    fits = lower[:, 0] <= excess
+    return (lower[:, 0] < excess - CLOSE) | (fits & (lower[:, 1] < value - CLOSE * abs(value)))
 
 
 @dataclass(frozen=True)
