@@ -115,7 +115,7 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     assert dla.fallback_share == pytest.approx(0.2)
     assert gpu.fallback_share is None
     # Another cut stands beside it, though it is older.
-    older = part("stage", 0, 0.004, started_utc="2025-01-01T00:00:00Z", trial_id="older")
+    older = part("stage", 0, 0.004, started_utc="2025-01-01T00:00:00Z")
     write_networks(tmp_path, [replace(older, run_id="q" * 16, part=replace(older.part, n_parts=7))])
     cuts = [(each.accelerator, each.n_groups) for each in group_times(open_runs([tmp_path]))]
     assert cuts == [("dla0", 2), ("gpu", 2), ("gpu", 7)]

@@ -192,7 +192,7 @@ def test_each_is_the_victim_of_the_other() -> None:
 
 def test_other_programs_are_counted(tmp_path: Path) -> None:
     stat, process = tmp_path / "proc/stat", tmp_path / "proc/12345678/stat"
-    with OtherWork(tmp_path) as unread:  # there is none
+    with OtherWork(2, tmp_path) as unread:  # there is none
         pass
     assert unread.words == ()
     process.parent.mkdir(parents=True)
@@ -203,11 +203,11 @@ def test_other_programs_are_counted(tmp_path: Path) -> None:
         process.write_text(f"12345678 (a (b) c) R {numbers} {of_process} 5 0 0 20\n")
 
     work(100, 1000, 0)
-    with OtherWork(tmp_path) as busy:
+    with OtherWork(2, tmp_path) as busy:
         work(99999100, 1000, 400)
     assert busy.words[0].startswith("other programs used ")
     assert busy.words[0].endswith("CPUs, most of all a (b) c")
-    with OtherWork(tmp_path) as idle:
+    with OtherWork(2, tmp_path) as idle:
         work(99999100, 9999999, 400)
     assert idle.words == ()
 

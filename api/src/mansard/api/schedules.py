@@ -44,7 +44,7 @@ class ScheduleRequest:
     max_latency_s: float | None = None
     max_energy_j: float | None = None
     max_power_w: float | None = None
-    method: Literal["auto", "exact", "local"] = "auto"
+    method: Literal["auto", "exact", "first_come", "local"] = "auto"
     time_limit_s: float = 60.0
     uses_peers: bool = False
     chart: Path | None = None

@@ -105,10 +105,8 @@ def group_times(dataset: Dataset) -> tuple[GroupTimes, ...]:
             )
             chains.append(_chain(rows, runs, name, traffic))
     found = [_with_ratio(chain, chains) for chain in chains]
-    order = ("machine", "network", "precision", "mode", "accelerator")
-    return tuple(
-        sorted(found, key=lambda each: [*(getattr(each, name) for name in order), len(each.groups)])
-    )
+    order = ("machine", "network", "precision", "mode", "accelerator", "n_groups")
+    return tuple(sorted(found, key=lambda each: [getattr(each, name) for name in order]))
 
 
 def leave_times(

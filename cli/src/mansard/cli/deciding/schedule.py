@@ -49,7 +49,7 @@ def schedule(
     max_energy: Annotated[str | None, typer.Option(help="Most energy of a round: 0.5J.")] = None,
     max_power: Annotated[str | None, typer.Option(help="Most mean power: 15W.")] = None,
     method: Annotated[
-        Literal["auto", "exact", "local"],
+        Literal["auto", "exact", "first_come", "local"],
         typer.Option(help="All assignments, or seeded local search; by their number by default."),
     ] = "auto",
     time_limit: Annotated[

@@ -73,7 +73,7 @@ def measure_point(
     other_fma = chains[spec.aggressor][spec.aggressor_share] if spec.aggressor_share else 0
     victim, aggressor = loads[spec.victim], loads[spec.aggressor] if other_fma else None
     rates, failure = _Rates(), None
-    with Observation(instruments, plan) as seen, OtherWork() as others:
+    with Observation(instruments, plan) as seen, OtherWork(len(plan.cpus)) as others:
         try:
             victim.ask(own_fma)
             if aggressor is not None:

@@ -10,8 +10,7 @@ import msgspec
 
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem, Schedule
-from mansard.scheduler.chains import check
-from mansard.scheduler.search import evaluate
+from mansard.scheduler.search import check, evaluate
 
 Place = tuple[int, int, int]  # network, group, accelerator
 

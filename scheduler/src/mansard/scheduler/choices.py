@@ -1,0 +1,132 @@
+"""Every assignment of a network, and which combinations of them can beat a score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints
+from mansard.scheduler.simulation import Score, bound_combinations
+
+_BLOCK = 1 << 19  # combinations bounded in one call
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All assignments of one network [P, G], and what they ask of each accelerator [P, A]."""
+
+    on: Ints
+    chain: Floats  # [P] alone
+    energy: Floats  # [P]
+    load: Floats
+    head: Floats  # before the first group there
+    tail: Floats  # after the last one
+    segments: Ints
+
+
+def choices(chains: Chains, network: int) -> Choices:
+    """Every assignment of a network with its number of changes at most, where costs are known."""
+    instance, most = chains.instance, chains.max_transitions[network]
+    alone = instance.alone
+    begin, end = instance.first[network], instance.first[network + 1]
+    takes = np.isfinite(instance.alone[TIME])
+    on = np.flatnonzero(takes[begin])[:, None]
+    changes = np.zeros(len(on), np.int64)
+    for g in range(begin + 1, end):
+        at = on[:, -1]
+        rows: list[Ints] = []
+        counts: list[Ints] = []
+        for a in np.flatnonzero(takes[g]):
+            cost = np.where(at == a, 0.0, alone[LEAVE, g - 1, at] + alone[ENTER, g, a])
+            count = changes + (at != a)
+            kept = np.isfinite(cost) & (count <= most)
+            rows.append(np.column_stack([on[kept], np.full(kept.sum(), a)]))
+            counts.append(count[kept])
+        on, changes = np.concatenate(rows), np.concatenate(counts)
+    groups = np.arange(begin, end)
+    whole = alone[TIME, groups, on]
+    changed = on[:, 1:] != on[:, :-1]
+    whole[:, 1:] += np.where(changed, alone[ENTER, groups[1:], on[:, 1:]], 0.0)
+    whole[:, :-1] += np.where(changed, alone[LEAVE, groups[:-1], on[:, :-1]], 0.0)
+    after = np.cumsum(whole[:, ::-1], axis=1)[:, ::-1]  # from the start of each group
+    chain = after[:, 0]
+    n_accelerators = len(chains.names)
+    load, head, tail = (np.zeros((len(on), n_accelerators)) for _ in range(3))
+    segments = np.zeros((len(on), n_accelerators), np.int64)
+    begins = np.column_stack([np.ones(len(on), bool), changed])
+    for number in range(n_accelerators):
+        here = on == number
+        load[:, number] = (whole * here).sum(axis=1)
+        first, last = here.argmax(axis=1), on.shape[1] - 1 - here[:, ::-1].argmax(axis=1)
+        each = np.arange(len(on))
+        head[:, number] = chain - after[each, first]
+        tail[:, number] = after[each, last] - whole[each, last]
+        segments[:, number] = (begins & here).sum(axis=1)
+    energy = alone[ENERGY, groups, on].sum(axis=1)
+    return Choices(on, chain, energy, load, head, tail, segments)
+
+
+def n_choices(chains: Chains, network: int) -> int:
+    """How many ``choices`` a network has, without making them."""
+    instance = chains.instance
+    most, n_accelerators = chains.max_transitions[network], len(chains.names)
+    begin, end = instance.first[network], instance.first[network + 1]
+    takes = np.isfinite(instance.alone[TIME])
+    counts = np.array([[int(t)] + [0] * most for t in takes[begin]], dtype=object)
+    for g in range(begin + 1, end):
+        following = counts * takes[g][:, None]
+        for a in range(n_accelerators):
+            for b in range(n_accelerators):
+                if a != b and takes[g, b] and chains.is_offered(g - 1, a, b):
+                    following[b, 1:] += counts[a, :-1]
+        counts = following
+    return int(counts.sum())
+
+
+def promising(
+    made: Chains, all_choices: Sequence[Choices], best: Score
+) -> Iterator[tuple[float, Ints, Floats]]:
+    """Combinations that can beat a score, and bounds of theirs [M, 2], a block at a time.
+
+    First the share of all that was looked at by then. A combination's number counts the choices
+    of the last network fastest.
+    """
+    instance = made.instance
+    sizes = [len(chosen.on) for chosen in all_choices]
+    first = np.cumsum([0, *sizes])
+    tables = [
+        np.concatenate([getattr(chosen, field) for chosen in all_choices])
+        for field in ("chain", "load", "head", "tail", "energy", "segments")
+    ]
+    n_outer, n_accelerators = math.prod(sizes[:-1]), len(made.names)
+    step = min(max(1, _BLOCK // sizes[-1]), n_outer)
+    room, used = np.zeros(3 * n_accelerators + len(sizes)), np.zeros(n_accelerators, np.int64)
+    found, lower = np.empty(step * sizes[-1], np.int64), np.empty((step * sizes[-1], 2))
+    for begin in range(0, n_outer, step):
+        end = min(begin + step, n_outer)
+        n = bound_combinations(
+            instance,
+            first,
+            *tables,
+            made.most_segments,
+            begin,
+            end,
+            *best,
+            room,
+            used,
+            found,
+            lower,
+        )
+        yield end / n_outer, found[:n].copy(), lower[:n].copy()
+
+
+def assignments(all_choices: Sequence[Choices], ids: Ints) -> Ints:
+    """Assignments [M, G] of combinations by their numbers."""
+    columns, rest = [], ids.copy()
+    for chosen in reversed(all_choices):
+        columns.append(chosen.on[rest % len(chosen.on)])
+        rest //= len(chosen.on)
+    return np.concatenate(columns[::-1], axis=1)
