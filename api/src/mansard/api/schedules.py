@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,8 @@ from mansard.api.schedule_runs import RanSchedule, run_schedules
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
+
+_QUIET_S = 2.0  # a shorter search shows no progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +76,15 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     from mansard.scheduler.baselines import baselines, gain
 
     problem = _wanted(_problem(request, reporter), request)
+    begun_s = time.monotonic()
+
+    def told(share: float, line: str) -> None:
+        if time.monotonic() - begun_s > _QUIET_S:
+            progress.update(round(100 * min(share, 1.0)), 100, None, line)
+
     with reporter.progress("Searching schedules") as progress:
         best = solve(
-            problem,
-            method=request.method,
-            time_limit_s=request.time_limit_s,
-            progress=lambda share, line: progress.update(
-                round(100 * min(share, 1.0)), 100, None, line
-            ),
+            problem, method=request.method, time_limit_s=request.time_limit_s, progress=told
         )
     others = baselines(problem)
     peers = _peers(problem, request.time_limit_s, reporter) if request.uses_peers else ()
