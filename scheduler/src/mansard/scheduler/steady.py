@@ -33,7 +33,7 @@ _LARGE = 300_000  # combinations of which each is looked at
 _RUNS = 256  # of the first network, where no state returns
 _BATCH = 64
 _SHORT = 1e-3  # of a rate that is missing
-_ROUNDS = 4
+_ROUNDS, _LOCAL_ROUNDS = 4, 100
 
 
 class _Repeated:
@@ -159,7 +159,8 @@ def _most(batch: Floats, fastest: Floats, load: Floats) -> Floats:
 def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) -> Schedule:
     """The best assignment under first come first served; InputError for rates above capacity."""
     repeats = _Repeated(made)
-    best, n_simulated = descend(made, start, seed, _ROUNDS, clock, repeats)
+    n_rounds = _ROUNDS if size <= _LARGE else _LOCAL_ROUNDS
+    best, n_simulated = descend(made, start, seed, n_rounds, clock, repeats)
     score = repeats(best[None]).score
     if size <= _LARGE:
         method, way = "exact", "each first come first served"
