@@ -50,7 +50,8 @@ def schedule(
     max_power: Annotated[str | None, typer.Option(help="Most mean power: 15W.")] = None,
     method: Annotated[
         Literal["auto", "exact", "first_come", "local"],
-        typer.Option(help="All assignments, or seeded local search; by their number by default."),
+        typer.Option(help="All assignments, in every order or first come first served, or local "
+                     "search; by their number by default."),
     ] = "auto",
     time_limit: Annotated[
         str | None, typer.Option(help="Most time to search for: 10s. 60s by default.")
