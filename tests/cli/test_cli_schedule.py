@@ -109,3 +109,21 @@ def test_a_limit_without_its_unit_is_wrong_usage(
     code, _, err = answer(capsys, "schedule", problem, "--max-latency", "4")
     assert code == 2
     assert "has no unit" in err
+
+
+def test_the_front_and_the_sensitivity(problem: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    energies = 'time = {gpu = "4ms", dla = "5ms"}, energy = {gpu = "9mJ", dla = "2mJ"}'
+    text = TWO.replace('time = {gpu = "4ms", dla = "5ms"}', energies)
+    text = text.replace('name = "two", ', 'name = "two", time_error = {gpu = 0.1}, ')
+    problem.write_text(text, encoding="utf-8")
+    given = ("--front", "b", "--max-transitions", "0")
+    found = document(capsys, "schedule", problem, *given)
+    # The GPU is faster, the DLA cheaper.
+    assert [each["accelerators"] for each in found["front"]] == [["gpu"], ["dla"]]
+    assert [each["energy_j"] for each in found["front"]] == pytest.approx([9e-3, 2e-3])
+    # Each whole on one of them is 5 ms, whatever two takes on the GPU within 10 %.
+    assert (found["sensitivity"]["n_best"], found["sensitivity"]["n_draws"]) == (20, 20)
+    code, out, _ = answer(capsys, "schedule", problem, *given)
+    assert code == 0
+    assert "sensitivity: the best in 20 of 20 draws" in out
+    assert "The front of one network alone" in out

@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
     from mansard.analytics.scheduling.wording import Segment as Segment
     from mansard.analytics.scheduling.wording import group_names as group_names
+    from mansard.analytics.scheduling.wording import in_rows as in_rows
     from mansard.analytics.scheduling.wording import proof_text as proof_text
     from mansard.analytics.scheduling.wording import segments as segments
     from mansard.analytics.scheduling.wording import value_text as value_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -19,6 +19,11 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 
+if TYPE_CHECKING:
+    from mansard.scheduler.front import FrontPoint
+    from mansard.scheduler.sensitivity import Sensitivity
+
+_N_DRAWS = 20  # of inputs within their errors
 _QUIET_S = 2.0  # a shorter search shows no progress
 
 
@@ -29,8 +34,9 @@ class ScheduleRequest:
     ``problem``: a file, see ``problem_files``; networks of it without groups, and the networks
     ``models`` in its place, take theirs from ``runs``, of ``mode``. ``is_modelled``: predicted
     times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
-    it was solved, TOML or JSON. ``uses_peers``: other solvers as well. ``run``: execute the best
-    schedule and the baselines so.
+    it was solved, TOML or JSON. ``uses_peers``: other solvers as well. ``front``: the network of
+    which the front of time and energy is found. ``run``: execute the best schedule and the
+    baselines so.
     """
 
     problem: Path | None = None
@@ -47,6 +53,7 @@ class ScheduleRequest:
     method: Literal["auto", "exact", "first_come", "local"] = "auto"
     time_limit_s: float = 60.0
     uses_peers: bool = False
+    front: str | None = None
     chart: Path | None = None
     save: Path | None = None
     run: MultiRequest | None = None
@@ -61,6 +68,8 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     baselines: tuple[Schedule, ...]
     peers: tuple[Schedule, ...]
     gain: float | None  # over the best baseline, see ``scheduler.baselines.gain``
+    sensitivity: Sensitivity | None  # to the errors of times and costs; None: none is known
+    front: tuple[FrontPoint, ...]  # of the network that was named, alone
     ran: tuple[RanSchedule, ...]  # the best and the baselines, where they were executed
     notes: tuple[str, ...]
 
@@ -74,6 +83,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     from mansard.analytics.scheduling.wording import best_of, schedule_sentence
     from mansard.scheduler import solve
     from mansard.scheduler.baselines import baselines, gain
+    from mansard.scheduler.front import front
 
     problem = _wanted(_problem(request, reporter), request)
     begun_s = time.monotonic()
@@ -97,6 +107,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
         from mansard.analytics.report.schedule_page import write_schedule_page
 
         write_schedule_page(request.chart, problem, best, sentence, notes)
+    points = () if request.front is None else front(problem, request.front)
     ran: tuple[RanSchedule, ...] = ()
     if request.run is not None:
         ran = run_schedules(request.run, problem, (best, *others), reporter)
@@ -107,6 +118,8 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
         baselines=tuple(others),
         peers=peers,
         gain=gained,
+        sensitivity=_sensitivity(problem, best),
+        front=points,
         ran=ran,
         notes=notes,
     )
@@ -181,6 +194,17 @@ def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:
     }
     given = {name: value for name, value in changes.items() if value is not None}
     return msgspec.structs.replace(problem, **given)
+
+
+def _sensitivity(problem: Problem, best: Schedule) -> Sensitivity | None:
+    """Of a schedule that was found quickly, of inputs with known errors."""
+    from mansard.scheduler.sensitivity import sensitivity
+
+    groups = [group for network in problem.networks for group in network.groups]
+    is_known = any(group.time_error or group.leave_error_s for group in groups)
+    if not is_known or best.broken or best.solve_s > _QUIET_S:
+        return None
+    return sensitivity(problem, best, n_draws=_N_DRAWS, time_limit_s=0.5)
 
 
 def _peers(problem: Problem, time_limit_s: float, reporter: Reporter) -> tuple[Schedule, ...]:

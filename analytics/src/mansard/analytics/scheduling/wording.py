@@ -133,3 +133,9 @@ def group_names(problem: Problem, network: int, first: int, last: int) -> str:
     groups = problem.networks[network].groups
     ends = dict.fromkeys((display_name(groups[first].name), display_name(groups[last].name)))
     return " … ".join(ends) + (f" ({last - first + 1})" if last > first + 1 else "")
+
+
+def in_rows(accelerators: Sequence[str]) -> str:
+    """The accelerators of groups in their order: ``gpu × 3, dla × 2``."""
+    runs = ((name, len(list(run))) for name, run in groupby(accelerators))
+    return ", ".join(f"{display_name(name)} × {n}" for name, n in runs)

@@ -62,6 +62,9 @@ def schedule(
     peers: Annotated[
         bool, typer.Option("--peers", help="Also what HaX-CoNN's model, CP-SAT and HiGHS find.")
     ] = False,
+    front: Annotated[
+        str | None, typer.Option(help="Also the front of time and energy of this network alone.")
+    ] = None,
     chart: Annotated[Path | None, typer.Option(help="HTML page with the Gantt chart.")] = None,
     save_problem: Annotated[
         Path | None, typer.Option(help="Write the problem as it was solved, .toml or .json.")
@@ -111,6 +114,7 @@ def schedule(
             method=method,
             time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 60.0,
             uses_peers=peers,
+            front=front,
             chart=chart,
             save=save_problem,
             run=executed if run else None,
@@ -121,9 +125,19 @@ def schedule(
         print_json(found)
     else:
         print_tables(_tables(found))
-        print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
+        print_lines((found.sentence, *_lines(found)))
     if found.best.broken:
         raise typer.Exit(1)
+
+
+def _lines(found: api.ScheduleAnswer) -> Iterator[str]:
+    sure = found.sensitivity
+    if sure is not None:
+        yield (
+            f"  sensitivity: the best in {sure.n_best} of {sure.n_draws} draws of its inputs "
+            f"within their errors, at worst {api.relative(sure.largest_loss)} from the best of one"
+        )
+    yield from (f"  note: {line}" for line in found.notes)
 
 
 def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
@@ -148,6 +162,12 @@ def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
         for each, chain in zip(found.best.networks, found.problem.networks, strict=True)
     ]
     yield without_silent(("Networks", _NETWORKS, networks), {"deadline", "verdict"})
+    if found.front:
+        points = [
+            (api.seconds(each.time_s), api.joules(each.energy_j), api.in_rows(each.accelerators))
+            for each in found.front
+        ]
+        yield ("The front of one network alone", ("time", "energy", "groups on"), points)
     if found.ran:
         rounds = [row for each in found.ran for row in _ran_rows(each)]
         table = (f"Executed in {found.ran[0].mode}", _RAN, rounds)
