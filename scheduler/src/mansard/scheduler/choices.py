@@ -43,7 +43,8 @@ def choices(chains: Chains, network: int) -> Choices:
             cost = np.where(at == a, 0.0, alone[LEAVE, g - 1, at] + alone[ENTER, g, a])
             count = changes + (at != a)
             kept = np.isfinite(cost) & (count <= most)
-            rows.append(np.column_stack([on[kept], np.full(kept.sum(), a)]))
+            kept_on = on[kept]
+            rows.append(np.concatenate([kept_on, np.full((len(kept_on), 1), a)], axis=1))
             counts.append(count[kept])
         on, changes = np.concatenate(rows), np.concatenate(counts)
     groups = np.arange(begin, end)
@@ -71,19 +72,21 @@ def choices(chains: Chains, network: int) -> Choices:
 
 def n_choices(chains: Chains, network: int) -> int:
     """How many ``choices`` a network has, without making them."""
-    instance = chains.instance
-    most, n_accelerators = chains.max_transitions[network], len(chains.names)
-    begin, end = instance.first[network], instance.first[network + 1]
-    takes = np.isfinite(instance.alone[TIME])
-    counts = np.array([[int(t)] + [0] * most for t in takes[begin]], dtype=object)
-    for g in range(begin + 1, end):
-        following = counts * takes[g][:, None]
-        for a in range(n_accelerators):
-            for b in range(n_accelerators):
-                if a != b and takes[g, b] and chains.is_offered(g - 1, a, b):
-                    following[b, 1:] += counts[a, :-1]
+    alone, most = chains.instance.alone, chains.max_transitions[network]
+    begin, end = chains.instance.first[network], chains.instance.first[network + 1]
+    takes = np.isfinite(alone[TIME, begin:end]).tolist()
+    cost = alone[LEAVE, begin : end - 1, :, None] + alone[ENTER, begin + 1 : end, None]
+    each = range(len(chains.names))
+    counts = [[int(is_taken)] + [0] * most for is_taken in takes[0]]  # [accelerator][changes]
+    for is_taken, is_offered in zip(takes[1:], np.isfinite(cost).tolist(), strict=True):
+        following = [list(counts[a]) if is_taken[a] else [0] * (most + 1) for a in each]
+        for a in each:
+            for b in each:
+                if a != b and is_taken[b] and is_offered[a][b]:
+                    for n in range(most):
+                        following[b][n + 1] += counts[a][n]
         counts = following
-    return int(counts.sum())
+    return sum(map(sum, counts))
 
 
 def promising(
