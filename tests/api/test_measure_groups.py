@@ -100,6 +100,10 @@ def test_on_a_dla_prefixes_are_built_and_run_on_its_core(tmp_path: Path) -> None
         ("marked", 0, ("Gemm", "Relu", "Gemm")),
         ("prefix", 2, ("Gemm", "Relu", "Gemm")),
     ]
+    (found,) = result.groups
+    assert (found.accelerator, found.source) == ("dla0", "simulated")
+    assert [each.op_types for each in found.groups] == [("Gemm", "Relu"), ("Gemm",)]
+    assert found.fallback_share == pytest.approx(1 - float(rows[3].options["dla_share"]))
     assert {row.options["dla_core"] for row in rows} == {"0"}
     assert all(0 < float(row.options["dla_share"]) <= 1 for row in rows)
     # The whole network, two groups of which one is the first prefix too, the last prefix, which

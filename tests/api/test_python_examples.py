@@ -15,6 +15,7 @@ from mansard.simulator import create_board, running
 from tests.analytics.factory import write_two_modes
 from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.cli.decide_runs import CLOCKS, document, published_runs
+from tests.cli.test_cli_schedule import TWO
 from tests.device.tegrastats_lines import LINES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/python.md"
@@ -36,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [f"new{gpu}-{emc},{gpu},{emc}" for gpu, emc in CLOCKS]
     (folder / "modes.csv").write_text("\n".join(["mode,gpu_mhz,emc_mhz", *rows]) + "\n", "utf-8")
     write_npz(folder / "samples.npz", made_up(2000))
+    (folder / "problem.toml").write_text(TWO, "utf-8")
     create_board("agx-orin", folder)
     return folder
 
@@ -128,6 +130,20 @@ def test_tables_are_imported_and_merged_as_by_the_commands(
     again = document(capsys, "merge", "runs", "published", "--into", "merged")
     merged = names["merged"]
     assert (again["n_same"], again["n_new"]) == (merged.n_new, 0)
+
+
+def test_a_schedule_is_that_of_the_command(
+    names: dict[str, Any],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    printed, found = document(capsys, "schedule", "problem.toml"), plain(names["scheduled"])
+    for each in (printed, found):  # how long the search took differs
+        each["best"]["solve_s"] = 0
+        each["baselines"] = [one | {"solve_s": 0} for one in each["baselines"]]
+    assert printed == found
 
 
 def test_checks_are_those_of_doctor(

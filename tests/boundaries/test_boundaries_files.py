@@ -35,6 +35,9 @@ OF_THE_USER = {
     ("pagoda_page.py", "write_page"),
     ("score_page.py", "write_page"),
     ("offload_page.py", "write_page"),
+    ("schedule_page.py", "write_page"),
+    ("problem_files.py", "read_whole"),
+    ("problem_files.py", "write_atomic"),  # --save-problem FILE
     ("sample_tables.py", "read_whole"),  # samples, costs of modes
     ("sample_tables.py", "write_atomic"),  # a curve
     ("demos.py", "make_folder"),  # the demo's folder itself

@@ -20,7 +20,7 @@ LISTS = ROOT / "containers/src/mansard/containers/recipes/lists"
 FILES = {
     "dev": ("constraints.txt",),
     "nvidia": ("constraints.txt",),
-    "peers": ("constraints.txt",),
+    "peers": ("constraints-peers.txt",),
     "trt-test": ("constraints.txt",),
     "cuda12": ("constraints.txt", "constraints-cuda12.txt"),
     "cuda13": ("constraints.txt", "constraints-cuda13.txt"),

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-
-def mansard(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mansard.cli", "demo", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-    )
+from tests.cli.in_process import mansard
 
 
 def test_the_roofs_of_real_boards(tmp_path: Path) -> None:
-    result = mansard(tmp_path)
+    result = mansard("demo", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "nothing was measured" in result.stderr
     # 13.88 TFLOP/s in fp16 and 189.5 GB/s: branes-ai's AGX Orin in MAXN.
@@ -33,7 +23,7 @@ def test_the_roofs_of_real_boards(tmp_path: Path) -> None:
 
 
 def test_pagoda_beside_our_estimates(tmp_path: Path) -> None:
-    result = mansard(tmp_path, "pagoda", "-o", "p.html", "--json")
+    result = mansard("demo", "pagoda", "-o", "p.html", "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert (len(found["counts"]), len(found["points"])) == (55, 25)
@@ -42,7 +32,7 @@ def test_pagoda_beside_our_estimates(tmp_path: Path) -> None:
 
 
 def test_the_simulated_board_is_a_demo_of_its_own(tmp_path: Path) -> None:
-    result = mansard(tmp_path, "simulated", "--help")
+    result = mansard("demo", "simulated", "--help", cwd=tmp_path)
     assert result.returncode == 0
     assert "--board" in result.stdout
-    assert "a simulated board" in mansard(tmp_path, "--help").stdout.casefold()
+    assert "a simulated board" in mansard("demo", "--help", cwd=tmp_path).stdout.casefold()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 from mansard.cli.app import make_app
 from mansard.device.holding.board_lock import board_lock
 from mansard.simulator import create_board, running, set_fault
+from tests.cli.in_process import mansard
 
 # What these find depends on the computer that runs the tests, not on the board.
 OF_THE_HOST = {
@@ -32,13 +32,8 @@ OF_THE_HOST = {
 }
 
 
-def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mansard.cli", "doctor", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def doctor(*arguments: str) -> CompletedProcess[str]:
+    return mansard("doctor", *arguments)
 
 
 def faults(output: str) -> list[tuple[str, str]]:

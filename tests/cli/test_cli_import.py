@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
+
+from tests.cli.in_process import mansard
 
 TABLE = "mode,precision,unit,GFLOP/s,GB/s\nMAXN,fp16,tensor,5325.7,189.46\n"
 
 
-def mansard(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mansard.cli", "import", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-    )
+def import_in(cwd: Path, *arguments: str) -> CompletedProcess[str]:
+    return mansard("import", *arguments, cwd=cwd)
 
 
 def test_a_table_is_kept_once_and_told(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE.replace("\n", ",x\n").replace("s,x", "s,colour"))
     arguments = ("t.csv", "--citation", "A. Author, 2026", "--module", "agx-orin", "--json")
-    first, again = mansard(tmp_path, *arguments), mansard(tmp_path, *arguments)
+    first, again = import_in(tmp_path, *arguments), import_in(tmp_path, *arguments)
     assert first.returncode == 0, first.stderr
     assert first.stderr == (
         "note: t.csv: not read: colour\n"
@@ -41,7 +36,7 @@ def test_a_table_is_kept_once_and_told(tmp_path: Path) -> None:
 
 def test_a_figure_above_the_hardware_is_told(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE.replace("GB/s", "TB/s"))
-    result = mansard(tmp_path, "t.csv", "--citation", "A", "--module", "agx-orin")
+    result = import_in(tmp_path, "t.csv", "--citation", "A", "--module", "agx-orin")
     assert result.returncode == 0
     assert "note: t.csv: line 2: DRAM bandwidth of 189.5 TB/s" in result.stderr  # no \\xa0
     assert "2 rates of 1 mode, written: " in result.stdout
@@ -50,7 +45,7 @@ def test_a_figure_above_the_hardware_is_told(tmp_path: Path) -> None:
 def test_a_bad_table_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "good.csv").write_text(TABLE)
     (tmp_path / "bad.csv").write_text("mode,GB/s\n15W,80\n15W,81\n")
-    result = mansard(tmp_path, "good.csv", "bad.csv", "--citation", "A", "--device", "B")
+    result = import_in(tmp_path, "good.csv", "bad.csv", "--citation", "A", "--device", "B")
     assert (result.returncode, result.stdout) == (1, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith("mansard: bad.csv: lines 2 and 3 both give the bandwidth of DRAM")
@@ -67,7 +62,7 @@ def test_wrong_usage_is_2(tmp_path: Path) -> None:
         ((*cited, "--device", "B", "--column", "nonsense"), "'nonsense' is not a new name=value"),
         ((*cited, "--device", "B", "--column", "time_ms=gone"), "has no column 'gone'"),
     ):
-        result = mansard(tmp_path, *arguments)
+        result = import_in(tmp_path, *arguments)
         assert (result.returncode, result.stdout) == (2, ""), result.stderr
         assert words in result.stderr
         assert len(result.stderr.splitlines()) == 1
@@ -82,18 +77,18 @@ def test_files_of_a_tool_say_what_they_gave_and_what_to_add(tmp_path: Path) -> N
         '[ { "count" : 9 }\n, { "name" : "Conv_0 + Relu_1", "averageMs" : 2, "percentage" : 100 } ]'
     )
     files = ("t.json", "p.json", "--citation", "A", "--device", "B", "--fixed", "network=resnet18")
-    missing = mansard(tmp_path, *files)
+    missing = import_in(tmp_path, *files)
     assert (missing.returncode, missing.stdout) == (1, "")
     (line,) = missing.stderr.splitlines()
     assert line == ("mansard: t.json: the file does not say the mode; say --fixed mode=VALUE")
     assert not (tmp_path / "runs").exists()
-    result = mansard(tmp_path, *files, "--fixed", "mode=fast")
+    result = import_in(tmp_path, *files, "--fixed", "mode=fast")
     told = "no model uses 1 time without a batch: import the file with --fixed batch=N"
     assert (result.returncode, result.stderr) == (0, f"note: t.json: {told}\n")
     first, second = result.stdout.splitlines()
     assert first.startswith("1 network's run of 1 mode, written: runs/published/runs-")
     assert second.startswith("1 layer of 1 mode, written: runs/published/layers-")
-    again = json.loads(mansard(tmp_path, *files, "--fixed", "mode=fast", "--json").stdout)
+    again = json.loads(import_in(tmp_path, *files, "--fixed", "mode=fast", "--json").stdout)
     assert [(row["runs"], row["layers"], row["was_there"]) for row in again] == [
         (1, 0, True),
         (0, 1, True),
@@ -103,7 +98,7 @@ def test_files_of_a_tool_say_what_they_gave_and_what_to_add(tmp_path: Path) -> N
 def test_words_that_are_no_text_are_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("network,latency_ms\nresnet18,1\n")
     given = ("t.csv", "--device", "A", "--citation", "B", "--fixed", "mode=\udcff")  # the byte ff
-    result = mansard(tmp_path, *given)
+    result = import_in(tmp_path, *given)
     assert result.returncode == 2
     assert result.stderr == "mansard: '\\udcff' is no text in UTF-8; write it in UTF-8\n"
     assert not (tmp_path / "runs").exists()

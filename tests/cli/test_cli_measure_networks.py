@@ -51,7 +51,7 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
     assert code == 0
     found = json.loads(out)
     of_networks = {"times", "accuracies", "rows", "memory", "builds"}
-    assert found.keys() == of_networks | {"parts", "sums", "files"}
+    assert found.keys() == of_networks | {"parts", "sums", "groups", "files"}
     # Gemm and Relu, which the estimator takes for one kernel, and Gemm.
     assert [each["part"]["number"] for each in found["parts"]] == [0, 1]
     assert found["sums"][0]["n_measured"] == found["sums"][0]["n_parts"] == 2
@@ -76,6 +76,8 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
         (["alexnet", "--each-layer", "most"], "--each-layer 'most' names no layers"),
         (["alexnet", "--window", "3"], "--window is an option for layers that are run alone"),
         (["alexnet", "--nn-profiler", "x"], "--nn-profiler is an option for layers that are run"),
+        (["alexnet", "--each-layer", "all", "--groups", "2"], "layers are no groups"),
+        (["alexnet", "--each-layer", "stages", "--cpus", "x"], "--cpus 'x' names no CPUs"),
         (["--each-layer", "all", "--", "true"], "--each-layer is an option for networks, not for"),
     ],
 )

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
+from tests.cli.in_process import mansard
 from tests.device.nvpmodel_files import CONFIG, make_board, write
 
-WIDE = {**os.environ, "COLUMNS": "200"}
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
 
 
-def modes(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mansard.cli", "modes", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=WIDE,
-    )
+def modes(*arguments: str | Path) -> CompletedProcess[str]:
+    return mansard("modes", *arguments)
 
 
 def table_row(text: str, name: str) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -24,13 +22,7 @@ from tests.analytics.factory import (
     write_two_modes,
 )
 from tests.analytics.score_factory import layer, score, write_scores
-
-MANSARD = [sys.executable, "-m", "mansard.cli"]
-
-
-def mansard(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [*MANSARD, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+from tests.cli.in_process import mansard
 
 
 @pytest.fixture

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.journal import find_journal, observe, write_journal
 from mansard.simulator import create_board, snapshot
+from tests.cli.in_process import mansard
 
 GPU = "sys/class/devfreq/17000000.gpu"
 
@@ -21,9 +21,8 @@ def board(tmp_path: Path) -> Path:
     return create_board("agx-orin", tmp_path)
 
 
-def restore(board: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mansard.cli", "restore", "--board", str(board), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def restore(board: Path, *options: str) -> CompletedProcess[str]:
+    return mansard("restore", "--board", board, *options)
 
 
 def cut_off(board: Path) -> None:

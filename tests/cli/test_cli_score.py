@@ -16,15 +16,11 @@ import pytest
 
 from mansard.cli.counting.score import score_rows
 from mansard.estimator import Given, Settings, load, score_loaded, totals, zoo
+from tests.cli.in_process import mansard
 
 
-def mansard(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mansard.cli", "score", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def scored(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return mansard("score", *arguments)
 
 
 @pytest.fixture
@@ -38,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_several_batches_are_scored_from_one_load(tmp_path: Path) -> None:
     zoo.write("alexnet", tmp_path)
-    done = mansard(tmp_path / "alexnet.onnx", "--batch", "1,8", "--batch", "32", "--json")
+    done = scored(tmp_path / "alexnet.onnx", "--batch", "1,8", "--batch", "32", "--json")
     scores = json.loads(done.stdout)["scores"]
     assert [each["score"]["batch"] for each in scores] == [1, 8, 32]
     macs = [each["totals"]["macs"] for each in scores]
@@ -46,7 +42,7 @@ def test_several_batches_are_scored_from_one_load(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_scored_with_its_folders(folder: Path) -> None:
-    done = mansard(folder, "--batch", "1", "--dim", "sequence=4", "--jobs", "2", "--format", "csv")
+    done = scored(folder, "--batch", "1", "--dim", "sequence=4", "--jobs", "2", "--format", "csv")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {row["model"] for row in rows} == {"squeezenet1_1", "lstm"}
@@ -55,7 +51,7 @@ def test_a_folder_is_scored_with_its_folders(folder: Path) -> None:
 
 def test_one_broken_file_stops_no_other(folder: Path) -> None:
     (folder / "broken.onnx").write_bytes(b"\x08\x08")
-    done = mansard(folder, "--batch", "1", "--dim", "sequence=4", "--jobs", "1", "--format", "csv")
+    done = scored(folder, "--batch", "1", "--dim", "sequence=4", "--jobs", "1", "--format", "csv")
     assert done.returncode == 1
     assert {row["model"] for row in csv.DictReader(io.StringIO(done.stdout))} == {
         "squeezenet1_1",
@@ -65,20 +61,20 @@ def test_one_broken_file_stops_no_other(folder: Path) -> None:
 
 
 def test_a_name_that_no_file_knows_is_wrong_usage(folder: Path) -> None:
-    done = mansard(folder, "--batch", "1", "--dim", "sequence=4,nothing=3")
+    done = scored(folder, "--batch", "1", "--dim", "sequence=4,nothing=3")
     assert (done.returncode, done.stdout) == (2, "")
     assert "'nothing'" in done.stderr.splitlines()[-1]
 
 
 def test_a_folder_without_models(tmp_path: Path) -> None:
-    done = mansard(tmp_path)
+    done = scored(tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "holds no .onnx file" in done.stderr
 
 
 def test_the_page_holds_every_network_and_nothing_from_outside(folder: Path) -> None:
     page = folder / "page.html"
-    done = mansard(folder, "--batch", "1", "--dim", "sequence=4", "--html", page)
+    done = scored(folder, "--batch", "1", "--dim", "sequence=4", "--html", page)
     assert done.returncode == 0, done.stderr
     text = page.read_text()
     assert "Work of 2 networks" in text
@@ -93,7 +89,7 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
     hostile = tmp_path / "<img src=x onerror=alert(1)>.onnx"
     shutil.move(tmp_path / "squeezenet1_1.onnx", hostile)
     page = tmp_path / "page.html"
-    assert mansard(hostile, "--batch", "1", "--html", page).returncode == 0
+    assert scored(hostile, "--batch", "1", "--html", page).returncode == 0
     assert "<img src=x" not in page.read_text()
     assert "&lt;img src=x onerror=alert(1)&gt;" in page.read_text()
 
@@ -115,7 +111,7 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
     ],
 )
 def test_an_option_that_is_not_understood(arguments: list[str], words: str) -> None:
-    done = mansard("a.onnx", *arguments)
+    done = scored("a.onnx", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert words in done.stderr
@@ -124,8 +120,8 @@ def test_an_option_that_is_not_understood(arguments: list[str], words: str) -> N
 def test_a_board_names_its_cache(tmp_path: Path) -> None:
     zoo.write("alexnet", tmp_path)
     path = tmp_path / "alexnet.onnx"
-    by_name = json.loads(mansard(path, "--batch", "1", "--cache", "agx-orin", "--json").stdout)
-    by_size = json.loads(mansard(path, "--batch", "1", "--cache", "4MiB", "--json").stdout)
+    by_name = json.loads(scored(path, "--batch", "1", "--cache", "agx-orin", "--json").stdout)
+    by_size = json.loads(scored(path, "--batch", "1", "--cache", "4MiB", "--json").stdout)
     assert by_name == by_size
     assert by_name["score"]["cache_bytes"] == 4 << 20
 
@@ -162,7 +158,7 @@ def test_the_table_shows_what_passes_a_cache(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_decoder_is_named(folder: Path) -> None:
-    done = mansard(folder / "squeezenet1_1.onnx", "--batch", "1", "--decode", "8")
+    done = scored(folder / "squeezenet1_1.onnx", "--batch", "1", "--decode", "8")
     assert (done.returncode, done.stdout) == (2, "")
     assert "squeezenet1_1.onnx: the network does not look like a decoder" in done.stderr
 

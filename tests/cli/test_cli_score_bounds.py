@@ -12,7 +12,7 @@ import pytest
 from mansard.analytics.report.score_page import write_score_page
 from mansard.cli.counting.score import score_rows
 from mansard.estimator import score
-from tests.cli.test_cli_score import mansard
+from tests.cli.test_cli_score import scored
 from tests.estimator.detectors import detector
 from tests.estimator.test_stated_shapes import CONV_MACS, MATMUL_MACS, custom
 
@@ -33,7 +33,7 @@ def unknown(tmp_path: Path) -> Path:
 
 def test_a_subtotal_is_printed_as_one(unknown: Path) -> None:
     shape = ("--shape", "h=1x16:float32")
-    done = mansard(unknown, "--batch", 1, "--allow-unknown", *shape)
+    done = scored(unknown, "--batch", 1, "--allow-unknown", *shape)
     assert done.returncode == 0, done.stderr
     assert "1 of 3 layers are unknown, from Pooled 'h' on" in done.stderr
     assert done.stdout.count("at least") >= 6
@@ -44,7 +44,7 @@ def test_a_subtotal_is_printed_as_one(unknown: Path) -> None:
     assert row[5] == "at least 1.563e-05"
     assert row[-1] == "unknown"  # no intensity
     assert all(cell.startswith("at least ") for cell in row[5:11])
-    found = json.loads(mansard(unknown, "--batch", 1, "--allow-unknown", *shape, "--json").stdout)[
+    found = json.loads(scored(unknown, "--batch", 1, "--allow-unknown", *shape, "--json").stdout)[
         "totals"
     ]
     assert found["macs"] is None
@@ -52,7 +52,7 @@ def test_a_subtotal_is_printed_as_one(unknown: Path) -> None:
 
 
 def test_the_unknown_operator_is_told_first_in_one_line(unknown: Path) -> None:
-    done = mansard(unknown)
+    done = scored(unknown)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "my::Pooled (node 'h')" in done.stderr
     assert "--shape 'h=AxB'" in done.stderr
@@ -60,33 +60,33 @@ def test_the_unknown_operator_is_told_first_in_one_line(unknown: Path) -> None:
 
 
 def test_a_bound_is_printed_as_one(ssd: Path) -> None:
-    done = mansard(ssd, "--upper")
+    done = scored(ssd, "--upper")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("at most") >= 7
     _, (row,) = score_rows([score(detector(4), upper=True)])
     assert all(cell.startswith("at most ") for cell in row[5:12])
     assert row[-1] == "unknown"
-    found = json.loads(mansard(ssd, "--upper", "--json").stdout)
+    found = json.loads(scored(ssd, "--upper", "--json").stdout)
     assert found["totals"]["is_upper_bound"] is True
     assert found["score"]["bounds"]["NonZero_10[1]"] == 50
-    rows = csv.DictReader(io.StringIO(mansard(ssd, "--upper", "--format", "csv").stdout))
+    rows = csv.DictReader(io.StringIO(scored(ssd, "--upper", "--format", "csv").stdout))
     assert {json.loads(row["dimensions_json"])["at most NonZero_10[1]"] for row in rows} == {50}
 
 
 def test_a_pattern_gives_exact_sums(ssd: Path) -> None:
-    done = mansard(ssd, "--dim", "*NonZero*=7", "--dim", "NonMax*=5")
+    done = scored(ssd, "--dim", "*NonZero*=7", "--dim", "NonMax*=5")
     assert done.returncode == 0, done.stderr
     assert "at most" not in done.stdout
-    done = mansard(ssd, "--dim", "*NonZeros*=7")
+    done = scored(ssd, "--dim", "*NonZeros*=7")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "matches no dimension of the model" in done.stderr
 
 
 def test_a_pattern_may_be_another_file_s(ssd: Path, unknown: Path) -> None:
     options = ("--dim", "NonZero*=7", "--dim", "NonMax*=5", "--allow-unknown", "--batch", 1)
-    done = mansard(ssd, unknown, *options, "--jobs", 1)
+    done = scored(ssd, unknown, *options, "--jobs", 1)
     assert done.returncode == 0, done.stderr
-    done = mansard(ssd, unknown, *options, "--dim", "Nothing*=5", "--jobs", 1)
+    done = scored(ssd, unknown, *options, "--dim", "Nothing*=5", "--jobs", 1)
     assert done.returncode == 2
     assert "none of the models knows 'Nothing*'" in done.stderr
 
@@ -103,5 +103,5 @@ def test_the_page_says_at_least_and_at_most(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["h=1x16:", "h=:float32x", "h=1x:int8"])
 def test_shapes_that_are_none(unknown: Path, text: str) -> None:
-    done = mansard(unknown, "--batch", 1, "--allow-unknown", "--shape", text)
+    done = scored(unknown, "--batch", 1, "--allow-unknown", "--shape", text)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.cli.in_process import mansard
 from tests.device.tegrastats_lines import LINES
 
 
@@ -29,6 +30,8 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def telemetry(*arguments: object, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    if given is None:
+        return mansard("telemetry", *arguments)
     return subprocess.run(
         [sys.executable, "-m", "mansard.cli", "telemetry", *map(str, arguments)],
         capture_output=True,

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.in_process import mansard
 
-def mansard(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+
+def started(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mansard.cli", *arguments],
         capture_output=True,
@@ -32,12 +34,12 @@ def assert_one_line(result: subprocess.CompletedProcess[str], code: int, *words:
 
 
 def test_version() -> None:
-    result = mansard("--version")
+    result = started("--version")
     assert (result.returncode, result.stdout) == (0, "mansard 0.1.0\n")
 
 
 def test_help_names_every_command_and_the_exit_codes() -> None:
-    result = mansard("--help")
+    result = started("--help")
     assert result.returncode == 0
     for word in ("bench", "score", "report", "doctor", "zoo", "130 interrupted"):
         assert word in result.stdout
@@ -61,7 +63,7 @@ def test_wrong_usage_is_2(arguments: list[str]) -> None:
 
 
 def test_a_mode_that_is_not_there(tmp_path: Path) -> None:
-    result = mansard("bench", "--mode", "9999c", cwd=tmp_path)
+    result = started("bench", "--mode", "9999c", cwd=tmp_path)
     assert_one_line(result, 2, "unknown power mode '9999c'", "1c to")
     assert list(tmp_path.iterdir()) == []
 
@@ -99,7 +101,7 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes, words: list[str
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    assert_one_line(mansard("score", str(tmp_path / "no.onnx")), 1, "no.onnx", "No such file")
+    assert_one_line(started("score", str(tmp_path / "no.onnx")), 1, "no.onnx", "No such file")
     assert_one_line(mansard("score", str(tmp_path)), 1)
 
 
@@ -110,7 +112,7 @@ def test_a_report_without_runs(tmp_path: Path) -> None:
 def test_scores_are_data_on_stdout(tmp_path: Path) -> None:
     assert mansard("zoo", "write", str(tmp_path), "resnet50").returncode == 0
     path = str(tmp_path / "resnet50.onnx")
-    as_json = mansard("score", path, "--batch", "1", "--json")
+    as_json = started("score", path, "--batch", "1", "--json")
     assert (as_json.returncode, as_json.stderr) == (0, "")
     document = json.loads(as_json.stdout)
     assert document["totals"]["macs"] == 4_089_184_256  # 8,178,368,512 FLOP by torch's counter
@@ -168,6 +170,6 @@ def test_the_zoo_lists_at_least_eight_networks() -> None:
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
-    result = mansard("--debug", "score", str(tmp_path / "no.onnx"))
+    result = started("--debug", "score", str(tmp_path / "no.onnx"))
     assert result.returncode == 1
     assert "Traceback" in result.stderr

@@ -11,7 +11,7 @@ import pytest
 
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import read_rows
-from mansard.core.records import MemoryKind, Trial
+from mansard.core.records import ContentionPoint, MemoryKind, Trial
 from mansard.device.identity import identify
 from mansard.device.meters.finding import find_meters
 from mansard.device.power_modes.selection import choose_modes
@@ -20,6 +20,7 @@ from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.raw_samples import SYSTEM_CLOCK
 from mansard.measuring.runner import run_plan
 from mansard.microbench.catalog import find_kernel
+from mansard.microbench.contention.plan import make_contention_plan
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource, allocate
 from mansard.microbench.cuda.timing import take_anchor
@@ -92,3 +93,19 @@ def test_one_trial_of_every_family_as_a_run(opened: OpenGpu, tmp_path: Path) -> 
         assert row.seconds_s, row.unknown
         if meters.found:
             assert row.energy is not None, row.unknown["energy"]
+
+
+def test_contention_of_the_card_and_the_cpus(opened: OpenGpu, tmp_path: Path) -> None:
+    machine = identify()
+    mode = choose_modes("", SYSTEM_ROOT, machine)[0]
+    plan = make_contention_plan(machine, mode, "brief", probe("gpu"))
+    trials = [one for one in plan.trials if one.aggressor_share == one.victim_share == 1.0]
+    plan = msgspec.structs.replace(plan, trials=tuple(trials))
+    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer())
+    rows = read_rows(outcome.folder / "contention.jsonl", ContentionPoint).rows
+    assert {row.victim for row in rows} == {"gpu", plan.trials[0].victim, plan.trials[1].victim}
+    for row in rows:
+        assert row.failure is None
+        assert min(row.alone_byte_per_s) > 0
+        assert min(row.external_byte_per_s) > 0
+    assert opened.gpu.name == (plan.gpu.name if plan.gpu else "")

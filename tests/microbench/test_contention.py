@@ -24,7 +24,6 @@ from mansard.measuring.runner import run_plan
 from mansard.microbench.contention.loads import (
     CpuLoad,
     GpuLoad,
-    Load,
     find_chains,
     rates_within,
 )
@@ -36,7 +35,7 @@ from mansard.microbench.contention.plan import (
     partition_cpus,
     partition_name,
 )
-from mansard.microbench.contention.trial import CONTENTION, measure_point
+from mansard.microbench.contention.trial import CONTENTION, measure_point, opened_loads
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.planning import Probe, cpu_versions
 from tests.microbench.gpu_stand_in import GPU, SoftwareGpu
@@ -125,10 +124,7 @@ def test_the_gpu_beside_cpus() -> None:
         keep=lambda _sample: None,
         gpu=GPU,
     )
-    sample_s = plan.protocol.sample_s
-    cpu = CpuLoad(partition_cpus(names[1]), machine, sample_s)
-    with GpuLoad(opened, sample_s) as on_gpu, cpu as on_cpu:
-        loads: dict[str, Load] = {names[0]: on_gpu, names[1]: on_cpu}
+    with opened_loads(plan, opened) as loads:
         chains = {name: {0.6667: 10, 1.0: 1} for name in names}
         wanted = [
             one for one in plan.trials if (one.victim_share, one.aggressor_share) == (0.6667, 1.0)
@@ -195,15 +191,32 @@ def test_each_is_the_victim_of_the_other() -> None:
 
 
 def test_other_programs_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    stat = tmp_path / "proc/stat"
-    with OtherWork(tmp_path) as unread:  # there is none
+    stat, process = tmp_path / "proc/stat", tmp_path / "proc/12345678/stat"
+    with OtherWork(2, tmp_path) as unread:  # there is none
         pass
     assert unread.words == ()
-    stat.write_text("cpu  100 0 50 1000 5 0 0 0 0 0\ncpu0 1 1 1 1\n")
-    with OtherWork(tmp_path) as busy:
-        stat.write_text("cpu  99999100 0 50 1000 5 0 0 0 0 0\n")
+    process.parent.mkdir(parents=True)
+
+    def work(busy: int, idle: int, of_process: int) -> None:
+        stat.write_text(f"cpu  {busy} 0 50 {idle} {idle} 0 0 0 0 0\ncpu0 1 1 1 1\n")
+        numbers = " ".join(["1"] * 10)
+        process.write_text(f"12345678 (a (b) c) R {numbers} {of_process} 5 0 0 20\n")
+
+    work(100, 1000, 0)
+    with OtherWork(2, tmp_path) as busy:
+        work(99999100, 1000, 400)
     assert busy.words[0].startswith("other programs used ")
-    with OtherWork(tmp_path) as idle:
-        stat.write_text("cpu  99999100 0 50 9999999 9999999 0 0 0 0 0\n")  # idle and waiting
+    assert busy.words[0].endswith("CPUs, most of all a (b) c")
+    with OtherWork(2, tmp_path) as idle:
+        work(99999100, 9999999, 400)
     assert idle.words == ()
+
+
+def test_slices_are_within_the_arrays() -> None:
+    """An array shorter than a slice is swept whole, so often that a sample lasts as long."""
+    machine = msgspec.structs.replace(two_cpus(), caches=(), memory_bytes=2**20)
+    with CpuLoad(machine.cpus, machine, 0.002) as load:  # 2^18 bytes over two threads
+        for n_fma in (1, 64):
+            load.ask(n_fma)
+            assert load.sample_bytes > 2**18  # each byte is read and written, more than once
+            assert len(load.take(3)) == 3

@@ -147,6 +147,21 @@ def test_a_surface_that_is_none_is_refused(
         fit_pccs(surface)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"peak_byte_per_s": 0.0}, {"contention_byte_per_s": 0.0}, {"normal_byte_per_s": 90e9}],
+)
+def test_a_fit_that_is_none_is_refused(wrong: dict[str, float]) -> None:
+    problem = Problem(
+        accelerators=(Accelerator(name="gpu", kind="gpu"),),
+        networks=(),
+        pccs={"gpu": msgspec.structs.replace(FIT, **wrong)},
+        unknown={"idle_w": "not measured"},
+    )
+    with pytest.raises(InputError, match="PCCS fit"):
+        contention_of(problem, "gpu")
+
+
 @pytest.mark.shared_data
 def test_the_recorded_matrix_of_a_xavier(shared_data: Path) -> None:
     words = next((shared_data / "scheduling").glob("*PCCS*matrix.txt")).read_text().split()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 import pytest
+import scipy.optimize
 
 from mansard.core.records.schedule import Goal, Problem, Schedule
 from mansard.scheduler import evaluate, solve
@@ -71,3 +74,120 @@ def test_no_order_is_better_with_contention(sizes: tuple[int, ...], seed: int) -
     assert found.is_optimal
     again = evaluate(problem, names(found, problem), "again", starts(found, problem))
     assert again.value == pytest.approx(found.value)
+
+
+def test_first_come_first_served_no_assignment_is_better() -> None:
+    problem = msgspec.structs.replace(drawing.problem(9, (5, 4)), pccs=drawing.PCCS)
+    every = itertools.product(
+        *(brute_force.assignments(network, 1) for network in problem.networks)
+    )
+    least = min(evaluate(problem, assignment, "one").makespan_s for assignment in every)
+    found = solve(problem, method="first_come")
+    assert found.makespan_s == pytest.approx(least)
+    assert found.is_optimal
+    assert found.space.endswith("each first come first served")
+    assert solve(problem).makespan_s <= least * (1 + 1e-9)
+
+
+def milp_makespan(problem: Problem) -> float:  # noqa: C901 - one loop for each kind of constraint
+    """Without contention, by HiGHS: a binary for each assignment, and for each pair's order."""
+    accelerators = [accelerator.name for accelerator in problem.accelerators]
+    rows = [list(brute_force.assignments(n, problem.max_transitions)) for n in problem.networks]
+    choice = [(n, row) for n, each in enumerate(rows) for row in each]
+    groups = [
+        (n, g) for n, network in enumerate(problem.networks) for g in range(len(network.groups))
+    ]
+    pairs = [(g, h) for g, h in itertools.combinations(groups, 2) if g[0] != h[0]]
+    n_choices, n_groups = len(choice), len(groups)
+    size = n_choices + n_groups + len(pairs) + 1  # chosen, starts, orders, makespan
+    long_s = sum(max(g.time_s.values()) + 2e-3 for n in problem.networks for g in n.groups)
+    matrix: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
+    least: list[float] = []
+
+    def lasts(g: tuple[int, int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        line = np.zeros(size)
+        for at, (n, row) in enumerate(choice):
+            if n != g[0]:
+                continue
+            group, k = problem.networks[n].groups[g[1]], g[1]
+            line[at] = group.time_s[row[k]]
+            line[at] += group.enter_s[row[k]] if k and row[k - 1] != row[k] else 0.0
+            is_left = k + 1 < len(row) and row[k + 1] != row[k]
+            line[at] += group.leave_s[row[k]] if is_left else 0.0
+        return line
+
+    def after(
+        g: tuple[int, int] | None, h: tuple[int, int]
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Start of g, or the makespan, less the end of h."""
+        line = -lasts(h)
+        line[n_choices + groups.index(g) if g else -1] += 1
+        line[n_choices + groups.index(h)] -= 1
+        return line
+
+    for n, network in enumerate(problem.networks):
+        for k in range(1, len(network.groups)):
+            matrix.append(after((n, k), (n, k - 1)))
+            least.append(0.0)
+        matrix.append(after(None, (n, len(network.groups) - 1)))
+        least.append(0.0)
+        for sign in (1.0, -1.0):  # one choice
+            matrix.append(
+                np.array([sign * (at < n_choices and choice[at][0] == n) for at in range(size)])
+            )
+            least.append(sign)
+    for at, (g, h) in enumerate(pairs):
+        for name in accelerators:
+            both = np.zeros(size)
+            for number, (n, row) in enumerate(choice):
+                both[number] = (n == g[0] and row[g[1]] == name) + (n == h[0] and row[h[1]] == name)
+            order = np.zeros(size)
+            order[n_choices + n_groups + at] = 1
+            matrix += [after(h, g) - long_s * (both + order), after(g, h) - long_s * (both - order)]
+            least += [-3 * long_s, -2 * long_s]
+    is_whole = np.ones(size)
+    is_whole[n_choices : n_choices + n_groups] = is_whole[-1] = 0
+    found = scipy.optimize.milp(
+        np.eye(size)[-1],
+        integrality=is_whole,
+        bounds=scipy.optimize.Bounds(0, np.where(is_whole, 1, np.inf)),
+        constraints=scipy.optimize.LinearConstraint(np.array(matrix), lb=np.array(least)),
+        options={"mip_rel_gap": 0},
+    )
+    assert found.success, found.message
+    return float(found.fun)
+
+
+@pytest.mark.parametrize(("sizes", "n_accelerators"), [((3, 4), 2), ((3, 3, 2), 2), ((3, 3), 3)])
+def test_a_solver_of_integer_programs_finds_the_same_makespan(
+    sizes: tuple[int, ...], n_accelerators: int
+) -> None:
+    for seed in range(3):
+        problem = drawing.problem(100 + seed, sizes, n_accelerators)
+        # HiGHS keeps constraints to 1e-6.
+        assert solve(problem).makespan_s == pytest.approx(milp_makespan(problem), abs=5e-6)
+
+
+@pytest.mark.parametrize("n_accelerators", [2, 3])
+def test_the_local_search_is_between_its_bound_and_the_best(n_accelerators: int) -> None:
+    problem = drawing.problem(6, (6, 5, 7), n_accelerators=n_accelerators)
+    best, local = solve(problem), solve(problem, method="local", seed=3)
+    assert local.value is not None
+    assert local.bound is not None
+    assert best.value is not None
+    assert 0.7 * best.value < local.bound <= best.value <= local.value < 1.1 * best.value
+    assert not local.is_optimal
+    assert local == msgspec.structs.replace(
+        solve(problem, method="local", seed=3), solve_s=local.solve_s
+    )
+
+
+def test_after_its_time_the_best_so_far_has_a_gap() -> None:
+    problem = msgspec.structs.replace(
+        drawing.problem(2, (10, 8, 12), max_transitions=2), pccs=drawing.PCCS
+    )
+    found = solve(problem, time_limit_s=0.0)
+    assert not found.is_optimal
+    assert found.bound is not None
+    assert found.value is not None
+    assert found.bound < found.value

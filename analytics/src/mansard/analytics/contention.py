@@ -17,6 +17,7 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels
 from mansard.core.records import ContentionPoint, ContentionSurface, PccsFit, Record, Source
 
+_LEAST_BYTE_PER_S = 1.0  # anything less is no demand
 _CLEAR = 2.0  # times the noise: a loss below it may be noise
 _LEAST_LINES = 2  # of a surface: own demands, and external ones
 
@@ -58,7 +59,7 @@ class _Where(NamedTuple):
     aggressor: str
 
 
-class _Cell(NamedTuple):
+class Cell(NamedTuple):
     """Shares of the victim and of the aggressor."""
 
     own: float
@@ -91,16 +92,17 @@ def _n_good(rows: Iterable[ContentionPoint]) -> int:
 
 def _counts(row: ContentionPoint) -> bool:
     rates = (row.alone_byte_per_s, row.achieved_byte_per_s)
-    return not row.failure and not row.disturbances and all(r and median(r) > 0 for r in rates)
+    is_there = all(each and median(each) >= _LEAST_BYTE_PER_S for each in rates)
+    return is_there and not row.failure and not row.disturbances
 
 
 def _speed(row: ContentionPoint) -> float:
     return median(row.achieved_byte_per_s) / median(row.alone_byte_per_s)
 
 
-def _speeds(rows: Iterable[ContentionPoint]) -> dict[_Cell, float]:
+def _speeds(rows: Iterable[ContentionPoint]) -> dict[Cell, float]:
     return {
-        _Cell(row.victim_share, row.aggressor_share): _speed(row) for row in rows if _counts(row)
+        Cell(row.victim_share, row.aggressor_share): _speed(row) for row in rows if _counts(row)
     }
 
 
@@ -170,7 +172,7 @@ def _remark(rows: Iterable[ContentionPoint], n_left_out: int) -> str:
 
 
 def surface_of(
-    speeds: Mapping[_Cell, float], own: Mapping[float, float], external: Mapping[float, float]
+    speeds: Mapping[Cell, float], own: Mapping[float, float], external: Mapping[float, float]
 ) -> ContentionSurface | None:
     """The surface over whole rows and columns; None for less than two of each.
 
@@ -195,6 +197,6 @@ def surface_of(
         own_byte_per_s=tuple(own[k] for k in rows),
         external_byte_per_s=tuple(external[j] for j in columns),
         achieved_byte_per_s=tuple(
-            tuple(own[k] * speeds[_Cell(k, j)] for j in columns) for k in rows
+            tuple(own[k] * speeds[Cell(k, j)] for j in columns) for k in rows
         ),
     )

@@ -17,6 +17,7 @@ from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_rails
 from mansard.analytics.predict.engine import SHARE_SCHEMA
 from mansard.analytics.predict.group_rows import predict_groups
+from mansard.analytics.predict.group_times import GroupTimes, group_times
 from mansard.analytics.predict.measured import (
     NetworkTimes,
     ProgramTimes,
@@ -75,6 +76,7 @@ class Results:
     accuracies: tuple[NetworkAccuracy, ...]
     parts: tuple[PartTimes, ...]  # of networks, run alone; no model uses them
     part_sums: tuple[PartSum, ...]
+    group_times: tuple[GroupTimes, ...]  # by accelerator, for schedules
     memory: tuple[MemoryTraffic, ...]  # of boards that report their memory's use
     workload_notes: tuple[str, ...]  # what was measured of networks and is not used
     calibration: Calibration  # by the observations; nothing here is calibrated by it
@@ -128,6 +130,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         accuracies=network_accuracies(dataset),
         parts=measured_parts(dataset),
         part_sums=part_sums(dataset),
+        group_times=group_times(dataset),
         memory=memory_traffic(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),

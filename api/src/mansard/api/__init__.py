@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import make_amount as make_amount
     from mansard.analytics.hierarchical.wording import POINT_COLUMNS as POINT_COLUMNS
     from mansard.analytics.hierarchical.wording import point_cells as point_cells
+    from mansard.analytics.predict.group_times import GroupTimes as GroupTimes
     from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
     from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from mansard.analytics.report.counters import checked_words as checked_words
     from mansard.analytics.report.counters import kernel_table as kernel_table
     from mansard.analytics.report.memory_traffic import memory_table as memory_table
+    from mansard.analytics.report.parts import group_tables as group_tables
     from mansard.analytics.report.parts import part_tables as part_tables
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
@@ -81,6 +83,12 @@ if TYPE_CHECKING:
     from mansard.analytics.report.workloads import network_tables as network_tables
     from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
+    from mansard.analytics.scheduling.wording import Segment as Segment
+    from mansard.analytics.scheduling.wording import group_names as group_names
+    from mansard.analytics.scheduling.wording import in_rows as in_rows
+    from mansard.analytics.scheduling.wording import proof_text as proof_text
+    from mansard.analytics.scheduling.wording import segments as segments
+    from mansard.analytics.scheduling.wording import value_text as value_text
     from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
@@ -158,6 +166,8 @@ if TYPE_CHECKING:
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
     from mansard.api.preparation import NetworkSettings as NetworkSettings
+    from mansard.api.problem_files import read_problem as read_problem
+    from mansard.api.problem_files import write_problem as write_problem
     from mansard.api.programs import MeasuredProgram as MeasuredProgram
     from mansard.api.programs import ProgramRequest as ProgramRequest
     from mansard.api.programs import ProgramResult as ProgramResult
@@ -175,6 +185,11 @@ if TYPE_CHECKING:
     from mansard.api.reporter import Reporter as Reporter
     from mansard.api.reporter import SilentReporter as SilentReporter
     from mansard.api.reporter import format_duration as format_duration
+    from mansard.api.schedule_runs import RanNetwork as RanNetwork
+    from mansard.api.schedule_runs import RanSchedule as RanSchedule
+    from mansard.api.schedules import ScheduleAnswer as ScheduleAnswer
+    from mansard.api.schedules import ScheduleRequest as ScheduleRequest
+    from mansard.api.schedules import schedule as schedule
     from mansard.api.scores import Scores as Scores
     from mansard.api.scores import ZooNetwork as ZooNetwork
     from mansard.api.scores import encode_scores as encode_scores

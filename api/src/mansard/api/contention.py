@@ -46,7 +46,7 @@ def _with_fit(found: VictimContention) -> VictimContention:
     lines = []
     for own in found.surface.own_byte_per_s:
         external, speed = curve(fit, own)
-        ends = [*(x for x in external.tolist() if x < most), most]
+        ends = [*(x for x in external if x < most), most]
         speeds = np.interp(ends, external, speed).tolist()
         lines.append(FitLine(own_byte_per_s=own, external_byte_per_s=(*ends,), speed=(*speeds,)))
     unknown = {name: why for name, why in found.unknown.items() if name != "fit"}

@@ -56,10 +56,11 @@ def _plan(
 ) -> list[ModePlan]:
     from mansard.microbench.contention.plan import make_contention_plan
 
-    machine = target.controller.identify()
+    machine, on_cpu = target.controller.identify(), target.probe("cpu")
     of_cpu = all(mode.kind == "cores" for mode in modes)
     processor = request.processor or ("cpu" if of_cpu else None)
     found = find_processor(target, machine, processor, reporter)
+    found = msgspec.structs.replace(found, versions={**on_cpu.versions, **found.versions})
     plans = plan_modes(
         lambda mode: make_contention_plan(machine, mode, request.profile, found),
         modes,

@@ -27,6 +27,7 @@ from mansard.core.text import listed
 from mansard.device.system import parse_cpu_list
 
 if TYPE_CHECKING:
+    from mansard.analytics.predict.group_times import GroupTimes
     from mansard.analytics.predict.parts import PartSum, PartTimes
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing import PreparedNetwork, PreparedPart
@@ -64,6 +65,7 @@ class LayersResult(msgspec.Struct, frozen=True):
     rows: tuple[MeasuredNetwork, ...]  # of the parts
     parts: tuple[PartTimes, ...]
     sums: tuple[PartSum, ...]
+    groups: tuple[GroupTimes, ...]  # stages and groups by accelerator, where some of these were run
     failure: MansardError | None
 
     def check(self) -> None:
@@ -124,8 +126,8 @@ def measure_layers(
         with _PartPreparation(prepared, request.profile, alone, ran) as preparation:
             swept = sweep_networks(request, preparation, reporter)
     rows = tuple(measured_rows(request.runs, swept.run_ids, of_parts=True))
-    parts, sums = _compared(request.runs, swept.run_ids, reporter)
-    return LayersResult(whole, rows, parts, sums, swept.failure)
+    parts, sums, groups = _compared(request.runs, swept.run_ids, reporter)
+    return LayersResult(whole, rows, parts, sums, groups, swept.failure)
 
 
 def _protocol(profile: str, alone: LayerSettings) -> Protocol:
@@ -264,18 +266,20 @@ def _seconds_s(row: Measurement, part: NetworkPart) -> float:
 
 def _compared(
     runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...]]:
-    """The parts of these runs, and their sums beside whole networks that the folder holds."""
+) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...], tuple[GroupTimes, ...]]:
+    """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
     from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.group_times import group_times
     from mansard.analytics.predict.parts import measured_parts, part_sums
 
     try:
         dataset = open_runs([runs], newest_only=True)
         parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
-        return tuple(parts), part_sums(dataset, frozenset(run_ids))
+        groups = [each for each in group_times(dataset) if run_ids.intersection(each.run_ids)]
+        return tuple(parts), part_sums(dataset, frozenset(run_ids)), tuple(groups)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), ()
+        return (), (), ()
 
 
 def write_nn_profiler(runs: Path, folder: Path) -> tuple[Path, ...]:

@@ -197,11 +197,12 @@ def _cut_at(whole: PreparedNetwork, choices: Sequence[CutChoice], end: int) -> i
 
 def _name(mapping: Mapping, networks: Sequence[MultiNetwork]) -> str:
     """What a mapping is called: ``resnet50: 57 gpu, dla0; alexnet: cpu``."""
-    return "; ".join(
+    names = [
         f"{whole.model}: "
         + ", ".join(
             each.device if each.end is None else f"{each.end} {each.device}"
             for each in network.stages
         )
         for network, whole in zip(mapping.networks, networks, strict=True)
-    )
+    ]
+    return "; ".join([*names, *([f"beside {mapping.beside}"] if mapping.beside else [])])

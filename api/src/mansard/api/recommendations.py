@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -243,19 +245,30 @@ def _machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity |
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")
 _USUAL_UNITS = {"rate": "/s", "max_latency": "ms", "switch": "ms", "period": "s"}
 _EXAMPLE = 'write [[network]] with model = "detector.onnx" and rate = "30/s"'
-Kind = Literal["time", "power", "energy", "rate"]
-_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-zA-Zµμ/]*)")
-_UNITS: dict[Kind, dict[str, float]] = {
-    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6},
-    "power": {"W": 1.0, "mW": 1e-3, "kW": 1e3},
-    "energy": {"J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "µJ": 1e-6, "μJ": 1e-6, "kJ": 1e3},
-    "rate": {"/s": 1.0, "fps": 1.0, "Hz": 1.0, "/min": 1 / 60},
+_ONE, _MILLI, _MICRO, _KILO = Fraction(1), Fraction(1, 1000), Fraction(1, 10**6), Fraction(1000)
+Kind = Literal["time", "power", "energy", "rate", "bandwidth"]
+_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,30})?)\s*([a-zA-Zµμ/]*)")
+_UNITS: dict[Kind, dict[str, Fraction]] = {
+    "time": {"s": _ONE, "ms": _MILLI, "us": _MICRO, "µs": _MICRO, "μs": _MICRO},
+    "power": {"W": _ONE, "mW": _MILLI, "kW": _KILO},
+    "energy": {"J": _ONE, "mJ": _MILLI, "uJ": _MICRO, "µJ": _MICRO, "μJ": _MICRO, "kJ": _KILO},
+    "rate": {"/s": _ONE, "fps": _ONE, "Hz": _ONE, "/min": _ONE / 60},
+    "bandwidth": {"GB/s": _KILO**3, "MB/s": _KILO**2, "kB/s": _KILO, "B/s": _ONE},
 }
-_EXAMPLES: dict[Kind, str] = {"time": "20ms", "power": "30W", "energy": "500mJ", "rate": "30/s"}
+_EXAMPLES: dict[Kind, str] = {
+    "time": "20ms",
+    "power": "30W",
+    "energy": "500mJ",
+    "rate": "30/s",
+    "bandwidth": "50GB/s",
+}
 
 
 class WorkloadNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """One network of the file. ``model``: a path or a name; ``batch`` None: any."""
+    """One network of the file. ``model``: a path or a name; ``batch`` None: any.
+
+    ``rate_per_s`` is 0 only where no rate is needed, see ``read_network``.
+    """
 
     model: str
     rate_per_s: float
@@ -281,7 +294,7 @@ def read_workload(path: Path) -> Workload:
         what = f"has an unknown key {strangers[0]!r}" if strangers else "names no network"
         raise InputError(what, where=str(path), fix=_EXAMPLE)
     try:
-        lines = tuple(_line(entry, path.parent) for entry in entries)
+        lines = tuple(read_network(entry, path.parent) for entry in entries)
         switch_s = parse_optional("switch", _text(content, "switch"), "time")
         period_s = parse_optional("period", _text(content, "period"), "time")
     except UsageError as error:
@@ -289,23 +302,28 @@ def read_workload(path: Path) -> Workload:
     return Workload(lines=lines, switch_s=switch_s, period_s=period_s)
 
 
-def _line(entry: Any, folder: Path) -> WorkloadNetwork:
+def read_network(entry: Any, folder: Path, *, needs_rate: bool = True) -> WorkloadNetwork:
+    """One ``[[network]]`` of a file in ``folder``; raises UsageError.
+
+    Without a rate it is none, unless not ``needs_rate``: then it is 0.
+    """
     if not isinstance(entry, dict):
         raise UsageError("network is no table", fix=_EXAMPLE)
     strangers = sorted(entry.keys() - set(_KEYS))
     if strangers:
         raise UsageError(f"unknown key {strangers[0]!r}", fix=f"keys are {', '.join(_KEYS)}")
     model, rate = _text(entry, "model"), _text(entry, "rate")
-    if not model or rate is None:
-        raise UsageError("a network needs a model and a rate", fix=_EXAMPLE)
+    if not model or (rate is None and needs_rate):
+        needed = "a model and a rate" if needs_rate else "a model"
+        raise UsageError(f"a network needs {needed}", fix=_EXAMPLE)
     batch, precision = entry.get("batch"), _text(entry, "precision")
-    is_size = isinstance(batch, int) and not isinstance(batch, bool) and batch >= 1
+    is_size = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch < 1 << 31
     if batch is not None and not is_size:
         raise UsageError(f"batch {batch!r} is no size", fix="write batch = 8")
     inside = folder / model
     return WorkloadNetwork(
-        model=str(inside) if inside.exists() else model,
-        rate_per_s=parse_quantity("rate", rate, "rate"),
+        model=str(inside) if os.path.exists(inside) else model,  # noqa: PTH110 - any text may be there
+        rate_per_s=0.0 if rate is None else parse_quantity("rate", rate, "rate"),
         batch=batch,
         precision=None if precision is None else parse_precision(precision).name,
         max_latency_s=parse_optional("max_latency", _text(entry, "max_latency"), "time"),
@@ -322,8 +340,11 @@ def _text(table: dict[str, Any], key: str) -> str | None:
     raise UsageError(f"{key} = {value!r} is no text", fix=_EXAMPLE)
 
 
-def parse_quantity(option: str, text: str, kind: Kind) -> float:
-    """The value in s, W, J or 1/s; raises UsageError for another unit, none, or nothing above 0."""
+def parse_quantity(option: str, text: str, kind: Kind, *, may_be_zero: bool = False) -> float:
+    """The value in s, W, J, 1/s or B/s, the nearest float to what the text says.
+
+    Raises UsageError for another unit, none, or nothing above 0 unless it ``may_be_zero``.
+    """
     match = _QUANTITY.fullmatch(text.strip())
     example = _EXAMPLES[kind]
     if match is None:
@@ -334,8 +355,8 @@ def parse_quantity(option: str, text: str, kind: Kind) -> float:
         fault = f"has the unit {match[2]!r}" if match[2] else "has no unit"
         known = ", ".join(unit for unit in units if unit.isascii())
         raise UsageError(f"{option} {text!r} {fault}", fix=f"write {example}; units are {known}")
-    value = float(match[1]) * factor
-    if value <= 0:
+    value = float(Fraction(match[1]) * factor)
+    if value <= 0 and not may_be_zero:
         raise UsageError(f"{option} {text!r} bounds nothing", fix="write a quantity above 0")
     return value
 

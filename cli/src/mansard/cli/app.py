@@ -29,6 +29,7 @@ _COMMANDS = MappingProxyType(
         "plan": ("deciding.plan", "plan"),
         "recommend": ("deciding.recommend", "recommend"),
         "hi": ("deciding.hi", "hi"),
+        "schedule": ("deciding.schedule", "schedule"),
         "restore": ("board.restore", "restore"),
         "telemetry": ("data.telemetry", "telemetry"),
         "import": ("data.import_tables", "import_tables"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 MAX_SHOWN_CHARACTERS = 2000
 MASK = "***"
@@ -21,6 +22,15 @@ _SECRET = re.compile(
     =[^\s&;'"\#<>]+""",
     re.VERBOSE | re.IGNORECASE,
 )
+
+
+def cpu_list(cpus: Sequence[int]) -> str:
+    """CPUs in the kernel's list format: ``0-3,6``."""
+    parts = []
+    for _, run in groupby(enumerate(cpus), lambda pair: pair[1] - pair[0]):
+        numbers = [cpu for _, cpu in run]
+        parts.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}")
+    return ",".join(parts)
 
 
 def masked(text: str) -> str:

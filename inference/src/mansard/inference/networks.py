@@ -12,6 +12,7 @@ from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Conditions, Launching, LayerTime, Measurement
+from mansard.core.text import cpu_list
 from mansard.inference.builds import built_options, is_for_now
 from mansard.inference.calls import (
     CallSource,
@@ -239,7 +240,7 @@ def _n_profiled(protocol: Protocol, call_s: float) -> int:
 def _partition(plan: NetworkPlan) -> dict[str, str]:
     """The CPUs, where they are not all that the mode leaves on."""
     is_all = plan.cpus == cpus_of(plan.machine, plan.mode)
-    return {} if is_all else {"cpus": ",".join(map(str, plan.cpus))}
+    return {} if is_all else {"cpus": cpu_list(plan.cpus)}
 
 
 @contextmanager

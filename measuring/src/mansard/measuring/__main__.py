@@ -26,11 +26,10 @@ from mansard.core.line_channel import (
 )
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
-from mansard.device.meters.meter import NO_METERS
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.events import Aborted, Event, Measurer
 from mansard.measuring.guarded import GuardedMeasurer
-from mansard.measuring.kind import Job, decode_job, find_kind
+from mansard.measuring.kind import Job, decode_job
 from mansard.measuring.measurer import LocalMeasurer
 
 _INPUT = 0
@@ -94,8 +93,7 @@ def measure_for_pipe(
         if is_guarded and files is not None:
             measurer = GuardedMeasurer(root, files, outputs)
         else:
-            is_metered = find_kind(job.plan.kind).is_metered
-            meters = find_meters(root, job.plan.machine) if is_metered else NO_METERS
+            meters = find_meters(root, job.plan.machine)
             measurer = LocalMeasurer(
                 meters=meters, root=root, files=files, outputs=outputs, tell=send
             )

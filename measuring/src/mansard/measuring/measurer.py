@@ -46,17 +46,20 @@ class LocalMeasurer:
         with ExitStack() as stack:
             with sources.processes.learn_own():
                 opened = stack.enter_context(kind.open(job.plan))
-            yield from self._measure(job, opened, sources)
+            meters = self.meters if kind.is_metered else NO_METERS
+            yield from self._measure(job, opened, sources, meters)
 
-    def _measure(self, job: Job, opened: Opened[Any], sources: Sources) -> Iterator[Event]:
+    def _measure(
+        self, job: Job, opened: Opened[Any], sources: Sources, meters: Meters
+    ) -> Iterator[Event]:
         plan = job.plan
-        yield started(plan.versions, self.meters, opened.gpu, opened.why_no_gpu)
+        yield started(plan.versions, meters, opened.gpu, opened.why_no_gpu)
         readings: list[PowerSample] = []
         instruments = Instruments(
             root=self.root,
             mode=job.read_back,
             sources=sources,
-            meters=self.meters,
+            meters=meters,
             keep=readings.append,
             gpu=opened.gpu,
             files=self.files,

@@ -1,5 +1,5 @@
 """Networks' layer groups and accelerators go in, a provably best schedule comes out."""
 
-from mansard.scheduler.chains import check as check
+from mansard.scheduler.search import check as check
 from mansard.scheduler.search import evaluate as evaluate
 from mansard.scheduler.search import solve as solve

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class Instance(NamedTuple):
     asked: Floats
     limits: Floats  # largest makespan, energy, power; then the constant power of the board
     goal: int  # of ``GOALS``
+    orders: Ints  # [F, N] in which networks may end, where that bounds the goal; else none
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,6 @@ class Chains:
         """Whether it is known what a change after a group costs, by indices."""
         alone = self.instance.alone
         return bool(np.isfinite(alone[LEAVE, group, left] + alone[ENTER, group + 1, entered]))
-
-
-def check(problem: Problem) -> None:
-    """Raises InputError for the first thing that is wrong with a problem."""
-    chains(problem)
 
 
 def chains(problem: Problem, max_transitions: Sequence[int] | None = None) -> Chains:
@@ -129,6 +126,7 @@ def chains(problem: Problem, max_transitions: Sequence[int] | None = None) -> Ch
             ).T.copy(),
             limits=np.array([*(limit or math.inf for limit in limits), problem.idle_w or 0.0]),
             goal=GOALS.index(problem.goal),
+            orders=_orders(problem),
         ),
         max_transitions=tuple(allowed),
         notes=(),
@@ -252,6 +250,14 @@ def _missing_costs(chains: Chains) -> list[str]:
                 " those changes are not offered"
             )
     return notes
+
+
+def _orders(problem: Problem) -> Ints:
+    n = len(problem.networks)
+    is_of_last = problem.goal in ("makespan", "energy")
+    if n > 4 or (is_of_last and not any(network.max_latency_s for network in problem.networks)):
+        return np.zeros((0, n), np.int64)
+    return np.array(list(itertools.permutations(range(n))))
 
 
 def _contention(problem: Problem, demand: Floats) -> Floats:

@@ -10,20 +10,25 @@ from typing import Any
 
 import numba
 
+# Compiled without the runtime that counts references to arrays: counting takes longer than what
+# these functions do with them. So none of them makes an array.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
 
 def compiled(function: Any) -> Any:
     """Numba's version of ``function``."""
+    njit: Any = numba.njit  # its annotations lack some of its options
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        return njit(cache=True, **_OPTIONS)(function)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        return numba.njit(nogil=True, error_model="numpy")(function)  # a read-only installation
+        return njit(**_OPTIONS)(function)  # a read-only installation
 
 
 def inner(function: Any) -> Any:
     """Numba's version of a function that only compiled ones call: it takes less to compile."""
-    njit: Any = numba.njit  # its annotations lack two of its options
-    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+    njit: Any = numba.njit
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **_OPTIONS)(
         function
     )

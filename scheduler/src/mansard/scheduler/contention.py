@@ -12,6 +12,9 @@ How each is fitted, and how far off it is: docs/contention.md.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -22,48 +25,65 @@ from mansard.core.records.schedule import ContentionSurface, PccsFit, Problem
 Array = npt.NDArray[np.float64]
 
 LEAST_SPEED = 0.01  # a fit that is carried too far stops nothing
-_GRID, _ZOOM, _STARTS, _ROUNDS = 20, 7, 8, 16
+_GRID, _ZOOM, _STARTS, _ROUNDS = 16, 5, 8, 16
 
 
 def contention_of(problem: Problem, accelerator: str) -> PccsFit | ContentionSurface | None:
-    """What slows an accelerator down: its surface, else its fit, else nothing."""
-    return problem.surfaces.get(accelerator) or problem.pccs.get(accelerator)
+    """What slows an accelerator down: its surface, else its fit, else nothing.
+
+    Raises InputError for a surface or a fit that is none.
+    """
+    surface, fit = problem.surfaces.get(accelerator), problem.pccs.get(accelerator)
+    if surface is not None:
+        losses(surface)
+        return surface
+    if fit is not None:
+        least = min(fit.normal_byte_per_s, fit.minor_points, fit.points_per_byte_per_s)
+        above = min(fit.peak_byte_per_s, fit.contention_byte_per_s, fit.total_byte_per_s)
+        if least < 0 or above <= 0 or fit.intensive_byte_per_s < fit.normal_byte_per_s:
+            raise InputError(
+                "the parameters of a PCCS fit are not positive, or its regions not in order",
+                where=f"pccs of {accelerator}",
+                fix="0 ≤ normal ≤ intensive; peak, contention and total above 0",
+            )
+    return fit
 
 
-def curve(contention: PccsFit | ContentionSurface | None, own: float) -> tuple[Array, Array]:
+def curve(
+    contention: PccsFit | ContentionSurface | None, own: float
+) -> tuple[Sequence[float], Sequence[float]]:
     """External demands, ascending from 0, and the speed of a group of this own demand beside them.
 
     Straight between its points and constant beyond the last; so it is exactly PCCS, or the
     bilinear surface: full speed without external demand, the nearest edge outside.
     """
     if contention is None or own <= 0:
-        return np.zeros(1), np.ones(1)
+        return (0.0,), (1.0,)
     if isinstance(contention, PccsFit):
-        points, lost = _pccs_curve(contention, own)
-        return points, np.clip(1 - lost / 100, LEAST_SPEED, 1)
+        return _pccs_curve(contention, own)
     rows, external, lost = losses(contention)
     speeds = np.clip(1 - lost / 100, LEAST_SPEED, 1)
-    at_own = [np.interp(own, rows, column) for column in speeds.T]
-    return np.concatenate([[0.0], external]), np.array([1.0, *at_own])
+    at_own = [float(np.interp(own, rows, column)) for column in speeds.T]
+    return (0.0, *external.tolist()), (1.0, *at_own)
 
 
-def _pccs_curve(fit: PccsFit, own: float) -> tuple[Array, Array]:
-    """The bends of the region that ``own`` is in, and the points lost there."""
+def _pccs_curve(fit: PccsFit, own: float) -> tuple[Sequence[float], Sequence[float]]:
+    """The bends of the region that ``own`` is in, and the speeds there."""
     most = 100 * (1 - LEAST_SPEED)
     limit, rate = fit.contention_byte_per_s, fit.points_per_byte_per_s
     beyond = own - fit.total_byte_per_s
     if own <= fit.normal_byte_per_s:
-        limit, slope, start, base = np.inf, fit.minor_points / fit.peak_byte_per_s, 0.0, 0.0
+        limit, slope, start, base = math.inf, fit.minor_points / fit.peak_byte_per_s, 0.0, 0.0
     elif own >= fit.intensive_byte_per_s:
         slope, start, base = max(rate * (beyond + limit) / limit, 0.0), 0.0, 0.0
     else:
-        slope, start, base = rate, max(-beyond, 0.0), rate * max(beyond, 0.0)
+        slope, start, base = rate, max(-beyond, 0.0), min(rate * max(beyond, 0.0), most)
     end = min(limit, start + (most - base) / slope) if slope > 0 else 0.0
+    first = 1 - base / 100
     if end <= start:
-        return np.zeros(1), np.array([base])
-    before = [0.0] if start > 0 else []
-    points = np.array([*before, start, end])
-    return points, base + slope * np.maximum(points - start, 0)
+        return (0.0,), (first,)
+    last = first - slope * (end - start) / 100
+    return ((0.0, start, end), (1.0, first, last)) if start > 0 else ((0.0, end), (first, last))
 
 
 def speed(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mansard.core.records.schedule import Schedule, ScheduledGroup, ScheduledNetwork
-from mansard.scheduler.chains import ENTER, GOALS, LEAVE, TIME, Chains, Floats, Ints, group_at
+from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, TIME, Chains, Floats, Ints
 from mansard.scheduler.simulation import CLOSE
 
 
@@ -25,50 +25,84 @@ class Search:
 
 
 def one_shot(chains: Chains, on: Ints, times: Floats, search: Search) -> Schedule:
-    """The record of one round: each group's accelerator, start and end."""
-    problem, instance = chains.problem, chains.instance
-    names, first = chains.names, instance.first
-    groups, networks = [], []
+    """The record of one round by starts and ends of its groups, ``times`` [2, G]."""
+    first = chains.instance.first
     ends = times[1, first[1:] - 1]
+    rates = chains.instance.asked[BATCH] / ends
+    joules = _joules(chains, on)
     makespan = float(ends.max())
-    energy = _energy(chains, on, makespan)
+    energy = None if joules is None else float(joules.sum()) + _idle_w(chains) * makespan
+    return record(chains, on, times, search, (ends, ends, rates), makespan, energy)
+
+
+def repeated(
+    chains: Chains, on: Ints, times: Floats, search: Search, of_networks: tuple[Floats, ...]
+) -> Schedule:
+    """The record of networks that repeat: mean and largest latency, items per second of each."""
+    runs_per_s = of_networks[2] / chains.instance.asked[BATCH]
+    joules = _joules(chains, on)
+    makespan = float(1 / runs_per_s.min())
+    energy = None
+    if joules is not None:
+        energy = (float(joules @ runs_per_s) + _idle_w(chains)) * makespan
+    times = times - times[0].min()
+    return record(chains, on, times, search, of_networks, makespan, energy)
+
+
+def _idle_w(chains: Chains) -> float:
+    return chains.problem.idle_w or 0.0
+
+
+def _joules(chains: Chains, on: Ints) -> Floats | None:
+    """Of one run of each network [N]; None where a group's is not known."""
+    totals, first = np.zeros(len(chains.problem.networks)), chains.instance.first
+    for n, network in enumerate(chains.problem.networks):
+        for group, at in zip(network.groups, on[first[n] :], strict=False):
+            energy = group.energy_j.get(chains.names[at])
+            if energy is None:
+                return None
+            totals[n] += energy
+    return totals
+
+
+def record(  # noqa: PLR0917 - what a simulation gives
+    chains: Chains,
+    on: Ints,
+    times: Floats,
+    search: Search,
+    of_networks: tuple[Floats, ...],
+    makespan: float,
+    energy: float | None,
+) -> Schedule:
+    """The record of a schedule with starts and ends of its groups, ``times`` [2, G].
+
+    ``of_networks``: mean and largest latency, items per second of each [N].
+    """
+    problem, networks = chains.problem, []
     for n, network in enumerate(problem.networks):
-        at = range(first[n], first[n + 1])
-        for g in at:
-            is_entered = g > first[n] and on[g - 1] != on[g]
-            is_left = g < at[-1] and on[g + 1] != on[g]
-            groups.append(
-                ScheduledGroup(
-                    network=n,
-                    group=g - int(first[n]),
-                    accelerator=names[on[g]],
-                    start_s=float(times[0, g]),
-                    end_s=float(times[1, g]),
-                    alone_s=float(instance.alone[TIME, g, on[g]]),
-                    enter_s=float(instance.alone[ENTER, g, on[g]]) if is_entered else 0.0,
-                    leave_s=float(instance.alone[LEAVE, g, on[g]]) if is_left else 0.0,
-                )
-            )
+        at = slice(chains.instance.first[n], chains.instance.first[n + 1])
+        mean, largest, rate = (float(values[n]) for values in of_networks)
         is_limited = network.max_latency_s > 0
+        is_missed = largest > network.max_latency_s * (1 + CLOSE)
         networks.append(
             ScheduledNetwork(
                 name=network.name,
-                latency_s=float(ends[n]),
-                rate_per_s=network.batch / float(ends[n]),
-                n_transitions=int(np.count_nonzero(np.diff(on[first[n] : first[n + 1]]))),
-                is_missed=bool(ends[n] > network.max_latency_s * (1 + CLOSE))
-                if is_limited
-                else None,
+                latency_s=mean,
+                rate_per_s=rate,
+                n_transitions=int(np.count_nonzero(np.diff(on[at]))),
+                is_missed=is_missed if is_limited else None,
                 unknown={} if is_limited else {"is_missed": "it has no deadline"},
             )
         )
     power = energy / makespan if energy is not None else None
-    value = goal_value(chains, networks, makespan, energy)
     reasons: dict[str, str] = {}
+    value = goal_value(chains, networks, makespan, energy)
     if energy is None:
         reasons |= dict.fromkeys(("energy_j", "power_w"), "the energy of a group is not known")
     if search.bound is None:
         reasons["bound"] = "nothing was searched"
+    if value is None:
+        reasons["value"] = "the energy of a group is not known"
     return Schedule(
         method=search.method,
         goal=problem.goal,
@@ -80,7 +114,7 @@ def one_shot(chains: Chains, on: Ints, times: Floats, search: Search) -> Schedul
         n_assignments=search.n_assignments,
         n_simulated=search.n_simulated,
         solve_s=search.solve_s,
-        groups=tuple(sorted(groups, key=lambda group: (group.start_s, group.network))),
+        groups=_groups(chains, on, times),
         networks=tuple(networks),
         makespan_s=makespan,
         energy_j=energy,
@@ -91,16 +125,25 @@ def one_shot(chains: Chains, on: Ints, times: Floats, search: Search) -> Schedul
     )
 
 
-def _energy(chains: Chains, on: Ints, makespan: float) -> float | None:
-    """Of the groups, and the constant power over the round where it is known."""
-    total = (chains.problem.idle_w or 0.0) * makespan
-    for index, at in enumerate(on):
-        network, group = group_at(chains.problem, index)
-        energy = network.groups[group].energy_j.get(chains.names[at])
-        if energy is None:
-            return None
-        total += energy
-    return total
+def _groups(chains: Chains, on: Ints, times: Floats) -> tuple[ScheduledGroup, ...]:
+    alone, first, groups = chains.instance.alone, chains.instance.first, []
+    for n in range(len(chains.problem.networks)):
+        for g in range(first[n], first[n + 1]):
+            is_entered = g > first[n] and on[g - 1] != on[g]
+            is_left = g + 1 < first[n + 1] and on[g + 1] != on[g]
+            groups.append(
+                ScheduledGroup(
+                    network=n,
+                    group=g - int(first[n]),
+                    accelerator=chains.names[on[g]],
+                    start_s=float(times[0, g]),
+                    end_s=float(times[1, g]),
+                    alone_s=float(alone[TIME, g, on[g]]),
+                    enter_s=float(alone[ENTER, g, on[g]]) if is_entered else 0.0,
+                    leave_s=float(alone[LEAVE, g, on[g]]) if is_left else 0.0,
+                )
+            )
+    return tuple(sorted(groups, key=lambda group: (group.start_s, group.network)))
 
 
 def goal_value(
@@ -122,7 +165,7 @@ def goal_value(
 
 def printed(goal: int, value: float) -> float:
     """A score, of which less is better, as the goal is printed."""
-    return -value if GOALS[goal] in ("throughput", "min_rate") else value
+    return float(-value if GOALS[goal] in ("throughput", "min_rate") else value)
 
 
 def broken(

@@ -9,120 +9,47 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem, Schedule
-from mansard.scheduler.chains import (
-    ENERGY,
-    ENTER,
-    LEAVE,
-    TIME,
-    Chains,
-    Floats,
-    Ints,
-    chains,
-    group_at,
-)
-from mansard.scheduler.records import Search, one_shot, printed
+from mansard.scheduler.bounds import least, space_bound
+from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at
+from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
+from mansard.scheduler.local_search import Clock, Progress, descend
+from mansard.scheduler.records import Search, one_shot, printed, segments
 from mansard.scheduler.simulation import (
-    FIRST_COME,
-    PLANNED,
-    SEARCHED,
-    bound_combinations,
-    play,
+    WORST,
+    Played,
+    Run,
+    Score,
+    can_beat,
+    is_less,
+    new_run,
+    simulate,
 )
+from mansard.scheduler.steady import evaluate_steady, solve_steady
 
-Method = Literal["auto", "exact", "local"]
-Progress = Callable[[float, str], None]  # share of the work that is done, and a line on it
+# "exact": every assignment in every order of groups; "first_come": every assignment, first come
+# first served; "local": from neighbour to neighbour.
+Method = Literal["auto", "exact", "first_come", "local"]
 
-_NODES = 20_000  # decisions tried of an assignment before others get their turn
-_BATCH = 256
-_BLOCK = 1 << 19  # combinations bounded in one call
-
-
-@dataclass(frozen=True)
-class Choices:
-    """All assignments of one network [P, G], and what they ask of each accelerator [P, A]."""
-
-    on: Ints
-    chain: Floats  # [P] alone
-    energy: Floats  # [P]
-    load: Floats
-    head: Floats  # before the first group there
-    tail: Floats  # after the last one
-    segments: Ints
-
-
-def choices(chains: Chains, network: int) -> Choices:
-    """Every assignment of a network with its number of changes at most, where costs are known."""
-    instance, most = chains.instance, chains.max_transitions[network]
-    alone = instance.alone
-    begin, end = instance.first[network], instance.first[network + 1]
-    takes = np.isfinite(instance.alone[TIME])
-    on = np.flatnonzero(takes[begin])[:, None]
-    changes = np.zeros(len(on), np.int64)
-    for g in range(begin + 1, end):
-        at = on[:, -1]
-        rows: list[Ints] = []
-        counts: list[Ints] = []
-        for a in np.flatnonzero(takes[g]):
-            cost = np.where(at == a, 0.0, alone[LEAVE, g - 1, at] + alone[ENTER, g, a])
-            count = changes + (at != a)
-            kept = np.isfinite(cost) & (count <= most)
-            rows.append(np.column_stack([on[kept], np.full(kept.sum(), a)]))
-            counts.append(count[kept])
-        on, changes = np.concatenate(rows), np.concatenate(counts)
-        if not len(on):
-            name, group = group_at(chains.problem, int(g))
-            raise InputError(
-                f"no accelerator takes the groups up to {name.groups[group].name} with"
-                f" {most} changes at most whose cost is known",
-                where=name.name,
-                fix="allow more transitions, or measure what the missing ones cost",
-            )
-    groups = np.arange(begin, end)
-    whole = alone[TIME, groups, on]
-    changed = on[:, 1:] != on[:, :-1]
-    whole[:, 1:] += np.where(changed, alone[ENTER, groups[1:], on[:, 1:]], 0.0)
-    whole[:, :-1] += np.where(changed, alone[LEAVE, groups[:-1], on[:, :-1]], 0.0)
-    after = np.cumsum(whole[:, ::-1], axis=1)[:, ::-1]  # from the start of each group
-    chain = after[:, 0]
-    n_accelerators = len(chains.names)
-    load, head, tail = (np.zeros((len(on), n_accelerators)) for _ in range(3))
-    segments = np.zeros((len(on), n_accelerators), np.int64)
-    begins = np.column_stack([np.ones(len(on), bool), changed])
-    for number in range(n_accelerators):
-        here = on == number
-        load[:, number] = (whole * here).sum(axis=1)
-        first, last = here.argmax(axis=1), on.shape[1] - 1 - here[:, ::-1].argmax(axis=1)
-        each = np.arange(len(on))
-        head[:, number] = chain - after[each, first]
-        tail[:, number] = after[each, last] - whole[each, last]
-        segments[:, number] = (begins & here).sum(axis=1)
-    energy = alone[ENERGY, groups, on].sum(axis=1)
-    return Choices(on, chain, energy, load, head, tail, segments)
-
-
-def n_choices(chains: Chains, network: int) -> int:
-    """How many ``choices`` a network has, without making them."""
-    instance = chains.instance
-    most, n_accelerators = chains.max_transitions[network], len(chains.names)
-    begin, end = instance.first[network], instance.first[network + 1]
-    takes = np.isfinite(instance.alone[TIME])
-    counts = np.array([[int(t)] + [0] * most for t in takes[begin]], dtype=object)
-    for g in range(begin + 1, end):
-        following = counts * takes[g][:, None]
-        for a in range(n_accelerators):
-            for b in range(n_accelerators):
-                if a != b and takes[g, b] and chains.is_offered(g - 1, a, b):
-                    following[b, 1:] += counts[a, :-1]
-        counts = following
-    return int(counts.sum())
+_LARGE = 12_000_000  # combinations of which each is looked at
+_SMALL = 2_000  # combinations that need no schedule to begin with
+_ROUNDS = 8
+_LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
+_AVOIDED = 1e9  # times the time on an accelerator that is full
+_NODES = 50  # decisions tried of an assignment before others get their turn
+_MOST_NODES = 10_000_000
+_BLOCK = 4096  # assignments that are simulated first come first served
+_BATCH, _BATCH_NODES = 256, 1_000_000  # assignments and decisions until the best score is shared
+_LANES = 4  # parts of a batch, whatever the number of processors: the answer is the same
 
 
 def evaluate(
@@ -140,18 +67,11 @@ def evaluate(
     begun = time.perf_counter()
     made = chains(problem)
     on = _assignment(made, assignment)
-    planned = np.concatenate([np.asarray(s, float) for s in starts]) if starts else np.zeros(1)
-    scores, _, _, times = play(
-        made.instance,
-        on[None],
-        np.zeros((1, 2)),
-        PLANNED if starts else FIRST_COME,
-        planned,
-        math.inf,
-        math.inf,
-        0,
-    )
-    if not np.isfinite(scores[0, 0]):
+    if problem.is_steady:
+        return evaluate_steady(made, on, method, Clock(begun, math.inf, lambda *_: None))
+    planned = np.concatenate([np.asarray(s, float) for s in starts]) if starts else None
+    played = simulate(made.instance, new_run(made.instance), on[None], planned=planned)
+    if played.best < 0:
         raise InputError("the starts of these groups cannot be kept: they wait for one another")
     found = Search(
         method=method,
@@ -162,7 +82,7 @@ def evaluate(
         n_simulated=1,
         solve_s=time.perf_counter() - begun,
     )
-    return one_shot(made, on, times, found)
+    return one_shot(made, on, played.times, found)
 
 
 def _assignment(made: Chains, assignment: Sequence[Sequence[str]]) -> Ints:
@@ -193,81 +113,189 @@ def _assignment(made: Chains, assignment: Sequence[Sequence[str]]) -> Ints:
 def solve(
     problem: Problem,
     *,
-    method: Method = "auto",  # noqa: ARG001 - exact alone, so far
+    method: Method = "auto",
     time_limit_s: float = 60.0,
-    seed: int = 0,  # noqa: ARG001
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> Schedule:
     """The best schedule of ``problem``, with its proof or its gap.
 
-    After ``time_limit_s`` the best that was found, with the bound of what was not searched.
+    "auto" is "exact" up to twelve million assignments, and "local" beyond. After
+    ``time_limit_s`` the best that was found, with the bound of what was not searched.
     Raises InputError for a problem that cannot be scheduled.
     """
-    return _exact(chains(problem), time_limit_s, progress)
+    clock = Clock(time.perf_counter(), time_limit_s, progress or (lambda *_: None))
+    return solve_chains(chains(problem), method, clock, seed)
 
 
-def _exact(made: Chains, time_limit_s: float, progress: Progress | None) -> Schedule:
-    begun = time.perf_counter()
-    instance = made.instance
-    all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
-    sizes = [len(c.on) for c in all_choices]
-    first = np.cumsum([0, *sizes])
-    tables = [
-        np.concatenate([getattr(c, field) for c in all_choices])
-        for field in ("chain", "load", "head", "tail", "energy", "segments")
-    ]
-    n_outer = math.prod(sizes[:-1])
-    step = max(1, _BLOCK // sizes[-1])
-    best_score = (math.inf, math.inf)
-    found = [
-        bound_combinations(
-            instance, first, *tables, made.most_segments, at, min(at + step, n_outer), *best_score
+def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Schedule:
+    """``solve``, with a number of changes for each network."""
+    size = _size(made)
+    if made.problem.is_steady:
+        return solve_steady(made, size, clock, _fastest(made), seed)
+    if method in ("exact", "first_come") or (method == "auto" and size <= _LARGE):
+        return _exact(made, size, clock, seed, method == "first_come")
+    return _local(made, size, clock, seed)
+
+
+def check(problem: Problem) -> None:
+    """Raises InputError for the first thing that is wrong with a problem."""
+    _size(chains(problem))
+
+
+def _size(made: Chains) -> int:
+    """How many assignments there are; InputError where a network has none."""
+    sizes = [n_choices(made, n) for n in range(len(made.problem.networks))]
+    if 0 in sizes:
+        raise InputError(
+            "its groups cannot be assigned with so few changes of accelerator, at known costs",
+            where=made.problem.networks[sizes.index(0)].name,
+            fix="raise max_transitions, or measure what changes cost",
         )
-        for at in range(0, n_outer, step)
-    ]
-    ids = np.concatenate([ids for ids, _ in found])
-    lower = np.concatenate([lower for _, lower in found])
-    if not len(ids):
-        raise InputError("no assignment keeps to the most segments of each accelerator")
+    return math.prod(sizes)
+
+
+@dataclass
+class _Best:
+    """The best schedule so far, and what it took."""
+
+    score: Score = WORST
+    on: Ints | None = None
+    times: Floats | None = None
+    n_simulated: int = 0
+
+    def take(self, rows: Ints, played: Played) -> None:
+        self.n_simulated += int((played.nodes != -1).sum())
+        if played.best >= 0 and is_less(*played.score, *self.score):
+            self.score, self.on, self.times = played.score, rows[played.best], played.times
+
+
+def _local(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
+    """The best that a search from neighbour to neighbour finds, then the best order of it."""
+    simulated = partial(simulate, made.instance, new_run(made.instance))
+    best, bound = _Best(), space_bound(made)
+    on, best.n_simulated = descend(made, _fastest(made), seed, _LOCAL_ROUNDS, clock, simulated)
+    rows, lower = on[None], np.array([bound])
+    best.take(rows, simulated(rows))
+    best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=_LOCAL_NODES))
+    return _answer(made, best, bound, "local", size, clock)
+
+
+def _fastest(made: Chains) -> Ints:
+    """Each network as it is fastest alone, but for accelerators that hold no more segments."""
+    networks, weights = range(len(made.max_transitions)), np.ones(len(made.names))
+    rows = [least(made, n, weights, 0.0)[1] for n in networks]
+    for n in reversed(networks):
+        full = (segments(made, np.concatenate(rows)[None]) > made.most_segments)[0]
+        if not full.any():
+            break
+        weights = np.where(full, _AVOIDED, weights)
+        rows[n] = least(made, n, weights, 0.0)[1]
+    on = np.concatenate(rows)
+    if (segments(made, on[None]) > made.most_segments).any():
+        raise InputError(
+            "no assignment was found that keeps to the most segments of each accelerator",
+            fix="allow fewer transitions, or take networks away",
+        )
+    return on
+
+
+def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool) -> Schedule:
+    all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
+    simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
+    if size > _SMALL:  # a good schedule first, so that few combinations can beat it
+        on, best.n_simulated = descend(made, _fastest(made), seed, _ROUNDS, clock, simulated)
+        best.take(on[None], simulated(on[None]))
+    blocks = []
+    for share, ids, lower in promising(made, all_choices, best.score):
+        blocks.append((ids, lower))
+        clock.progress(0.1 * share, "assignments bounded")
+    ids, lower = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    if not len(ids) and best.on is None:
+        raise InputError(
+            "no assignment keeps to the most segments of each accelerator",
+            fix="take networks away, or measure their groups on another accelerator",
+        )
     order = np.lexsort((lower[:, 1], lower[:, 0]))
     ids, lower = ids[order], lower[order]
-    n_simulated, on, times = 0, None, None
-    nothing, is_optimal, bound = np.zeros(1), True, 0.0
-    for at in range(0, len(ids), _BATCH):
-        rows = assignments(all_choices, sizes, ids[at : at + _BATCH])
-        scores, nodes, best, got = play(
-            instance, rows, lower[at : at + _BATCH], SEARCHED, nothing, *best_score, 1 << 60
-        )
-        n_simulated += int((nodes != -1).sum())
-        if best >= 0:
-            best_score = tuple(scores[best])
-            on, times = rows[best], got
-        share = (at + _BATCH) / len(ids)
-        if not (nodes != -1).any():
-            break
-        if progress:
-            progress(share, f"{n_simulated} of {len(ids)} assignments simulated")
-        if time.perf_counter() - begun > time_limit_s and share < 1:
-            is_optimal, bound = False, lower[at + _BATCH, 1]
-            break
+    if best.on is None:  # whatever the time limit, there is one
+        rows = assignments(all_choices, ids[:1])
+        best.take(rows, simulated(rows))
+    bound = _search(made, all_choices, ids, lower, best, clock, is_first_come)
+    return _answer(made, best, bound, "first_come" if is_first_come else "exact", size, clock)
+
+
+def _answer(
+    made: Chains, best: _Best, bound: Score, method: str, size: int, clock: Clock
+) -> Schedule:
+    way = {
+        "exact": "each in every order of its groups",
+        "first_come": "each first come first served",
+        "local": "searched locally",
+    }[method]
+    is_optimal = not is_less(*bound, *best.score)
     search = Search(
-        method="exact",
-        bound=printed(instance.goal, best_score[1] if is_optimal else bound),
+        method=method,
+        bound=printed(made.instance.goal, best.score[1] if is_optimal else bound[1]),
         is_optimal=is_optimal,
-        space=f"{math.prod(sizes)} assignments, each in every order of its groups",
-        n_assignments=math.prod(sizes),
-        n_simulated=n_simulated,
-        solve_s=time.perf_counter() - begun,
+        space=f"{size} assignments, {way}",
+        n_assignments=size,
+        n_simulated=best.n_simulated,
+        solve_s=clock.spent_s,
     )
-    assert on is not None  # noqa: S101 - no bound is infinite
-    assert times is not None  # noqa: S101
-    return one_shot(made, on, times, search)
+    assert best.on is not None  # noqa: S101 - no bound is infinite
+    assert best.times is not None  # noqa: S101
+    return one_shot(made, best.on, best.times, search)
 
 
-def assignments(all_choices: Sequence[Choices], sizes: Sequence[int], ids: Ints) -> Ints:
-    """Assignments [M, G] of combinations by their numbers."""
-    columns, rest = [], ids.copy()
-    for chosen, size in zip(reversed(all_choices), reversed(sizes), strict=True):
-        columns.append(chosen.on[rest % size])
-        rest //= size
-    return np.concatenate(columns[::-1], axis=1)
+def _search(  # noqa: PLR0917 - what a search is made of
+    made: Chains,
+    all_choices: Sequence[Choices],
+    ids: Ints,
+    lower: Floats,
+    best: _Best,
+    clock: Clock,
+    is_first_come: bool,
+) -> Score:
+    """Searches combinations by ascending bounds; a bound of all: the best score with a proof.
+
+    Round after round with more decisions for each, so that a hard one does not come before what
+    makes it easy.
+    """
+    n_lanes = _LANES if len(ids) > _SMALL else 1
+    lanes = [new_run(made.instance) for _ in range(n_lanes)]
+    most_nodes = _NODES
+
+    def search(run: Run, rows: Ints, bounds: Floats, score: Score) -> Played:
+        if is_first_come:
+            return simulate(made.instance, run, rows)
+        return simulate(made.instance, run, rows, lower=bounds, best=score, most_nodes=most_nodes)
+
+    with ThreadPoolExecutor(n_lanes) as pool:
+        run_lanes = pool.map if n_lanes > 1 else map
+        while len(ids) and most_nodes <= _MOST_NODES:
+            left = []
+            size = max(n_lanes, min(_BATCH, _BATCH_NODES // most_nodes))
+            size = _BLOCK if is_first_come else size
+            for at in range(0, len(ids), size):
+                if not is_less(*lower[at], *best.score):
+                    break
+                if clock.is_late():
+                    left.append(np.arange(at, len(ids)))
+                    break
+                rows, bounds = assignments(all_choices, ids[at : at + size]), lower[at : at + size]
+                parts = [slice(lane, None, n_lanes) for lane in range(n_lanes)]
+                jobs = ([rows[part] for part in parts], [bounds[part] for part in parts])
+                for part, played in zip(
+                    parts, run_lanes(search, lanes, *jobs, [best.score] * n_lanes), strict=True
+                ):
+                    best.take(rows[part], played)
+                    left.append(at + np.arange(len(rows))[part][played.nodes < -1])
+                clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
+            rest = np.sort(np.concatenate(left)) if left else np.zeros(0, np.int64)
+            rest = rest[can_beat(lower[rest], best.score)]
+            ids, lower = ids[rest], lower[rest]
+            if clock.is_late():
+                break
+            most_nodes *= 20
+    return (float(lower[0, 0]), float(lower[0, 1])) if len(ids) else best.score

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import py_compile
 import shlex
 import sys
+import tempfile
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -98,9 +101,9 @@ def is_simulated(root: Path) -> bool:
 def _install_tools(board: BoardSpec, root: Path) -> None:
     package = root / LIBRARY / _PACKAGE
     package.mkdir(parents=True)
-    for source in (resources.files("mansard.simulator") / "tools").iterdir():
-        if source.name.endswith(".py"):
-            (package / source.name).write_bytes(source.read_bytes())
+    for name, content in _tool_files().items():
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_bytes(content)
     (root / INFO).write_text(json.dumps(_info(board), indent=1) + "\n")
     library = LIBRARY.removeprefix("usr/")
     for tool, place in _TOOLS.items():
@@ -109,6 +112,30 @@ def _install_tools(board: BoardSpec, root: Path) -> None:
         stub = _STUB.format(library=library, module=tool)
         path.write_text(_first_lines(sys.executable) + stub)
         path.chmod(0o755)
+
+
+@cache
+def _tool_files() -> dict[str, bytes]:
+    """The tools' modules, and their bytecode for this Python: they start in half the time."""
+    files = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        compiled = Path(scratch, "compiled")
+        for source in (resources.files("mansard.simulator") / "tools").iterdir():
+            name, is_module, _ = source.name.partition(".py")
+            if not is_module:
+                continue
+            with resources.as_file(source) as path:
+                py_compile.compile(
+                    str(path),
+                    cfile=str(compiled),
+                    dfile=source.name,
+                    doraise=True,
+                    invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH,
+                )
+            files[source.name] = source.read_bytes()
+            cached = f"__pycache__/{name}.{sys.implementation.cache_tag}.pyc"
+            files[cached] = compiled.read_bytes()
+    return files
 
 
 def _first_lines(python: str) -> str:

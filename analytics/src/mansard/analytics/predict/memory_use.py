@@ -90,7 +90,7 @@ def _row(
     traffic_bytes: Collection[int],
 ) -> MemoryTraffic:
     """``traffic_bytes``: of the scores of what ran."""
-    peak, why_no_peak = _peak_bytes_per_s(row, run)
+    peak, why_no_peak = peak_bytes_per_s(row, run)
     time_s = median(row.seconds_s)
     reported = None if peak is None else peak * use.mean_share
     n_bytes = next(iter(traffic_bytes)) if len(traffic_bytes) == 1 else None
@@ -129,7 +129,7 @@ def _row(
     )
 
 
-def _peak_bytes_per_s(row: Measurement, run: Manifest) -> tuple[float | None, str]:
+def peak_bytes_per_s(row: Measurement, run: Manifest) -> tuple[float | None, str]:
     """The memory's peak at the clock of the trial, or why it is not known."""
     board, clock = run.machine.board, row.conditions.memory_clock_hz
     module = MODULES.get(board.part_number or "") if board is not None else None

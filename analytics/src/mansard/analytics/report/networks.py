@@ -131,7 +131,8 @@ def part_tables(results: Results) -> list[Table]:
         results.parts,
         lambda row: display_name(labels[row.device, row.mode]),
     )
-    kept = ("Mode", "Alone", "Whole")
+    found += parts.group_tables(results.group_times, lambda row: display_name(row.mode))
+    kept = ("Mode", "Alone", "Whole", "Time")
     return [condensed(shortened(each), SHARED, kept=kept) for each in found]
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, joules, seconds, watts
 from mansard.analytics.figures.tables import Column, Table, batch_text, tabulate
+from mansard.analytics.predict.group_times import GroupTime, GroupTimes
 from mansard.analytics.predict.parts import PartSum, PartTimes
 
 MOST_PARTS = 30  # of one network in one mode, the slowest
@@ -26,6 +27,64 @@ def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartM
     if not parts:
         return []
     return [_sum_table(sums, mode), _part_table(slowest_parts(parts), mode)]
+
+
+def group_tables(found: Sequence[GroupTimes], mode: Callable[[GroupTimes], str]) -> list[Table]:
+    """Groups by accelerator, of networks of which the cost of leaving was measured."""
+    rows = [
+        (chain, group)
+        for chain in found
+        for group in chain.groups
+        if any(each.leave_s is not None for each in chain.groups)
+    ]
+    if not rows:
+        return []
+    columns = [
+        Column("Network", lambda row: row[0].network),
+        Column("Batch", lambda row: batch_text(row[0].batch), is_numeric=True),
+        Column("Precision", lambda row: row[0].precision),
+        Column("Engine", lambda row: row[0].engine),
+        Column("Mode", lambda row: mode(row[0])),
+        Column("Accelerator", lambda row: row[0].accelerator),
+        Column("Group", lambda row: f"{row[1].number}", is_numeric=True),
+        Column("Operators", lambda row: operators_text(row[1].op_types)),
+        Column("Time", lambda row: _time_text(row[1]), is_numeric=True),
+        Column("Cost of leaving", lambda row: _leave_text(row[1]), is_numeric=True),
+        Column("Demand", lambda row: _demand_text(row[1]), is_numeric=True),
+        Column("Above idle", lambda row: joules(row[1].energy_j), is_numeric=True),
+        Column("Left to the GPU", lambda row: _share_text(row[1].fallback_share), is_numeric=True),
+        Column("Source", lambda row: row[0].source),
+        Column("Remark", lambda row: row[1].remark),
+    ]
+    return [
+        tabulate("Groups of layers by accelerator, and what it costs to leave it", columns, rows)
+    ]
+
+
+def _time_text(row: GroupTime) -> str:
+    if row.time_s is None or row.time_error is None:
+        return seconds(row.time_s)
+    half_s = row.time_s * row.time_error
+    return seconds(row.time_s, max(0.0, row.time_s - half_s), row.time_s + half_s)
+
+
+def _leave_text(row: GroupTime) -> str:
+    """``73 µs ± 12 µs``; below 0 ``−3.1 µs``, as it was measured."""
+    if row.leave_s is None:
+        return UNKNOWN
+    half = "" if row.leave_error_s is None else f" ± {seconds(row.leave_error_s)}"
+    return f"{'−' if row.leave_s < 0 else ''}{seconds(abs(row.leave_s))}{half}"
+
+
+def _demand_text(row: GroupTime) -> str:
+    if row.demand_byte_per_s is None:
+        return UNKNOWN
+    label = "" if row.demand_source != "modelled" else " modelled"
+    return f"{row.demand_byte_per_s / 1e9:.3g}{NBSP}GB/s{label}"
+
+
+def _share_text(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{share:.0%}"
 
 
 def slowest_parts(parts: Sequence[PartTimes]) -> list[PartTimes]:

@@ -106,17 +106,21 @@ def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
 ALONE = frozenset({"layer", "stage"})  # kinds of parts that are cut out
 
 
-def shown_parts(dataset: Dataset, kinds: Collection[str] = ALONE) -> tuple[Measurement, ...]:
+def shown_parts(
+    dataset: Dataset, kinds: Collection[str] = ALONE, *, of_every_cut: bool = False
+) -> tuple[Measurement, ...]:
     """The newest good row of each part of a network that was run alone, else its newest one.
 
     Of a network's layers, or stages, those count that are cut and run as the newest of them: an
-    earlier cut, other dimensions or another version of the engine do not.
+    earlier cut, other dimensions or another version of the engine do not. ``of_every_cut``: also
+    those of earlier cuts into another number of parts.
     """
     modes = _modes(dataset)
 
     def network(row: Measurement) -> object:
         what = (row.part.whole, row.part.whole_hash, row.phase, row.precision, row.batch)
-        return (modes[row.run_id], what, engine_name(row), row.part.kind)
+        n_parts = row.part.n_parts if of_every_cut else None
+        return (modes[row.run_id], what, engine_name(row), row.part.kind, n_parts)
 
     def cut(row: Measurement) -> object:
         return (row.part.n_parts, ran_as(row))

@@ -225,6 +225,12 @@ def part_tables(sums: Sequence[api.PartSum], parts: Sequence[api.PartTimes]) -> 
     return [_table(each, shared, page_only) for each in tables]
 
 
+def group_tables(groups: Sequence[api.GroupTimes]) -> list[Table]:
+    """Groups of stages by accelerator; none where no transitions were measured."""
+    shared = ("mode", "precision", "engine", "source")
+    return [_table(each, shared) for each in api.group_tables(groups, attrgetter("mode"))]
+
+
 def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
     """Programs that were run and their windows; none where none was run."""
     if not programs:

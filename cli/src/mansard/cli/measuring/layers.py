@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import part_tables
+from mansard.cli.data.report import group_tables, part_tables
 from mansard.cli.measuring.networks import as_dictionary, print_times
 from mansard.cli.tables import print_tables
 
@@ -35,12 +35,14 @@ def print_layers(
                 **as_dictionary(result.whole),
                 "parts": result.parts,
                 "sums": result.sums,
+                "groups": result.groups,
                 "files": [str(path) for path in written],
             }
         )
     else:
         print_times(result.whole, with_layers=with_layers)
         print_tables(part_tables(result.sums, result.parts))
+        print_tables(group_tables(result.groups))
         if result.sums:
             note(" ".join(_TERMS))
         for each in result.sums:

@@ -36,6 +36,7 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     # In step: (network, stage) in the order in which they begin, each once. Empty: not in step.
     turns: tuple[tuple[int, int], ...] = ()
     has_rounds: bool = True  # as that of MultiTrial
+    beside: str = ""  # what else runs meanwhile, as a row calls it: "a solver"
 
 
 _AGAIN = re.compile(r"#[0-9]+$")  # behind the name of a network that is in a mapping twice

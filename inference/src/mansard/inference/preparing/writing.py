@@ -184,11 +184,7 @@ def _has_no_weights(model: ModelProto) -> bool:
     """Whether constants stand for the weights: in the zoo, or where less is stored."""
     if model.producer_name == "mansard":
         return True
-    n_stored: int = sum(
-        math.prod(tensor.dims)
-        for tensor in model.graph.initializer
-        if tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
-    )
+    n_stored: int = sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
     return n_stored < sum(math.prod(each.shape) for each in standing_weights(model.graph).values())
 
 

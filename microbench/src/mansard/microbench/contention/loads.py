@@ -33,6 +33,7 @@ _N_TRIED = 8  # samples; disturbances only lengthen them, so the shortest counts
 _STEPS = 3  # of the search for a chain
 _MOST_SAMPLES = 100_000  # of an aggressor, which is stopped long before
 _START_S = 0.005  # until an aggressor runs
+_POLL_S = 0.25  # longer than a block: asking whether to stop would interrupt it
 
 
 def _never() -> bool:
@@ -56,6 +57,9 @@ class Load(Seam):
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
         """Samples without pause; fewer only when told to stop."""
 
+    def stop(self) -> None:
+        """Let ``take``, which runs in another thread and is told to stop, do so at once."""
+
 
 class CpuLoad:
     """Pinned threads on some CPUs, each over an array beyond the last cache."""
@@ -68,6 +72,7 @@ class CpuLoad:
             fma_per_element=1,
         )
         self._source, self._sample_s = CpuSource(case, cpus), sample_s
+        self._repetitions = 1
         self.sample_bytes = 0
 
     def __enter__(self) -> CpuLoad:
@@ -78,15 +83,20 @@ class CpuLoad:
         self._source.__exit__()
 
     def ask(self, fma_per_element: int) -> None:
-        """Choose slices that last as long as a sample."""
-        self._source.slice(_TRIED_BYTES, fma_per_element)
-        tried_s = min(one.duration_s for one in self._source.take(_N_TRIED, 1))
-        n_bytes = max(_TRIED_BYTES, int(_TRIED_BYTES * self._sample_s / tried_s))
-        self.sample_bytes = self._source.slice(n_bytes, fma_per_element)
+        """Choose slices that last as long as a sample, or how many sweeps of all do."""
+        tried_bytes = self._source.slice(_TRIED_BYTES, fma_per_element)
+        n_tried = self._sample_s / min(one.duration_s for one in self._source.take(_N_TRIED, 1))
+        slice_bytes = self._source.slice(int(n_tried * _TRIED_BYTES) or 1, fma_per_element)
+        self._repetitions = max(1, round(n_tried * tried_bytes / slice_bytes))
+        self.sample_bytes = slice_bytes * self._repetitions
 
     def take(self, n_samples: int, should_stop: Callable[[], bool] = _never) -> list[RawSample]:
         """One slice a sample."""
-        return self._source.take(n_samples, 1, should_stop)
+        return self._source.take(n_samples, self._repetitions, should_stop, poll_s=_POLL_S)
+
+    def stop(self) -> None:
+        """Do not wait until it is asked."""
+        self._source.stop()
 
 
 class GpuLoad:
@@ -128,6 +138,9 @@ class GpuLoad:
         """So many sweeps a sample."""
         assert self._source is not None  # noqa: S101 - a chain is asked for first
         return self._source.take(n_samples, self._repetitions, should_stop)
+
+    def stop(self) -> None:
+        """It is asked after every sample."""
 
 
 def find_chains(load: Load, shares: Sequence[float]) -> dict[float, int]:
@@ -177,6 +190,7 @@ def running(load: Load) -> Iterator[list[RawSample]]:
         yield taken
     finally:
         is_over.set()
+        load.stop()
         thread.join()
     if errors:
         raise errors[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import groupby, product
+from itertools import product
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -11,10 +11,11 @@ import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode, Schema
+from mansard.core.text import cpu_list
 from mansard.device.system import parse_cpu_list
 from mansard.measuring.plan import PlannedTrial, RunPlan, cpus_of
 from mansard.measuring.protocol import Profile, find_protocol
-from mansard.microbench.planning import SEED, Probe, cpu_versions
+from mansard.microbench.planning import SEED, Probe
 
 GPU = "gpu"
 # Of each profile: how many shares, blocks of a trial, and samples of each, alone and beside.
@@ -71,11 +72,7 @@ def accelerators_of(cpus: tuple[int, ...], *, has_gpu: bool) -> tuple[str, str]:
 
 def partition_name(cpus: tuple[int, ...]) -> str:
     """``cpu:0-3,6``: CPUs in the kernel's list format."""
-    parts = []
-    for _, run in groupby(enumerate(cpus), lambda pair: pair[1] - pair[0]):
-        numbers = [cpu for _, cpu in run]
-        parts.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}")
-    return f"cpu:{','.join(parts)}"
+    return f"cpu:{cpu_list(cpus)}"
 
 
 def partition_cpus(name: str) -> tuple[int, ...]:
@@ -95,8 +92,8 @@ def make_contention_plan(
 ) -> ContentionPlan:
     """Each accelerator as the victim of the other, in a random but repeatable order.
 
-    ``found``: what there is of the GPU; without one two halves of the CPUs are measured. Raises
-    UsageError for an unknown profile and for a single core.
+    ``found``: the GPU, and the versions of what runs on either; without one two halves of the CPUs
+    are measured. Raises UsageError for an unknown profile and for a single core.
     """
     protocol = find_protocol(profile)
     n_shares, n_blocks, per_block = _SIZES[profile]  # type: ignore[index]  # checked above
@@ -124,8 +121,9 @@ def make_contention_plan(
             time_cap_s=_TRIAL_CAP_S,
             n_energy_windows=0,
             settle_cap_s=0.0,
+            idle_s=0.0,
         ),
         seed=SEED,
-        versions={**cpu_versions(), **found.versions},
+        versions=found.versions,
         unknown={"gpu": "two halves of the CPUs are measured"} if found.gpu is None else {},
     )

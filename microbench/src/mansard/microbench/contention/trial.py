@@ -73,7 +73,7 @@ def measure_point(
     other_fma = chains[spec.aggressor][spec.aggressor_share] if spec.aggressor_share else 0
     victim, aggressor = loads[spec.victim], loads[spec.aggressor] if other_fma else None
     rates, failure = _Rates(), None
-    with Observation(instruments, plan) as seen, OtherWork(instruments.root) as others:
+    with Observation(instruments, plan) as seen, OtherWork(len(plan.cpus)) as others:
         try:
             victim.ask(own_fma)
             if aggressor is not None:
@@ -203,4 +203,5 @@ CONTENTION: MeasurementKind[ContentionPlan, ContentionPoint] = MeasurementKind(
     rows_name="contention.jsonl",
     # What others disturbed is measured again with the same command: a surface needs every point.
     is_result=lambda row: row.failure is None and not row.disturbances,
+    is_metered=False,
 )

@@ -95,19 +95,20 @@ class PinnedThreads:
         *,
         stop: Callable[[], None] = _no_stop,
         should_stop: Callable[[], bool] = lambda: False,
+        poll_s: float = _POLL_S,
     ) -> list[Result]:
         """Run ``task(index)`` on every thread; the results by index.
 
-        ``stop`` must make running tasks return soon. It is called when ``should_stop``
-        says so, and when a task raises: its error is raised again here once all tasks
-        have returned. An interrupt also calls it, but does not wait.
+        ``stop`` must make running tasks return soon. It is called when ``should_stop``, which is
+        asked every ``poll_s``, says so, and when a task raises: its error is raised again here
+        once all tasks have returned. An interrupt also calls it, but does not wait.
         """
         run = _Run(task, len(self._queues))
         try:
             for tasks in self._queues:
                 tasks.put(run)
             while not run.is_done:
-                run.changed.wait(_POLL_S)
+                run.changed.wait(poll_s)
                 run.changed.clear()
                 if run.errors or should_stop():
                     stop()
@@ -152,6 +153,7 @@ class CpuSource:
         self._operands: list[Operands] = []
         self._words: list[Table] = []  # of each thread: of one call a row
         self._next = 0  # row of the next sample
+        self._shared = np.zeros(driver.N_SHARED_WORDS, dtype=np.int64)  # of the last block
 
     def __enter__(self) -> CpuSource:
         self._threads.__enter__()
@@ -176,19 +178,24 @@ class CpuSource:
         """Let each sample sweep the next slice of the arrays, with chains of that length.
 
         So a sample is short and its traffic that of main memory all the same. ``slice_bytes``: of
-        one thread. Returns the traffic of a slice of all threads, in bytes.
+        one thread, all its arrays at most. Returns the traffic of all threads in a slice, bytes.
         """
-        case = replace(self._case, working_set_bytes=slice_bytes, fma_per_element=fma_per_element)
+        n_bytes = min(slice_bytes, self._case.working_set_bytes)
+        case = replace(self._case, working_set_bytes=n_bytes, fma_per_element=fma_per_element)
         launch = self._kernel.launch(case, HOST)
         self._words, self._next = [], 0
         for operands in self._operands:
-            n_slices = max(1, int(operands.words[3]) // launch.n_elements)
+            n_slices = int(operands.words[3]) // launch.n_elements
             words = np.tile(operands.words, (n_slices, 1))
             steps = launch.array_bytes[0] * np.arange(n_slices)
             words[:, : self._kernel.n_arrays] += steps[:, None]
             words[:, 3:] = launch.n_elements, fma_per_element
             self._words.append(words)
         return self._kernel.traffic_bytes(case, launch) * self._n_threads
+
+    def stop(self) -> None:
+        """Let ``take``, which runs in another thread, return after the present sample."""
+        self._shared[driver.STOP] = 1
 
     def choose_variant(self, repetitions: int, should_stop: Callable[[], bool]) -> Case:
         """Race the variants of the case, in turns; from now on run the fastest.
@@ -212,10 +219,15 @@ class CpuSource:
         repetitions: int,
         should_stop: Callable[[], bool] = lambda: False,
         function: int | None = None,
+        poll_s: float = _POLL_S,
     ) -> list[RawSample]:
-        """Take samples on all threads; fewer than asked for only when told to stop."""
+        """Take samples on all threads; fewer than asked for only when told to stop.
+
+        ``poll_s``: how often it is asked whether to stop; each time interrupts a thread where all
+        CPUs are in use.
+        """
         # Fresh for every block: an interrupted one may still be on its way out.
-        shared = np.zeros(driver.N_SHARED_WORDS, dtype=np.int64)
+        shared = self._shared = np.zeros(driver.N_SHARED_WORDS, dtype=np.int64)
         operands = self._operands
         tables = [np.zeros((n_samples, driver.N_COLUMNS), dtype=np.int64) for _ in operands]
         address = self._function if function is None else function
@@ -239,7 +251,7 @@ class CpuSource:
         def stop() -> None:
             shared[driver.STOP] = 1
 
-        n_taken = self._threads.run(run, stop=stop, should_stop=should_stop)
+        n_taken = self._threads.run(run, stop=stop, should_stop=should_stop, poll_s=poll_s)
         self._next = (self._next + min(n_taken)) % len(words[0])
         return combine([table[: min(n_taken)] for table in tables])
 

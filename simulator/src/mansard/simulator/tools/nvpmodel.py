@@ -10,6 +10,7 @@ import argparse
 import glob
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,7 +111,11 @@ def main(script: str, arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="nvpmodel", description="simulated by Mansard")
+    # A width of its own: to find out the terminal's, argparse imports much.
+    formatter = partial(argparse.HelpFormatter, width=80)
+    parser = argparse.ArgumentParser(
+        prog="nvpmodel", description="simulated by Mansard", formatter_class=formatter
+    )
     parser.add_argument("-q", "--query", action="store_true")
     parser.add_argument("-p", "--print", action="store_true")
     parser.add_argument("-m", "--mode", type=int)

@@ -13,6 +13,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mansard.simulator.tools.board import BoardTree, fail, find_board
@@ -23,7 +24,11 @@ _PID = "run/mansard-simulator/tegrastats.pid"
 def main(script: str, arguments: list[str]) -> int:
     """Run one command line; returns the exit code."""
     board = find_board(script)
-    parser = argparse.ArgumentParser(prog="tegrastats", description="simulated by Mansard")
+    # A width of its own: to find out the terminal's, argparse imports much.
+    formatter = partial(argparse.HelpFormatter, width=80)
+    parser = argparse.ArgumentParser(
+        prog="tegrastats", description="simulated by Mansard", formatter_class=formatter
+    )
     parser.add_argument("--interval", type=int, default=1000, help="milliseconds")
     parser.add_argument("--logfile")
     parser.add_argument("--verbose", action="store_true")

@@ -1,0 +1,336 @@
+"""Groups of stages by the processor that ran them: times, costs of leaving, demand, energy.
+
+Of a network that was cut into n groups (docs/layers.md), with P_k the time of the prefix that ends
+with group k, M_k that of the network marked at the cut after it, and W_0, W_1 … those of the whole
+network, which ran before and after each marked one:
+
+    leave_k  M_k − (W_k + W_k+1) / 2
+    time_k   on a DLA P_k − P_k−1, with P_−1 = 0 and P_n−1 the mean of all W: TensorRT charges the
+             DLA's time to other layers (HaX-CoNN; Dagli, Belviranli, PPoPP 2024). Else its own.
+
+A run's variance is half of the mean squared difference of successive W, so that a drift is not
+counted (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+import polars as pl
+from msgspec.structs import replace
+
+from mansard.analytics.data.dataset import Dataset, machine_id, score_id
+from mansard.analytics.data.names import display_name, engine_name, network_key, network_names
+from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.energy.least_squares import student_quantile
+from mansard.analytics.predict.measured import metered, remark_on, timed
+from mansard.analytics.predict.memory_use import peak_bytes_per_s
+from mansard.analytics.scaling.observations import ran_as, shown_parts, why_unused
+from mansard.core.records import Manifest, Measurement, ModelScore, Record, Source
+
+_NOT_MARKED = "no network marked at its end was timed beside the whole one (--transitions)"
+
+
+class GroupTime(Record, frozen=True, kw_only=True):
+    """One group on one accelerator. Intervals are of 95 %; a cost may be below 0, as measured."""
+
+    number: int
+    nodes: tuple[int, ...]  # by LayerScore.index; those that work or move
+    op_types: tuple[str, ...]  # one for each of ``nodes``
+    time_s: float | None
+    time_error: float | None  # half of its interval, over it
+    leave_s: float | None  # what it takes more where its output is given out
+    leave_error_s: float | None  # half of its interval
+    demand_byte_per_s: float | None
+    demand_source: Source | None
+    energy_j: float | None  # of the board above its constant power, while it ran alone
+    fallback_share: float | None  # of its layers alone: those that a DLA core leaves to the GPU
+    remark: str  # why it has no time; empty: it has one
+
+
+class GroupTimes(Record, frozen=True, kw_only=True):
+    """The groups of one network in one mode on one accelerator, as it was cut."""
+
+    run_ids: tuple[str, ...]
+    machine_id: str
+    machine: str
+    mode: str
+    network: str  # as it is shown
+    model_hash: str
+    batch: int | None
+    precision: str
+    engine: str
+    accelerator: str  # "gpu", "dla0", "cpu", or "cpu:0-3" for some of the mode's CPUs
+    cpus: tuple[int, ...]
+    source: Source
+    n_groups: int  # that it was cut into
+    groups: tuple[GroupTime, ...]  # those of them that were run
+    fallback_share: float | None  # of the layers of the whole network's engine on a DLA core
+
+
+class Difference(NamedTuple):
+    """A difference of measured times, and half of its 95 % interval; None: not known."""
+
+    value_s: float
+    half_s: float | None
+
+
+class _Chain(NamedTuple):
+    """What is known of one network on one accelerator, before others are looked at."""
+
+    times: GroupTimes
+    used_shares: tuple[float | None, ...]  # of the memory's bandwidth, by each group alone
+
+
+def group_times(dataset: Dataset) -> tuple[GroupTimes, ...]:
+    """Of each network, and each number of groups, by machine, mode and accelerator."""
+    runs = {run.run_id: run for run in dataset.workload_manifests}
+    names, traffic = network_names(dataset), _traffic_bytes(dataset)
+    by_way: dict[tuple[object, ...], list[Measurement]] = {}
+    for row in shown_parts(dataset, ("stage", "prefix", "marked"), of_every_cut=True):
+        run, part = runs[row.run_id], row.part
+        where = (machine_id(run.machine), run.mode_read_back.name, part.whole_hash, part.whole)
+        how = (row.batch, row.precision, engine_name(row), ran_as(row), part.n_parts)
+        by_way.setdefault((*where, *how), []).append(row)
+    chains = []
+    for rows in by_way.values():
+        if any(row.part.kind == "stage" for row in rows):
+            name = names.get(
+                network_key(rows[0].part.whole, rows[0].part.whole_hash),
+                display_name(rows[0].part.whole),
+            )
+            chains.append(_chain(rows, runs, name, traffic))
+    found = [_with_ratio(chain, chains) for chain in chains]
+    order = ("machine", "network", "precision", "mode", "accelerator", "n_groups")
+    return tuple(sorted(found, key=lambda each: [getattr(each, name) for name in order]))
+
+
+def leave_times(
+    whole_s: Mapping[int, float], marked_s: Mapping[int, float]
+) -> dict[int, Difference]:
+    """What leaving costs after each group of ``marked_s``, by the module's formula.
+
+    ``whole_s``: of the whole network, by how often it had run before; those before and after the
+    marked one count, or the one of them that is there.
+    """
+    found = {}
+    for number, time_s in marked_s.items():
+        beside = [whole_s[each] for each in (number, number + 1) if each in whole_s]
+        if beside:
+            half_s = _half_s(whole_s, 1 + 1 / len(beside))
+            found[number] = Difference(time_s - fmean(beside), half_s)
+    return found
+
+
+def prefix_times(
+    whole_s: Mapping[int, float], prefixes_s: Mapping[int, float], n_groups: int
+) -> dict[int, Difference]:
+    """The time of each group as the difference of two prefixes, by the module's formula.
+
+    ``prefixes_s``: all but the last, which is the whole network.
+    """
+    if not whole_s:
+        return {}
+    until = {-1: (0.0, 0.0), **{number: (each, 1.0) for number, each in prefixes_s.items()}}
+    until[n_groups - 1] = (fmean(whole_s.values()), 1 / len(whole_s))
+    return {
+        number: Difference(
+            until[number][0] - until[number - 1][0],
+            _half_s(whole_s, until[number][1] + until[number - 1][1]),
+        )
+        for number in range(n_groups)
+        if number in until and number - 1 in until
+    }
+
+
+def _half_s(whole_s: Mapping[int, float], n_variances: float) -> float | None:
+    """Half of the 95 % interval of a sum with so many variances of one run."""
+    changes_s = [after - before for before, after in pairwise(whole_s[n] for n in sorted(whole_s))]
+    if not changes_s:
+        return None
+    variance = sum(each**2 for each in changes_s) / (2 * len(changes_s))
+    return student_quantile(len(changes_s)) * sqrt(n_variances * variance)
+
+
+def _chain(
+    rows: Sequence[Measurement],
+    runs: Mapping[str, Manifest],
+    name: str,
+    traffic: Mapping[object, Mapping[int, int]],
+) -> _Chain:
+    stages = sorted((row for row in rows if row.part.kind == "stage"), key=_number)
+    one, n_groups, run = stages[0], stages[0].part.n_parts, runs[stages[0].run_id]
+    medians_s: dict[str, dict[int, float]] = {"prefix": {}, "marked": {}}
+    cut = [row for row in rows if row.part.kind != "stage" and not why_unused(row)]
+    for row in cut:
+        medians_s[row.part.kind][row.part.number] = median(row.seconds_s)
+    prefixes_s = {n: each for n, each in medians_s["prefix"].items() if n < n_groups - 1}
+    whole_s = {
+        n - n_groups + 1: each for n, each in medians_s["prefix"].items() if n >= n_groups - 1
+    }
+    leaves = leave_times(whole_s, medians_s["marked"])
+    differs = "dla_core" in one.options and bool(whole_s)
+    times = prefix_times(whole_s, prefixes_s, n_groups) if differs else {}
+    groups, shares = [], []
+    for row in stages:
+        number, run = row.part.number, runs[row.run_id]
+        time = times.get(number) if differs else _alone(row)
+        use = row.conditions.memory_use
+        shares.append(use.mean_share if use is not None and use.source == "actmon" else None)
+        demand = _demand(row, run, shares[-1], time, traffic)
+        groups.append(_group(row, time, leaves.get(number), demand, idle_power_w(run)))
+    last = [row for row in rows if row.part.kind == "prefix" and row.part.number >= n_groups - 1]
+    fallback = next((share for row in last if (share := _fallback(row)) is not None), None)
+    unknown = {} if one.batch is not None else {"batch": "the model does not say"}
+    if fallback is None:
+        unknown["fallback_share"] = "no DLA core ran the whole network"
+    return _Chain(
+        GroupTimes(
+            run_ids=tuple(dict.fromkeys(row.run_id for row in rows)),
+            machine_id=machine_id(run.machine),
+            machine=display_name(run.machine.name),
+            mode=run.mode_read_back.name,
+            network=name,
+            model_hash=one.part.whole_hash,
+            batch=one.batch,
+            precision=one.precision,
+            engine=engine_name(one),
+            accelerator=_accelerator(one),
+            cpus=one.cpus,
+            source=one.source,
+            n_groups=n_groups,
+            groups=tuple(groups),
+            fallback_share=fallback,
+            unknown=unknown,
+        ),
+        tuple(shares),
+    )
+
+
+def _group(
+    row: Measurement,
+    time: Difference | None,
+    leave: Difference | None,
+    demand: tuple[float, Source] | None,
+    idle_w: float | None,
+) -> GroupTime:
+    remark = remark_on(row)
+    if time is not None and time.value_s <= 0:
+        time, remark = None, "two prefixes differ by less than a run does from the next"
+    elif time is None:
+        remark = remark or "a prefix was not measured"
+    values: dict[str, Any] = {
+        "time_s": time and time.value_s,
+        "time_error": time and time.half_s and time.half_s / time.value_s,
+        "leave_s": leave and leave.value_s,
+        "leave_error_s": leave and leave.half_s,
+        "demand_byte_per_s": demand and demand[0],
+        "demand_source": demand and demand[1],
+        "energy_j": metered(row.energy or (), idle_w)["above_idle_j"],
+        "fallback_share": _fallback(row),
+    }
+    no_demand = "no use of the memory was reported, and its traffic is not known"
+    reasons = {
+        "time_s": remark,
+        "time_error": remark or "it ran too few times",
+        "leave_s": _NOT_MARKED,
+        "leave_error_s": _NOT_MARKED if leave is None else "the whole network ran once",
+        **dict.fromkeys(("demand_byte_per_s", "demand_source"), no_demand),
+        "energy_j": row.unknown.get("energy") or "the constant power is not known",
+        "fallback_share": "it did not run on a DLA core",
+    }
+    return GroupTime(
+        number=row.part.number,
+        nodes=row.part.nodes,
+        op_types=row.part.op_types,
+        remark=remark if time is None else "",
+        unknown={each: reasons[each] for each, value in values.items() if value is None},
+        **values,
+    )
+
+
+def _alone(row: Measurement) -> Difference | None:
+    """The time of a group that ran by itself."""
+    found = timed(() if why_unused(row) else row.seconds_s)
+    time_s, low_s, high_s = found["time_s"], found["low_s"], found["high_s"]
+    if time_s is None:
+        return None
+    return Difference(time_s, None if low_s is None or high_s is None else (high_s - low_s) / 2)
+
+
+def _demand(
+    row: Measurement,
+    run: Manifest,
+    share: float | None,
+    time: Difference | None,
+    traffic: Mapping[object, Mapping[int, int]],
+) -> tuple[float, Source] | None:
+    """Bytes per second that a group moves while it runs alone: reported, else modelled."""
+    peak, _ = peak_bytes_per_s(row, run)
+    if peak is not None and share is not None:
+        return peak * share, row.source
+    of_layers = traffic.get((row.part.whole_hash, row.precision, row.batch, *_dimensions(row)), {})
+    if time is None or time.value_s <= 0 or not of_layers.keys() >= set(row.part.nodes):
+        return None
+    return sum(of_layers[node] for node in row.part.nodes) / time.value_s, "modelled"
+
+
+def _with_ratio(chain: _Chain, chains: Iterable[_Chain]) -> GroupTimes:
+    """Modelled demands on a DLA: the GPU's times the use on the DLA over that on the GPU."""
+    own, same = chain.times, ("machine_id", "mode", "model_hash", "network", "batch", "precision")
+    beside = [
+        each
+        for each in chains
+        if each.times.accelerator == "gpu"
+        and all(getattr(each.times, name) == getattr(own, name) for name in same)
+        and [one.nodes for one in each.times.groups] == [one.nodes for one in own.groups]
+    ]
+    if not own.accelerator.startswith("dla") or not beside:
+        return own
+    groups = list(own.groups)
+    shares = zip(chain.used_shares, beside[0].used_shares, strict=True)
+    for at, (on_dla, on_gpu) in enumerate(shares):
+        demand = beside[0].times.groups[at].demand_byte_per_s
+        if groups[at].demand_source == "modelled" and on_dla and on_gpu and demand is not None:
+            groups[at] = replace(groups[at], demand_byte_per_s=demand * on_dla / on_gpu)
+    return replace(own, groups=tuple(groups))
+
+
+def _traffic_bytes(dataset: Dataset) -> dict[object, dict[int, int]]:
+    """The fused bytes of each layer by its index, of each network as it was scored."""
+    ids = {score_id(score): score for score in dataset.scores if not score.bounds}
+    found: dict[object, dict[int, int]] = {}
+    known = dataset.layers.filter(
+        pl.col("fused_traffic_bytes").is_not_null() & (pl.col("scope") == "")
+    )
+    for name, index, n_bytes in known.select(
+        "score_id", "index", "fused_traffic_bytes"
+    ).iter_rows():
+        if (score := ids.get(name)) is not None and score.phase == "inference":
+            key = (score.model_hash, score.precision, score.batch, *_dimensions(score))
+            found.setdefault(key, {})[index] = n_bytes
+    return found
+
+
+def _dimensions(of: Measurement | ModelScore) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(of.dimensions.items()))
+
+
+def _fallback(row: Measurement) -> float | None:
+    share = row.options.get("dla_share")
+    return None if share is None else 1 - float(share)
+
+
+def _accelerator(row: Measurement) -> str:
+    """As mappings of networks call it."""
+    if row.provider == "cpu":
+        return f"cpu:{row.options['cpus']}" if "cpus" in row.options else "cpu"
+    return f"dla{row.options['dla_core']}" if "dla_core" in row.options else "gpu"
+
+
+def _number(row: Measurement) -> int:
+    return row.part.number

@@ -1,0 +1,141 @@
+"""Words for a schedule: its value, its proof, what it gains over the baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import (
+    NBSP,
+    UNKNOWN,
+    counted,
+    digits,
+    joules,
+    relative,
+    seconds,
+)
+from mansard.core.records import Problem, Schedule, ScheduledGroup
+from mansard.core.records.schedule import Goal
+from mansard.core.text import listed
+
+GOAL_WORDS: dict[Goal, str] = {
+    "makespan": "makespan",
+    "throughput": "total rate",
+    "min_rate": "least rate",
+    "weighted_latency": "weighted latency",
+    "energy": "energy of a round",
+    "misses": "missed deadlines",
+}
+_RISING = ("throughput", "min_rate")  # the more the better
+
+
+def value_text(goal: Goal, value: float | None) -> str:
+    """A value of the goal with its unit: ``2.77 ms``, ``724 /s``."""
+    if value is None:
+        return UNKNOWN
+    if goal == "energy":
+        return joules(value)
+    if goal in _RISING:
+        return f"{digits(value, 4)}{NBSP}/s"
+    return f"{value:.0f}" if goal == "misses" else seconds(value)
+
+
+def proof_text(found: Schedule) -> str:
+    """That a schedule is optimal, or how much better another could be at most."""
+    if found.is_optimal:
+        return "optimal"
+    if found.bound is None or found.value is None:
+        return "no bound"
+    gap = abs(found.value - found.bound) / max(abs(found.value), 1e-300)
+    return f"within {relative(gap)}" if gap else "within 0"
+
+
+def best_of(found: Sequence[Schedule]) -> Schedule | None:
+    """The best of schedules, those that keep all limits first."""
+    known = [each for each in found if each.value is not None]
+
+    def key(each: Schedule) -> tuple[int, float]:
+        value = each.value or 0.0
+        return len(each.broken), -value if each.goal in _RISING else value
+
+    return min(known, key=key, default=None)
+
+
+def schedule_sentence(
+    problem: Problem, found: Schedule, baseline: Schedule | None, gain: float | None
+) -> str:
+    """What the best schedule reaches, whether that is proven, and what it gains."""
+    networks = counted(len(problem.networks), "network")
+    where = listed([display_name(each.name) for each in problem.accelerators])
+    value = f"{GOAL_WORDS[found.goal]} {value_text(found.goal, found.value)}"
+    if found.broken:
+        head = "No schedule keeps" if found.is_optimal else "No schedule was found that keeps"
+        limits = "; ".join(found.broken)
+        return f"{head} the limits of {networks} on {where}. The nearest one: {value}; {limits}."
+    proof = "optimal, proven" if found.is_optimal else f"not proven, {proof_text(found)}"
+    return f"{networks} on {where}: {value}, {proof} ({found.space}){_gained(baseline, gain)}."
+
+
+def _gained(baseline: Schedule | None, gain: float | None) -> str:
+    if baseline is None or gain is None:
+        return ""
+    value = f"{baseline.method}, {value_text(baseline.goal, baseline.value)}"
+    if abs(gain) < 5e-4:
+        return f"; as good as the best baseline ({value})"
+    return f"; {relative(gain)} better than the best baseline ({value})"
+
+
+class Segment(NamedTuple):
+    """Groups of one network that follow one another on one accelerator."""
+
+    network: int
+    first: int
+    last: int
+    accelerator: str
+    start_s: float
+    end_s: float
+    alone_s: float
+    transition_s: float
+    slowdown: float  # of its groups by contention, without waiting
+
+
+def segments(found: Schedule) -> Iterator[Segment]:
+    """The segments of a schedule by network, in the order in which they run."""
+    ordered = sorted(found.groups, key=lambda each: (each.network, each.group))
+    for (network, name), run in groupby(ordered, key=lambda one: (one.network, one.accelerator)):
+        groups = list(run)
+        moved_s = sum(each.enter_s + each.leave_s for each in groups)
+        alone_s = sum(each.alone_s for each in groups)
+        taken_s = sum(each.end_s - each.start_s for each in groups) - moved_s
+        yield Segment(
+            network=network,
+            first=groups[0].group,
+            last=groups[-1].group,
+            accelerator=name,
+            start_s=groups[0].start_s,
+            end_s=groups[-1].end_s,
+            alone_s=alone_s,
+            transition_s=moved_s,
+            slowdown=taken_s / alone_s if alone_s else 1.0,
+        )
+
+
+def slowdown_of(group: ScheduledGroup) -> float:
+    """By which factor contention stretches a group."""
+    taken_s = group.end_s - group.start_s - group.enter_s - group.leave_s
+    return max(1.0, taken_s / group.alone_s) if group.alone_s else 1.0
+
+
+def group_names(problem: Problem, network: int, first: int, last: int) -> str:
+    """The groups of a segment: ``conv1 … fc6 (5)``."""
+    groups = problem.networks[network].groups
+    ends = dict.fromkeys((display_name(groups[first].name), display_name(groups[last].name)))
+    return " … ".join(ends) + (f" ({last - first + 1})" if last > first + 1 else "")
+
+
+def in_rows(accelerators: Sequence[str]) -> str:
+    """The accelerators of groups in their order: ``gpu × 3, dla × 2``."""
+    runs = ((name, len(list(run))) for name, run in groupby(accelerators))
+    return ", ".join(f"{display_name(name)} × {n}" for name, n in runs)

@@ -1,0 +1,247 @@
+"""Several networks on several accelerators: the best schedule, and what it gains."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from mansard.api.contention import measured_contention
+from mansard.api.multi import MultiRequest
+from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
+from mansard.api.problem_files import read_problem, write_problem
+from mansard.api.reporter import SILENT, Reporter
+from mansard.api.schedule_runs import RanSchedule, run_schedules
+from mansard.core.errors import InputError, UsageError
+from mansard.core.records import NetworkChain, Problem, Schedule
+from mansard.core.records.schedule import Goal
+
+if TYPE_CHECKING:
+    from mansard.scheduler.front import FrontPoint
+    from mansard.scheduler.sensitivity import Sensitivity
+
+_N_DRAWS = 20  # of inputs within their errors
+_QUIET_S = 2.0  # a shorter search shows no progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleRequest:
+    """What is to be scheduled, and what is wanted. None: as the problem has it.
+
+    ``problem``: a file, see ``problem_files``; networks of it without groups, and the networks
+    ``models`` in its place, take theirs from ``runs``, of ``mode``. ``is_modelled``: predicted
+    times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
+    it was solved, TOML or JSON. ``uses_peers``: other solvers as well. ``front``: the network of
+    which the front of time and energy is found. ``run``: execute the best schedule and the
+    baselines so.
+    """
+
+    problem: Path | None = None
+    models: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    mode: str | None = None
+    is_modelled: bool = False
+    goal: Goal | None = None
+    is_steady: bool | None = None
+    max_transitions: int | None = None
+    max_latency_s: float | None = None
+    max_energy_j: float | None = None
+    max_power_w: float | None = None
+    method: Literal["auto", "exact", "first_come", "local"] = "auto"
+    time_limit_s: float = 60.0
+    uses_peers: bool = False
+    front: str | None = None
+    chart: Path | None = None
+    save: Path | None = None
+    run: MultiRequest | None = None
+
+
+class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The best schedule, and others of the same problem by the same simulator."""
+
+    sentence: str
+    problem: Problem
+    best: Schedule
+    baselines: tuple[Schedule, ...]
+    peers: tuple[Schedule, ...]
+    gain: float | None  # over the best baseline, see ``scheduler.baselines.gain``
+    sensitivity: Sensitivity | None  # to the errors of times and costs; None: none is known
+    front: tuple[FrontPoint, ...]  # of the network that was named, alone
+    ran: tuple[RanSchedule, ...]  # the best and the baselines, where they were executed
+    notes: tuple[str, ...]
+
+
+def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleAnswer:
+    """The best schedule of a problem; where none keeps the limits, the nearest one.
+
+    Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
+    be scheduled, UsageError for what cannot be asked for, and StorageError.
+    """
+    from mansard.analytics.scheduling.wording import best_of, schedule_sentence
+    from mansard.scheduler import solve
+    from mansard.scheduler.baselines import baselines, gain
+    from mansard.scheduler.front import front
+
+    problem = _wanted(_problem(request, reporter), request)
+    begun_s = time.monotonic()
+
+    def told(share: float, line: str) -> None:
+        if time.monotonic() - begun_s > _QUIET_S:
+            progress.update(round(100 * min(share, 1.0)), 100, None, line)
+
+    with reporter.progress("Searching schedules") as progress:
+        best = solve(
+            problem, method=request.method, time_limit_s=request.time_limit_s, progress=told
+        )
+    others = baselines(problem)
+    peers = _peers(problem, request.time_limit_s, reporter) if request.uses_peers else ()
+    gained = gain(best, others)
+    sentence = schedule_sentence(problem, best, best_of(others), gained)
+    notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_sources(problem))))
+    if request.save is not None:
+        write_problem(request.save, problem)
+    if request.chart is not None:
+        from mansard.analytics.report.schedule_page import write_schedule_page
+
+        write_schedule_page(request.chart, problem, best, sentence, notes)
+    points = () if request.front is None else front(problem, request.front)
+    ran: tuple[RanSchedule, ...] = ()
+    if request.run is not None:
+        ran = run_schedules(request.run, problem, (best, *others), reporter)
+    return ScheduleAnswer(
+        sentence=sentence,
+        problem=problem,
+        best=best,
+        baselines=tuple(others),
+        peers=peers,
+        gain=gained,
+        sensitivity=_sensitivity(problem, best),
+        front=points,
+        ran=ran,
+        notes=notes,
+    )
+
+
+def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
+    """That of the file, filled with what runs know of it."""
+    if request.problem is not None and request.models:
+        raise UsageError("networks and a problem exclude each other", fix="name them in the file")
+    if request.problem is not None:
+        found = read_problem(request.problem)
+    else:
+        models = [NetworkChain(name=each, groups=(), model=each) for each in request.models]
+        unknown = {"idle_w": "no meter was read while nothing ran"}
+        found = Problem(accelerators=(), networks=tuple(models), idle_w=None, unknown=unknown)
+    is_whole = bool(found.networks) and all(each.groups for each in found.networks)
+    is_new = request.run is not None and is_whole and not request.run.runs.exists()
+    if not request.runs or is_new:  # the folder is to keep what is executed
+        return found
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.predict.group_times import group_times
+    from mansard.analytics.scheduling.problems import problem_of_runs
+
+    dataset = open_runs(request.runs, newest_only=True)
+    contention = measured_contention(request.runs, newest_only=True)
+    measured = group_times(dataset)
+    found = problem_of_runs(
+        found, measured, contention, dataset, request.mode, is_lenient=request.is_modelled
+    )
+    return _modelled(found, request, reporter) if request.is_modelled else found
+
+
+def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) -> Problem:
+    """With predicted times where networks were not measured."""
+    from mansard.analytics.scheduling.modelled import with_modelled
+
+    requests = {
+        each.name: NetworkRequest(
+            name=each.model or each.name,
+            batches=(each.batch,),
+            precisions=(each.precision,) if each.precision else (),
+        )
+        for each in problem.networks
+    }
+    wanted = PredictionRequest(
+        runs=request.runs,
+        networks=tuple(requests.values()),
+        modes=problem.mode or request.mode,
+    )
+    predicted = predict(wanted, reporter)
+    check(predicted, reporter)
+    names = {name: each.display_name() for name, each in requests.items()}
+    return with_modelled(problem, predicted, names)
+
+
+def _wanted(problem: Problem, request: ScheduleRequest) -> Problem:
+    """``problem`` with what the request asks for in the place of what it has."""
+    for option, limit in (
+        ("--max-latency", request.max_latency_s),
+        ("--max-energy", request.max_energy_j),
+        ("--max-power", request.max_power_w),
+    ):
+        if limit is not None and limit <= 0:
+            raise UsageError(f"{option} bounds nothing", fix="write a quantity above 0")
+    changes: dict[str, Any] = {
+        "goal": request.goal,
+        "is_steady": request.is_steady,
+        "max_transitions": request.max_transitions,
+        "max_makespan_s": request.max_latency_s,
+        "max_energy_j": request.max_energy_j,
+        "max_power_w": request.max_power_w,
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    return msgspec.structs.replace(problem, **given)
+
+
+def _sensitivity(problem: Problem, best: Schedule) -> Sensitivity | None:
+    """Of a schedule that was found quickly, of inputs with known errors."""
+    from mansard.scheduler.sensitivity import sensitivity
+
+    groups = [group for network in problem.networks for group in network.groups]
+    is_known = any(group.time_error or group.leave_error_s for group in groups)
+    if not is_known or best.broken or best.solve_s > _QUIET_S:
+        return None
+    return sensitivity(problem, best, n_draws=_N_DRAWS, time_limit_s=0.5)
+
+
+def _peers(problem: Problem, time_limit_s: float, reporter: Reporter) -> tuple[Schedule, ...]:
+    """What other solvers find, scored by our simulator; notes say which are missing and why."""
+    from mansard.scheduler.peers.blind import score
+    from mansard.scheduler.peers.cp_sat import solve_by_cp_sat
+    from mansard.scheduler.peers.haxconn import solve_by_z3
+    from mansard.scheduler.peers.highs import solve_by_highs
+
+    found = []
+    solvers = {
+        "HaX-CoNN's Z3 model": solve_by_z3,
+        "CP-SAT, blind to contention": solve_by_cp_sat,
+        "HiGHS, blind to contention": solve_by_highs,
+    }
+    for name, solver in solvers.items():
+        try:
+            answer = solver(problem, time_limit_s=time_limit_s)
+        except ImportError:
+            reporter.note(f"note: {name} is not installed: pip install 'mansard[peers]'")
+        except InputError as error:
+            reporter.note(f"note: {name}: {error}")
+        else:
+            if answer is None:
+                reporter.note(f"note: {name} found nothing in {time_limit_s:g} s")
+            else:
+                found.append(score(problem, answer, name))
+    return tuple(found)
+
+
+def _sources(problem: Problem) -> tuple[str, ...]:
+    """What the times are, where not all of them were measured."""
+    counts: dict[str, int] = {}
+    for network in problem.networks:
+        for group in network.groups:
+            counts[group.source] = counts.get(group.source, 0) + 1
+    if set(counts) <= {"measured"}:
+        return ()
+    shares = ", ".join(f"{n} {source}" for source, n in counts.items())
+    return (f"groups by what their times are: {shares}",)

@@ -1,0 +1,1 @@
+"""What ``scheduling.py`` solves and recomputes."""

@@ -1,0 +1,371 @@
+"""Schedules held against baselines and other solvers, as tables in Markdown.
+
+``python benchmarks/scheduling.py docs/results/scheduling.md``. Solvers that are not installed
+(``make peers``) and recorded data that is not there are skipped by name. Times are the machine's:
+measure them where nothing else runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from schedules.artifact import orin_table, xavier_table
+from schedules.instances import XAVIER, drawn, haxconn
+
+from mansard.core.records.schedule import ContentionSurface, PccsFit, Problem, Schedule
+from mansard.scheduler.baselines import baselines, gain
+from mansard.scheduler.contention import fit_pccs, losses, speed
+from mansard.scheduler.peers.blind import Answer, score
+from mansard.scheduler.peers.cp_sat import solve_by_cp_sat
+from mansard.scheduler.peers.haxconn import solve_by_z3
+from mansard.scheduler.peers.highs import solve_by_highs
+from mansard.scheduler.peers.pccs import reference_fit
+from mansard.scheduler.search import solve
+
+DATA = Path(__file__).resolve().parents[1] / "../shared/data/scheduling"
+XAVIER_PEAK_BYTE_PER_S = 137e9  # NVIDIA's data sheet of the AGX Xavier
+REPEATS = 21
+Peer = Callable[..., "Answer | None"]
+PEERS: dict[str, tuple[str, Peer]] = {
+    "Z3 model of the artifact": ("z3", solve_by_z3),
+    "CP-SAT, without contention": ("ortools", solve_by_cp_sat),
+    "HiGHS, without contention": ("highspy", solve_by_highs),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path, help="the file that is written")
+    parser.add_argument("--instances", type=int, default=200, help="drawn problems")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a peer for each problem")
+    options = parser.parse_args(argv)
+    solve(haxconn(XAVIER))  # what is compiled is compiled
+    lines = [
+        *head(),
+        *one_instance(options.seconds),
+        *many_instances(options.instances, options.seconds),
+        *larger(),
+        *contention(),
+        *recorded_tables(),
+    ]
+    options.page.write_text("\n".join(lines) + "\n")
+    return 0
+
+
+def peers() -> dict[str, Peer]:
+    """Those that are installed."""
+    return {name: solver for name, (module, solver) in PEERS.items() if find_spec(module)}
+
+
+def head() -> Iterator[str]:
+    """What the page is."""
+    yield "# Schedules against baselines and other solvers"
+    yield ""
+    yield "Made by `python benchmarks/scheduling.py docs/results/scheduling.md` on a machine with"
+    yield f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}."
+    missing = [name for name in PEERS if name not in peers()]
+    if missing:
+        yield f"Not installed, so left out: {', '.join(missing)}."
+    yield "All schedules are scored by the same simulator; all times of groups are modelled or"
+    yield "published, none was measured here. A peer's schedule is simulated in its own order of"
+    yield "groups and first come first served, and the better of the two counts."
+    yield ""
+
+
+def one_instance(seconds: float) -> Iterator[str]:
+    """HaX-CoNN's instance, every method."""
+    yield "## HaX-CoNN's instance: GoogleNet and AlexNet on a Xavier AGX"
+    yield ""
+    yield "Ten and eight groups on a GPU and a DLA, one change of accelerator for each network."
+    yield "Times, costs of changes and demands are those of the artifact's solver, which calls the"
+    yield "last two dummy data. Contention is the fit of the one recorded matrix, for both."
+    for what, problem in (("With", haxconn(XAVIER)), ("Without", haxconn(None))):
+        yield ""
+        yield f"{what} contention:"
+        yield ""
+        yield "| method | solve, ms | its own makespan, ms | proved | simulated, ms | longer |"
+        yield "|---|--:|--:|---|--:|--:|"
+        ours = [solve(problem) for _ in range(REPEATS)]
+        best = ours[0]
+        middle = 1e3 * statistics.median(schedule.solve_s for schedule in ours)
+        yield _row("**ours, exact**", middle, best.makespan_s, best.is_optimal, best, best)
+        for name, solver in peers().items():
+            answer = solver(problem, time_limit_s=seconds)
+            if answer is None:
+                yield f"| {name} | more than {seconds:g} s | – | no | – | – |"
+                continue
+            simulated = score(problem, answer, name)
+            spent = 1e3 * answer.solve_s
+            yield _row(name, spent, answer.makespan_s, answer.is_proved, simulated, best)
+        simpler = baselines(problem)
+        for schedule in simpler:
+            yield _row(schedule.method, None, None, None, schedule, best)
+        yield ""
+        better = gain(best, simpler)
+        if better is not None:
+            yield f"Gain over the best baseline: {100 * better:.1f} %."
+    yield ""
+
+
+def _row(
+    name: str,
+    solve_ms: float | None,
+    own_s: float | None,
+    is_proved: bool | None,
+    simulated: Schedule,
+    best: Schedule,
+) -> str:
+    cells = (
+        name,
+        "–" if solve_ms is None else f"{solve_ms:.2f}",
+        "–" if own_s is None else f"{1e3 * own_s:.3f}",
+        "–" if is_proved is None else ("yes" if is_proved else "no"),
+        f"{1e3 * simulated.makespan_s:.3f}",
+        f"{100 * (simulated.makespan_s / best.makespan_s - 1):.1f} %",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def many_instances(count: int, seconds: float) -> Iterator[str]:
+    """Drawn instances against solvers and baselines."""
+    yield f"## {count} drawn instances"
+    yield ""
+    yield "Two networks of 6 to 12 groups each, on a GPU and a DLA, one change each. Times on the"
+    yield "GPU are log-uniform from 0.05 to 1 ms, on the DLA 1.2 to 3 times as long. Leaving an"
+    yield "accelerator costs 0.01 to 0.15 ms. Demand on the GPU is uniform over the own demands of"
+    yield "the recorded matrix (9.3 to 93.1 GB/s); the DLA moves the same bytes in its longer time."
+    yield ""
+    yield "Without contention, ours against solvers that may take any order of groups:"
+    yield ""
+    yield "| solver | proved | equal to ours where proved | its solve, s: median, longest |"
+    yield "|---|--:|--:|--:|"
+    plain = [drawn(_generator(i), None, _sizes(i)) for i in range(count)]
+    exact = [solve(problem) for problem in plain]
+    blind: dict[str, list[Answer | None]] = {}
+    for name, solver in peers().items():
+        if solver is solve_by_z3:
+            continue
+        answers = blind[name] = [solver(problem, time_limit_s=seconds) for problem in plain]
+        proved = [(a, e) for a, e in zip(answers, exact, strict=True) if a and a.is_proved]
+        equal = sum(abs(a.makespan_s / e.makespan_s - 1) < 1e-5 for a, e in proved)
+        spent = [answer.solve_s for answer in answers if answer]
+        yield (
+            f"| {name} | {len(proved)} of {count} | {equal} | "
+            f"{statistics.median(spent):.2f}, {max(spent):.2f} |"
+        )
+    times = [schedule.solve_s for schedule in exact]
+    yield (
+        f"| **ours** | {sum(s.is_optimal for s in exact)} of {count} | – | "
+        f"{statistics.median(times):.4f}, {max(times):.4f} |"
+    )
+    yield ""
+    yield "With contention, how much longer than ours each schedule is in the simulator (HiGHS has"
+    yield "CP-SAT's makespans):"
+    yield ""
+    blind.pop("HiGHS, without contention", None)
+    wide = [drawn(_generator(i), XAVIER, _sizes(i)) for i in range(count)]
+    yield from _longer(wide, blind, seconds)
+    yield ""
+    yield "How much depends on the demands, because the artifact slows a group down by its own"
+    yield f"demand alone. The same for {count} instances with demands from 25 to 71 GB/s, the range"
+    yield "of the artifact's dummy data:"
+    yield ""
+    narrow = [drawn(_generator(i), XAVIER, _sizes(i), demands=(25.0, 71.0)) for i in range(count)]
+    yield from _longer(narrow, blind, seconds)
+    yield ""
+
+
+def _generator(number: int) -> np.random.Generator:
+    return np.random.default_rng([19, number])
+
+
+def _sizes(number: int) -> list[int]:
+    return [int(size) for size in np.random.default_rng([20, number]).integers(6, 13, 2)]
+
+
+def _longer(
+    problems: Sequence[Problem], blind: dict[str, list[Answer | None]], seconds: float
+) -> Iterator[str]:
+    """``blind``: answers of solvers for the same problems without contention."""
+    ours = [solve(problem) for problem in problems]
+    answers = dict(blind)
+    if "Z3 model of the artifact" in peers():
+        z3 = [solve_by_z3(problem, time_limit_s=seconds) for problem in problems]
+        answers = {"Z3 model of the artifact": z3, **blind}
+    found: dict[str, list[float]] = {}
+    for i, (problem, best) in enumerate(zip(problems, ours, strict=True)):
+        simulated = [
+            score(problem, answer, name)
+            for name, theirs in answers.items()
+            if (answer := theirs[i]) is not None
+        ]
+        free = [
+            msgspec.structs.replace(schedule, method=f"{schedule.method}, any number of changes")
+            for schedule in baselines(msgspec.structs.replace(problem, max_transitions=99))
+            if schedule.method in {"herald", "h2h"}
+        ]
+        for schedule in (*simulated, *baselines(problem), *free):
+            found.setdefault(schedule.method, []).append(schedule.makespan_s / best.makespan_s - 1)
+    yield "| schedule | instances | mean | median | 90th percentile | worst |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for name, shares in found.items():
+        ranked = [
+            statistics.mean(shares),
+            statistics.median(shares),
+            float(np.quantile(shares, 0.9)),
+            max(shares),
+        ]
+        cells = " | ".join(f"{100 * share:.1f} %" for share in ranked)
+        yield f"| {name} | {len(shares)} | {cells} |"
+    yield ""
+    times = sorted(1e3 * schedule.solve_s for schedule in ours)
+    yield (
+        f"Ours proved {sum(s.is_optimal for s in ours)} of {len(ours)}; solve "
+        f"{statistics.median(times):.2f} ms in the median, {times[-1]:.1f} ms at most."
+    )
+
+
+def larger() -> Iterator[str]:
+    """Times and proofs of larger problems."""
+    yield "## Larger problems"
+    yield ""
+    yield "Drawn as above, with contention, five of each."
+    yield ""
+    yield "| problem | assignments | simulated | solve, s: median, longest | proved |"
+    yield "|---|--:|--:|--:|--:|"
+    for name, sizes, most, n_dlas in (
+        ("three networks of ten groups, GPU and DLA, two changes", (10, 10, 10), 2, 1),
+        ("four networks of ten groups, GPU and two DLAs, one change", (10, 10, 10, 10), 1, 2),
+    ):
+        found = [solve(drawn(_generator(i), XAVIER, sizes, most, n_dlas)) for i in range(5)]
+        times = [schedule.solve_s for schedule in found]
+        yield (
+            f"| {name} | {found[0].n_assignments:,} | "
+            f"{statistics.median(s.n_simulated for s in found):,.0f} | "
+            f"{statistics.median(times):.2f}, {max(times):.2f} | "
+            f"{sum(s.is_optimal for s in found)} of 5 |"
+        )
+    yield ""
+
+
+def contention() -> Iterator[str]:
+    """Fits of the recorded matrix."""
+    yield "## Contention: the recorded matrix of a Xavier AGX"
+    yield ""
+    surface = recorded_surface(DATA)
+    if surface is None:
+        yield "Left out: ../shared/data/scheduling is not there."
+        yield ""
+        return
+    own, external, lost = losses(surface)
+    fit, theirs = fit_pccs(surface), reference_fit(surface, XAVIER_PEAK_BYTE_PER_S)
+    yield "Ten own demands beside ten external ones. Errors are means of absolute differences, in"
+    yield "points of a kernel's speed alone. Of inner rows: each of the eight rows with a neighbour"
+    yield "on both sides, from the other nine. Demands are in GB/s."
+    yield ""
+    yield (
+        "| model | normal | intensive | MRMC | TBWDC | CBP | rate | error | of left-out rows "
+        "| of left-out inner rows |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    inner = range(1, len(own) - 1)
+    of_rest = {row: _without(surface, row) for row in inner}
+    by_fit = _left_out({row: fit_pccs(rest) for row, rest in of_rest.items()}, own, external, lost)
+    by_surface = _left_out(of_rest, own, external, lost)
+    yield _fit_row("PCCS, refitted", fit, f"{fit.left_out_points:.2f} | {by_fit:.2f}")
+    yield _fit_row("PCCS by its implementation's rule", theirs, "– | –")
+    yield f"| bilinear surface | – | – | – | – | – | – | 0 | – | {by_surface:.2f} |"
+    yield ""
+
+
+def _without(surface: ContentionSurface, row: int) -> ContentionSurface:
+    rest = [place for place in range(len(surface.own_byte_per_s)) if place != row]
+    return ContentionSurface(
+        own_byte_per_s=tuple(surface.own_byte_per_s[place] for place in rest),
+        external_byte_per_s=surface.external_byte_per_s,
+        achieved_byte_per_s=tuple(surface.achieved_byte_per_s[place] for place in rest),
+    )
+
+
+def _left_out(
+    models: dict[int, ContentionSurface] | dict[int, PccsFit],
+    own: np.typing.NDArray[np.float64],
+    external: np.typing.NDArray[np.float64],
+    lost: np.typing.NDArray[np.float64],
+) -> float:
+    """The mean absolute error of each row by the model that did not see it."""
+    return float(
+        np.mean(
+            [
+                abs(100 - 100 * speed(model, own[row], y) - lost[row, column])
+                for row, model in models.items()
+                for column, y in enumerate(external)
+            ]
+        )
+    )
+
+
+def _fit_row(name: str, fit: PccsFit, left_out: str) -> str:
+    numbers = (
+        f"{fit.normal_byte_per_s / 1e9:.1f}",
+        f"{fit.intensive_byte_per_s / 1e9:.1f}",
+        f"{fit.minor_points:.2f}",
+        f"{fit.total_byte_per_s / 1e9:.1f}",
+        f"{fit.contention_byte_per_s / 1e9:.1f}",
+        f"{fit.points_per_byte_per_s * 1e9:.3f}",
+        f"{fit.error_points:.2f}",
+    )
+    return f"| {name} | {' | '.join(numbers)} | {left_out} |"
+
+
+def recorded_surface(folder: Path) -> ContentionSurface | None:
+    """The matrix of PCCS's repository: both axes after their lengths, then rows, in GB/s."""
+    files = list(folder.glob("*PCCS*matrix.txt"))
+    if not files:
+        return None
+    words = files[0].read_text().split()
+    n_own = int(words[0])
+    n_external = int(words[n_own + 1])
+    numbers = [float(word) * 1e9 for word in words[1 : n_own + 1] + words[n_own + 2 :]]
+    cells = numbers[n_own + n_external :]
+    return ContentionSurface(
+        own_byte_per_s=tuple(numbers[:n_own]),
+        external_byte_per_s=tuple(numbers[n_own : n_own + n_external]),
+        achieved_byte_per_s=tuple(
+            tuple(cells[row * n_external : (row + 1) * n_external]) for row in range(n_own)
+        ),
+    )
+
+
+def recorded_tables() -> Iterator[str]:
+    """What the artifact recorded."""
+    yield "## The artifact's tables, by one metric"
+    yield ""
+    yield "Two networks that run at once are done when the later one is. The artifact's scripts add"
+    yield "the two times for some schedules and take the largest for others."
+    yield ""
+    yield "AGX Orin, from the log of its runs:"
+    yield ""
+    yield from orin_table()
+    yield "Xavier AGX, from its expected output, in ms. The two times of a schedule are not"
+    yield "recorded, only their sum (GPU; GPU and DLA) or the largest (the others). So the gain by"
+    yield "one metric is known within limits alone: of a sum S the larger is between S / 2 and S."
+    yield ""
+    if DATA.is_dir():
+        yield from xavier_table(DATA)
+    else:
+        yield "Left out: ../shared/data/scheduling is not there."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Every assignment of a network, and which combinations of them can beat a score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints
+from mansard.scheduler.simulation import Score, bound_combinations
+
+_BLOCK = 1 << 19  # combinations bounded in one call
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All assignments of one network [P, G], and what they ask of each accelerator [P, A]."""
+
+    on: Ints
+    chain: Floats  # [P] alone
+    energy: Floats  # [P]
+    load: Floats
+    head: Floats  # before the first group there
+    tail: Floats  # after the last one
+    segments: Ints
+
+
+def choices(chains: Chains, network: int) -> Choices:
+    """Every assignment of a network with its number of changes at most, where costs are known."""
+    instance, most = chains.instance, chains.max_transitions[network]
+    alone = instance.alone
+    begin, end = instance.first[network], instance.first[network + 1]
+    takes = np.isfinite(instance.alone[TIME])
+    on = np.flatnonzero(takes[begin])[:, None]
+    changes = np.zeros(len(on), np.int64)
+    for g in range(begin + 1, end):
+        at = on[:, -1]
+        rows: list[Ints] = []
+        counts: list[Ints] = []
+        for a in np.flatnonzero(takes[g]):
+            cost = np.where(at == a, 0.0, alone[LEAVE, g - 1, at] + alone[ENTER, g, a])
+            count = changes + (at != a)
+            kept = np.isfinite(cost) & (count <= most)
+            kept_on = on[kept]
+            rows.append(np.concatenate([kept_on, np.full((len(kept_on), 1), a)], axis=1))
+            counts.append(count[kept])
+        on, changes = np.concatenate(rows), np.concatenate(counts)
+    groups = np.arange(begin, end)
+    whole = alone[TIME, groups, on]
+    changed = on[:, 1:] != on[:, :-1]
+    whole[:, 1:] += np.where(changed, alone[ENTER, groups[1:], on[:, 1:]], 0.0)
+    whole[:, :-1] += np.where(changed, alone[LEAVE, groups[:-1], on[:, :-1]], 0.0)
+    after = np.cumsum(whole[:, ::-1], axis=1)[:, ::-1]  # from the start of each group
+    chain = after[:, 0]
+    n_accelerators = len(chains.names)
+    load, head, tail = (np.zeros((len(on), n_accelerators)) for _ in range(3))
+    segments = np.zeros((len(on), n_accelerators), np.int64)
+    begins = np.column_stack([np.ones(len(on), bool), changed])
+    for number in range(n_accelerators):
+        here = on == number
+        load[:, number] = (whole * here).sum(axis=1)
+        first, last = here.argmax(axis=1), on.shape[1] - 1 - here[:, ::-1].argmax(axis=1)
+        each = np.arange(len(on))
+        head[:, number] = chain - after[each, first]
+        tail[:, number] = after[each, last] - whole[each, last]
+        segments[:, number] = (begins & here).sum(axis=1)
+    energy = alone[ENERGY, groups, on].sum(axis=1)
+    return Choices(on, chain, energy, load, head, tail, segments)
+
+
+def n_choices(chains: Chains, network: int) -> int:
+    """How many ``choices`` a network has, without making them."""
+    alone, most = chains.instance.alone, chains.max_transitions[network]
+    begin, end = chains.instance.first[network], chains.instance.first[network + 1]
+    takes = np.isfinite(alone[TIME, begin:end]).tolist()
+    cost = alone[LEAVE, begin : end - 1, :, None] + alone[ENTER, begin + 1 : end, None]
+    each = range(len(chains.names))
+    counts = [[int(is_taken)] + [0] * most for is_taken in takes[0]]  # [accelerator][changes]
+    for is_taken, is_offered in zip(takes[1:], np.isfinite(cost).tolist(), strict=True):
+        following = [list(counts[a]) if is_taken[a] else [0] * (most + 1) for a in each]
+        for a in each:
+            for b in each:
+                if a != b and is_taken[b] and is_offered[a][b]:
+                    for n in range(most):
+                        following[b][n + 1] += counts[a][n]
+        counts = following
+    return sum(map(sum, counts))
+
+
+def promising(
+    made: Chains, all_choices: Sequence[Choices], best: Score
+) -> Iterator[tuple[float, Ints, Floats]]:
+    """Combinations that can beat a score, and bounds of theirs [M, 2], a block at a time.
+
+    First the share of all that was looked at by then. A combination's number counts the choices
+    of the last network fastest.
+    """
+    instance = made.instance
+    sizes = [len(chosen.on) for chosen in all_choices]
+    first = np.cumsum([0, *sizes])
+    tables = [
+        np.concatenate([getattr(chosen, field) for chosen in all_choices])
+        for field in ("chain", "load", "head", "tail", "energy", "segments")
+    ]
+    n_outer, n_accelerators = math.prod(sizes[:-1]), len(made.names)
+    step = min(max(1, _BLOCK // sizes[-1]), n_outer)
+    room, used = np.zeros(3 * n_accelerators + len(sizes)), np.zeros(n_accelerators, np.int64)
+    found, lower = np.empty(step * sizes[-1], np.int64), np.empty((step * sizes[-1], 2))
+    for begin in range(0, n_outer, step):
+        end = min(begin + step, n_outer)
+        n = bound_combinations(
+            instance,
+            first,
+            *tables,
+            made.most_segments,
+            begin,
+            end,
+            *best,
+            room,
+            used,
+            found,
+            lower,
+        )
+        yield end / n_outer, found[:n].copy(), lower[:n].copy()
+
+
+def assignments(all_choices: Sequence[Choices], ids: Ints) -> Ints:
+    """Assignments [M, G] of combinations by their numbers."""
+    columns, rest = [], ids.copy()
+    for chosen in reversed(all_choices):
+        columns.append(chosen.on[rest % len(chosen.on)])
+        rest //= len(chosen.on)
+    return np.concatenate(columns[::-1], axis=1)

@@ -1,0 +1,104 @@
+"""Schedules for spaces too large to search: from an assignment to its best neighbour, seeded.
+
+A neighbour gives a stretch of one network's groups another accelerator: that moves a change, makes
+or removes one, or moves the whole network.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mansard.scheduler.chains import ENTER, LEAVE, TIME, Chains, Floats, Ints
+from mansard.scheduler.records import segments
+from mansard.scheduler.simulation import Played, is_less
+
+Progress = Callable[[float, str], None]  # share of the work that is done, and a line on it
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When a search began, how long it may take, and who hears of it."""
+
+    begun: float  # time.perf_counter()
+    limit_s: float
+    progress: Progress
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since it began."""
+        return time.perf_counter() - self.begun
+
+    def is_late(self) -> bool:
+        """Whether its time is over."""
+        return self.spent_s > self.limit_s
+
+
+def descend(
+    made: Chains,
+    start: Ints,
+    seed: int,
+    n_rounds: int,
+    clock: Clock,
+    simulated: Callable[[Ints], Played],
+) -> tuple[Ints, int]:
+    """The best assignment [G] that was met, and how many were simulated.
+
+    From ``start`` down to where no neighbour is better; then again from a few random steps away.
+    """
+    draw = np.random.default_rng(seed)
+    n_networks, n_tried = len(made.problem.networks), 0
+    best = at = start
+    best_score = at_score = simulated(start[None]).score
+    for number in range(n_rounds):
+        is_better = True
+        while is_better and not clock.is_late():
+            is_better = False
+            for network in draw.permutation(n_networks):
+                rows = neighbours(made, at, int(network))
+                if not len(rows):
+                    continue
+                n_tried += len(rows)
+                got = simulated(rows)
+                if is_less(*got.score, *at_score):
+                    at, at_score, is_better = rows[got.best], got.score, True
+        if is_less(*at_score, *best_score):
+            best, best_score = at, at_score
+        if clock.is_late():
+            break
+        clock.progress(number / n_rounds, f"{n_tried} assignments simulated")
+        at = best
+        for _ in range(int(draw.integers(1, 4))):
+            rows = neighbours(made, at, int(draw.integers(n_networks)))
+            at = rows[draw.integers(len(rows))] if len(rows) else at
+        at_score = simulated(at[None]).score
+    return best, n_tried
+
+
+def neighbours(made: Chains, on: Ints, network: int) -> Ints:
+    """Assignments [M, G] that differ in one stretch of one network, and that may be."""
+    begin, end = made.instance.first[network], made.instance.first[network + 1]
+    size, n_accelerators = end - begin, len(made.names)
+    first, last = np.triu_indices(size)
+    at = np.arange(size)
+    inside = (first[:, None] <= at) & (at <= last[:, None])
+    rows = np.concatenate([np.where(inside, a, on[begin:end]) for a in range(n_accelerators)])
+    rows = np.unique(rows[(rows != on[begin:end]).any(axis=1)], axis=0)
+    rows = rows[may_be(made, rows, network)]
+    whole = np.repeat(on[None], len(rows), axis=0)
+    whole[:, begin:end] = rows
+    return whole[(segments(made, whole) <= made.most_segments).all(axis=1)]
+
+
+def may_be(made: Chains, rows: Ints, network: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which assignments of one network [M, its groups] its accelerators take, at known costs."""
+    alone, begin = made.instance.alone, made.instance.first[network]
+    at = np.arange(begin, begin + rows.shape[1])
+    changes = rows[:, 1:] != rows[:, :-1]
+    cost: Floats = alone[LEAVE, at[:-1], rows[:, :-1]] + alone[ENTER, at[1:], rows[:, 1:]]
+    known = (np.isfinite(cost) | ~changes).all(axis=1)
+    few = changes.sum(axis=1) <= made.max_transitions[network]
+    return np.isfinite(alone[TIME, at, rows]).all(axis=1) & known & few

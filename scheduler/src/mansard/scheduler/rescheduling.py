@@ -1,0 +1,122 @@
+"""A new schedule while groups finish: earlier or later than they were planned to."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mansard.core.errors import InputError
+from mansard.core.records.schedule import LayerGroup, NetworkChain, Problem, Schedule
+from mansard.scheduler.chains import chains
+from mansard.scheduler.local_search import Clock
+from mansard.scheduler.search import evaluate, solve_chains
+
+_PAST_S = 1e-9  # a limit that is over: 0 would be none
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """How far a network of a problem is. A group that is still leaving has not ended."""
+
+    n_done: int  # groups that ended
+    # Of the group that runs, alone, without what a change after it costs; None: none runs.
+    left_s: float | None = None
+    has_left: bool = False  # none runs, and the last one was followed by a planned change
+
+
+@dataclass(frozen=True)
+class Rescheduled:
+    """What is still to do, by the plan and anew; times count from now."""
+
+    problem: Problem  # of networks that have not ended; its first groups are what is left of them
+    kept: Schedule  # the planned accelerators and orders
+    found: Schedule  # ``solve_s`` is what the search took
+    gain_s: float  # of the makespan
+
+
+def reschedule(
+    problem: Problem,
+    planned: Schedule,
+    now_s: float,
+    states: Sequence[NetworkState],
+    *,
+    time_limit_s: float = 1.0,
+    seed: int = 0,
+) -> Rescheduled:
+    """The best schedule of what is left at ``now_s``; groups that run stay where they are.
+
+    Raises InputError for states that are not of ``problem``, and where nothing is left.
+    """
+    clock = Clock(time.perf_counter(), time_limit_s, lambda *_: None)
+    if len(states) != len(problem.networks) or problem.is_steady:
+        raise InputError("a new schedule needs the state of each network that runs once")
+    networks, assignment, starts, transitions = [], [], [], []
+    for n, (network, state) in enumerate(zip(problem.networks, states, strict=True)):
+        groups = sorted((g for g in planned.groups if g.network == n), key=lambda g: g.group)
+        names = [group.accelerator for group in groups]
+        if not 0 <= state.n_done <= len(names):
+            raise InputError(f"{state.n_done} of its groups ended", where=network.name)
+        if state.n_done == len(names):
+            continue
+        rest, first = _rest(network, names, state)
+        networks.append(_later(network, rest, now_s))
+        assignment.append(names[first:])
+        starts.append([group.start_s for group in groups[first:]])
+        begun = names[: state.n_done + (state.left_s is not None)] or names[:1]
+        used = sum(a != b for a, b in itertools.pairwise(begun)) + state.has_left
+        transitions.append(max(problem.max_transitions - used, 0))
+    if not networks:
+        raise InputError("every network has ended", fix="nothing is left to schedule")
+    left = msgspec.structs.replace(
+        problem,
+        networks=tuple(networks),
+        max_makespan_s=_remaining(problem.max_makespan_s, now_s),
+        max_energy_j=0.0,  # what was spent is not known here
+    )
+    kept = evaluate(left, assignment, "the plan", starts)
+    found = solve_chains(chains(left, transitions), "auto", clock, seed)
+    return Rescheduled(left, kept, found, kept.makespan_s - found.makespan_s)
+
+
+def _rest(
+    network: NetworkChain, names: Sequence[str], state: NetworkState
+) -> tuple[list[LayerGroup], int]:
+    """What is left of a network, and the place of its first group.
+
+    A group that runs is what is left of it. One that ended is still there, without a time: a
+    change after it costs what it did.
+    """
+    done, groups = state.n_done, network.groups
+    if state.left_s is not None:
+        running, name = groups[done], names[done]
+        share = min(state.left_s / running.time_s[name], 1.0) if running.time_s[name] else 0.0
+        return [_only(running, name, state.left_s, share), *groups[done + 1 :]], done
+    if not done:
+        return list(groups), 0
+    if not state.has_left:
+        return [_only(groups[done - 1], names[done - 1], 0.0, 0.0), *groups[done:]], done - 1
+    entered = {
+        name: time_s + groups[done].enter_s[name]
+        for name, time_s in groups[done].time_s.items()
+        if name in groups[done].enter_s
+    }
+    return [msgspec.structs.replace(groups[done], time_s=entered), *groups[done + 1 :]], done
+
+
+def _only(group: LayerGroup, name: str, time_s: float, share: float) -> LayerGroup:
+    """A group on one accelerator, with that share of its energy."""
+    energy = {name: group.energy_j[name] * share} if name in group.energy_j else {}
+    return msgspec.structs.replace(group, time_s={name: time_s}, energy_j=energy)
+
+
+def _later(network: NetworkChain, groups: Sequence[LayerGroup], now_s: float) -> NetworkChain:
+    limit = _remaining(network.max_latency_s, now_s)
+    return msgspec.structs.replace(network, groups=tuple(groups), max_latency_s=limit)
+
+
+def _remaining(limit_s: float, now_s: float) -> float:
+    return max(limit_s - now_s, _PAST_S) if limit_s else 0.0

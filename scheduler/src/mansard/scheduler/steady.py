@@ -1,0 +1,258 @@
+"""Networks that run again and again, first come first served: the best assignment.
+
+Each network has one run at a time: the next follows the last, or arrives at its rate and waits for
+its turn. A round is the longest time between two ends of one network.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mansard.core.errors import InputError
+from mansard.core.records.schedule import Schedule
+from mansard.scheduler.bounds import least
+from mansard.scheduler.chains import (
+    BATCH,
+    DEADLINE,
+    ENERGY,
+    GOALS,
+    PERIOD,
+    WEIGHT,
+    Chains,
+    Floats,
+    Ints,
+)
+from mansard.scheduler.choices import assignments, choices
+from mansard.scheduler.local_search import Clock, descend
+from mansard.scheduler.records import Search, printed, repeated
+from mansard.scheduler.simulation import CLOSE, Played, Score, is_less, new_run, repeat
+
+_LARGE = 300_000  # combinations of which each is looked at
+_RUNS = 256  # of the first network, where no state returns
+_BATCH = 64
+_SHORT = 1e-3  # of a rate that is missing
+_ROUNDS, _LOCAL_ROUNDS = 4, 100
+
+
+class _Repeated:
+    """Simulates assignments of one problem."""
+
+    def __init__(self, made: Chains) -> None:
+        self.made, self.run = made, new_run(made.instance)
+        shortest = [least(made, n, np.ones(len(made.names)), 0.0)[0] for n in _networks(made)]
+        self.slowest = int(np.maximum(made.instance.asked[PERIOD], shortest).argmax())
+
+    def __call__(self, rows: Ints) -> Played:
+        got, times = self.rates(rows)
+        excess, values = _scores(self.made, rows, *got)
+        best = int(np.lexsort((values, excess))[0])
+        scores = np.column_stack([excess, values])
+        return Played(scores, np.zeros(len(rows), np.int64), best, times)
+
+    def rates(self, rows: Ints) -> tuple[tuple[Floats, Floats, Floats], Floats]:
+        """Mean and largest latency, runs per second [M, N]; times of the last assignment."""
+        instance = self.made.instance
+        rounds = np.zeros((len(rows), instance.asked.shape[1], 5))
+        times = np.zeros((2, instance.alone.shape[1]))
+        rows = np.ascontiguousarray(rows)
+        repeat(instance, self.run, rows, self.slowest, _RUNS, rounds, times)
+        runs = np.maximum(rounds[:, :, 1], 1e-9)
+        return (rounds[:, :, 2] / runs, rounds[:, :, 3], runs / rounds[:, :, 4]), times
+
+
+def _networks(made: Chains) -> range:
+    return range(len(made.problem.networks))
+
+
+def _scores(
+    made: Chains, rows: Ints, mean: Floats, largest: Floats, runs_per_s: Floats
+) -> tuple[Floats, Floats]:
+    """How far limits are exceeded, and the goal, of assignments [M]; less is better."""
+    alone, first = made.instance.alone, made.instance.first
+    energy = alone[ENERGY, np.arange(rows.shape[1]), rows]
+    joules = np.add.reduceat(energy, first[:-1], axis=1)
+    asked = made.instance.asked
+    wanted = np.divide(1, asked[PERIOD], out=np.zeros_like(asked[PERIOD]), where=asked[PERIOD] > 0)
+    short = np.where(runs_per_s < wanted * (1 - _SHORT), wanted / runs_per_s - 1, 0.0)
+    return _score(made, mean, largest, runs_per_s, joules, short.sum(axis=1))
+
+
+def _score(
+    made: Chains,
+    mean: Floats,
+    largest: Floats,
+    runs_per_s: Floats,
+    joules: Floats,
+    excess: Floats,
+) -> tuple[Floats, Floats]:
+    instance, goal = made.instance, GOALS[made.instance.goal]
+    batch, weight, deadline = instance.asked[[BATCH, WEIGHT, DEADLINE]]
+    makespan = 1 / runs_per_s.min(axis=1)
+    power = instance.limits[3] + (joules * runs_per_s).sum(axis=1)
+    spent = (makespan, power * makespan, power)
+    for value, limit in zip(spent, instance.limits[:3], strict=True):
+        excess = excess + np.maximum(value / limit - 1, 0)
+    if goal != "misses":
+        excess = excess + np.maximum(largest / deadline - 1, 0).sum(axis=1)
+    excess = np.where(excess > CLOSE, excess, 0.0)
+    values: dict[str, Floats] = {
+        "makespan": makespan,
+        "throughput": -(batch * runs_per_s).sum(axis=1),
+        "min_rate": -(batch * runs_per_s).min(axis=1),
+        "weighted_latency": (weight * mean).sum(axis=1),
+        "energy": power * makespan,
+        "misses": (largest > deadline * (1 + CLOSE)).sum(axis=1).astype(float),
+    }
+    return excess, values[goal]
+
+
+def _bounds(made: Chains, chain: Floats, load: Floats, joules: Floats) -> Floats:
+    """Lower bounds of scores [M, 2] of ``chain`` and ``joules`` [M, N] and ``load`` [M, N, A].
+
+    A network is no faster than alone, and an accelerator runs one second each second.
+    """
+    instance = made.instance
+    batch, period = instance.asked[BATCH], instance.asked[PERIOD]
+    fastest = 1 / np.maximum(chain, period)
+    wanted = np.divide(1, period, out=np.zeros_like(period), where=period > 0)
+    used = (load * wanted[:, None]).sum(axis=1).max(axis=1)
+    late = (chain * wanted).max(axis=1)
+    excess = np.maximum(np.maximum(used, late) - 1 - 2 * _SHORT, 0)
+    makespan = np.maximum((1 / fastest).max(axis=1), load.sum(axis=1).max(axis=1))
+    goal = GOALS[instance.goal]
+    if goal in ("throughput", "min_rate"):
+        rates = np.stack([_most(batch, fastest, load[:, :, a]) for a in range(load.shape[2])])
+        value = -rates.min(axis=0)
+        if goal == "min_rate":
+            shared = (load / batch[:, None]).sum(axis=1).max(axis=1)
+            with np.errstate(divide="ignore"):
+                value = -np.minimum((fastest * batch).min(axis=1), 1 / shared)
+    else:
+        slowest = np.tile(1 / makespan[:, None], chain.shape[1])  # nothing is known of the others
+        _, value = _score(made, chain, chain, slowest, joules, np.zeros(len(chain)))
+        if goal == "energy":
+            value = joules.sum(axis=1) + instance.limits[3] * makespan
+    over = np.maximum(makespan / instance.limits[0] - 1, 0)
+    energy = joules.sum(axis=1) + instance.limits[3] * makespan
+    over += np.maximum(energy / instance.limits[1] - 1, 0)
+    if goal != "misses":
+        over += np.maximum(chain / instance.asked[DEADLINE] - 1, 0).sum(axis=1)
+    excess = excess + np.where(over > CLOSE, over, 0)
+    return np.column_stack([excess, value])
+
+
+def _most(batch: Floats, fastest: Floats, load: Floats) -> Floats:
+    """The largest sum of batch · rate [M] with Σ rate · load ≤ 1: the most items a second first."""
+    with np.errstate(divide="ignore"):
+        worth = np.where(load > 0, batch / load, np.inf)
+    order = np.argsort(-worth, axis=1)
+    rates, loads = (np.take_along_axis(values, order, axis=1) for values in (fastest, load))
+    used = rates * loads
+    left = np.clip(1 - (np.cumsum(used, axis=1) - used), 0, None)
+    kept = np.where(used > 0, np.minimum(used, left) / np.where(used > 0, used, 1), 1.0)
+    most: Floats = (kept * rates * batch[order]).sum(axis=1)
+    return most
+
+
+def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) -> Schedule:
+    """The best assignment under first come first served; InputError for rates above capacity."""
+    repeats = _Repeated(made)
+    n_rounds = _ROUNDS if size <= _LARGE else _LOCAL_ROUNDS
+    best, n_simulated = descend(made, start, seed, n_rounds, clock, repeats)
+    score = repeats(best[None]).score
+    if size <= _LARGE:
+        method, way = "exact", "each first come first served"
+        best, score, bound, n = _search(made, repeats, best, score, clock)
+        n_simulated += n
+    else:
+        method, way = "local", "searched locally, first come first served"
+        bound = _space_bound(made)
+    (mean, largest, runs_per_s), times = repeats.rates(best[None])
+    _check_capacity(made, runs_per_s[0])
+    is_optimal = not is_less(*bound, *score)
+    found = Search(
+        method=method,
+        bound=printed(made.instance.goal, score[1] if is_optimal else bound[1]),
+        is_optimal=is_optimal,
+        space=f"{size} assignments, {way}",
+        n_assignments=size,
+        n_simulated=n_simulated,
+        solve_s=clock.spent_s,
+    )
+    rates = runs_per_s[0] * made.instance.asked[BATCH]
+    return repeated(made, best, times, found, (mean[0], largest[0], rates))
+
+
+def evaluate_steady(made: Chains, on: Ints, method: str, clock: Clock) -> Schedule:
+    """What an assignment [G] does, first come first served."""
+    (mean, largest, runs_per_s), times = _Repeated(made).rates(on[None])
+    found = Search(
+        method, None, False, "one assignment, first come first served", 1, 1, clock.spent_s
+    )
+    rates = runs_per_s[0] * made.instance.asked[BATCH]
+    return repeated(made, on, times, found, (mean[0], largest[0], rates))
+
+
+def _space_bound(made: Chains) -> Score:
+    ones, zeros = np.ones(len(made.names)), np.zeros(len(made.names))
+    chain = np.array([[least(made, n, ones, 0.0)[0] for n in _networks(made)]])
+    joules = np.array([[least(made, n, zeros, 1.0)[0] for n in _networks(made)]])
+    lower = _bounds(made, chain, np.zeros((*chain.shape, len(made.names))), joules)[0]
+    return float(lower[0]), float(lower[1])
+
+
+def _search(
+    made: Chains, repeats: _Repeated, best: Ints, score: Score, clock: Clock
+) -> tuple[Ints, Score, Score, int]:
+    """All assignments by ascending bounds: the best, its score, a bound, how many simulated."""
+    all_choices = [choices(made, n) for n in _networks(made)]
+    ids = np.arange(math.prod(len(chosen.on) for chosen in all_choices))
+    digits: list[Ints] = []
+    rest = ids
+    for chosen in reversed(all_choices):
+        digits.insert(0, rest % len(chosen.on))
+        rest = rest // len(chosen.on)
+    both = list(zip(all_choices, digits, strict=True))
+    chain, load, joules, segments = (
+        np.stack([getattr(chosen, field)[at] for chosen, at in both], axis=1)
+        for field in ("chain", "load", "energy", "segments")
+    )
+    fits = (segments.sum(axis=1) <= made.most_segments).all(axis=1)
+    if not fits.any():
+        raise InputError("no assignment keeps to the most segments of each accelerator")
+    ids, lower = ids[fits], _bounds(made, chain[fits], load[fits], joules[fits])
+    order = np.lexsort((lower[:, 1], lower[:, 0]))
+    ids, lower, n_simulated = ids[order], lower[order], 0
+    for at in range(0, len(ids), _BATCH):
+        if not is_less(*lower[at], *score):
+            break
+        if clock.is_late():
+            return best, score, (float(lower[at, 0]), float(lower[at, 1])), n_simulated
+        rows = assignments(all_choices, ids[at : at + _BATCH])
+        played = repeats(rows)
+        n_simulated += len(rows)
+        if is_less(*played.score, *score):
+            best, score = rows[played.best], played.score
+        clock.progress(at / len(ids), f"{n_simulated} assignments simulated")
+    return best, score, score, n_simulated
+
+
+def _check_capacity(made: Chains, runs_per_s: Floats) -> None:
+    """InputError where the best assignment does not keep up with what arrives."""
+    networks = made.problem.networks
+    rates = runs_per_s * made.instance.asked[BATCH]
+    asked = np.array([network.rate_per_s for network in networks])
+    if (rates >= asked * (1 - _SHORT)).all():
+        return
+    reached = ", ".join(
+        f"{network.name} {rate:.4g} of {network.rate_per_s:g}"
+        for network, rate in zip(networks, rates, strict=True)
+        if network.rate_per_s
+    )
+    raise InputError(
+        f"these rates are above capacity: the highest that was reached is {reached} per second",
+        where=", ".join(n.name for n, r, a in zip(networks, rates, asked, strict=True) if r < a),
+        fix="lower the rates, allow more transitions, or take an accelerator more",
+    )

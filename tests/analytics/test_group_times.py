@@ -1,0 +1,172 @@
+"""Groups by accelerator: differences of whole engines, demands and intervals, by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.predict.group_times import group_times, leave_times, prefix_times
+from mansard.analytics.report.parts import group_tables
+from mansard.core.records import Board, Measurement, MemoryUse, NetworkPart, PartKind, Spread
+from tests.analytics.factory import calm, machine, measurement, window, write_networks
+from tests.analytics.score_factory import layer, score, write_scores
+
+# Two-sided 95 % quantile of Student's t with two degrees of freedom.
+T_2 = 4.302653
+# Changes of 2 and −1 s: half of their mean square is (4 + 1) / 4 = 1.25 s², of one run.
+WHOLE_S = {0: 10.0, 1: 12.0, 2: 11.0}
+
+
+def test_leaving_costs_the_marked_network_less_the_two_beside_it() -> None:
+    found = leave_times(WHOLE_S, {0: 13.0, 1: 11.0})
+    # 13 − (10 + 12) / 2, and 11 − (12 + 11) / 2; one run and the mean of two: 1.5 variances.
+    assert [each.value_s for each in found.values()] == pytest.approx([2.0, -0.5])
+    assert found[0].half_s == pytest.approx(T_2 * (1.5 * 1.25) ** 0.5, rel=1e-5)
+    # Only the one before it is there: 2 variances; one run of the whole says nothing of a second.
+    assert leave_times(WHOLE_S, {2: 14.0})[2] == pytest.approx((3.0, T_2 * 2.5**0.5), rel=1e-5)
+    assert leave_times({0: 10.0}, {0: 13.0})[0] == (3.0, None)
+    assert leave_times({}, {0: 13.0}) == {}
+
+
+def test_a_group_on_a_dla_is_the_difference_of_two_prefixes() -> None:
+    found = prefix_times(WHOLE_S, {0: 4.0, 1: 9.0}, 3)
+    # The last prefix is the whole: (10 + 12 + 11) / 3 = 11, of a third of a variance.
+    assert [each.value_s for each in found.values()] == pytest.approx([4.0, 5.0, 2.0])
+    halves = [T_2 * (1.25 * n) ** 0.5 for n in (1, 2, 4 / 3)]
+    assert [each.half_s for each in found.values()] == pytest.approx(halves, rel=1e-5)
+    # Without the second prefix only the first group is known.
+    assert list(prefix_times(WHOLE_S, {0: 4.0}, 3)) == [0]
+
+
+def part(kind: PartKind, number: int, time_s: float, **known: Any) -> Measurement:
+    """Of a network of two groups: nodes 0 and 1, and node 2."""
+    groups = ((0, 1), (2,))
+    nodes = (0, 1, 2) if kind != "stage" else groups[number]
+    described = NetworkPart(
+        whole="net",
+        whole_hash=hashlib.sha256(b"net").hexdigest(),
+        kind=kind,
+        number=number,
+        n_parts=2,
+        nodes=nodes,
+        op_types=("Conv",) * len(nodes),
+    )
+    values: dict[str, Any] = {"engine": "tensorrt", "provider": "tensorrt", "precision": "fp16"}
+    name = f"net {kind} {number}"
+    trial_id = f"{name} {known.get('options')}"
+    return measurement(
+        "r" * 16,
+        (time_s,) * 9,
+        model=name,
+        trial_id=trial_id,
+        part=described,
+        **(values | known),
+    )
+
+
+def on_both() -> list[Measurement]:
+    """The GPU's memory use is 0.5 and 0.25, the DLA's 0.1; of the DLA's network 80 % of layers."""
+    dla = {"dla_core": "0", "dla_share": "0.8"}
+
+    def used(share: float, **known: Any) -> dict[str, Any]:
+        use = MemoryUse(mean_share=share, low_share=0, high_share=1, n_readings=9, source="actmon")
+        return {"conditions": calm(memory_use=use), **known}
+
+    metered = {"energy": (window({"VDD_IN": 20.0}, ["VDD_IN"], repetitions=1000),)}
+    return [
+        part("stage", 0, 0.002, **used(0.5), **metered),
+        part("stage", 1, 0.001, **used(0.25)),
+        part("prefix", 1, 0.0030),
+        part("marked", 0, 0.0033),
+        part("prefix", 2, 0.0032),
+        part("stage", 0, 0.009, **used(0.1, options=dla)),
+        part("stage", 1, 0.009, **used(0.1, options=dla)),
+        part("prefix", 0, 0.005, options=dla),
+        part("prefix", 1, 0.008, options=dla),
+        part("marked", 0, 0.010, options=dla),
+        part("prefix", 2, 0.008, options=dla),
+    ]
+
+
+def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
+    layers = [layer(n, 10**9, n_bytes) for n, n_bytes in enumerate((6_000_000, 4_000_000, 10**6))]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    write_networks(tmp_path, on_both())
+    dla, gpu = group_times(open_runs([tmp_path]))
+    assert (dla.accelerator, gpu.accelerator) == ("dla0", "gpu")
+    assert dla.machine_id == gpu.machine_id
+    # On the GPU a group's own time; marked less the mean of 3.0 and 3.2 ms.
+    assert [each.time_s for each in gpu.groups] == pytest.approx([0.002, 0.001])
+    assert [each.leave_s for each in gpu.groups] == [pytest.approx(0.0002), None]
+    # Fused bytes over time: 10 MB in 2 ms, 1 MB in 1 ms; the board's bus is not known.
+    assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([5e9, 1e9])
+    assert {each.demand_source for each in (*gpu.groups, *dla.groups)} == {"modelled"}
+    # On the DLA differences: 5 ms, then 8 − 5; what each takes alone (9 ms) does not count.
+    assert [each.time_s for each in dla.groups] == pytest.approx([0.005, 0.003])
+    assert dla.groups[0].leave_s == pytest.approx(0.002)
+    # HaX-CoNN's rule: the GPU's demand times the use on the DLA over that on the GPU.
+    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx([1e9, 0.4e9])
+    assert dla.fallback_share == pytest.approx(0.2)
+    assert gpu.fallback_share is None
+    # Another cut stands beside it, though it is older.
+    older = part("stage", 0, 0.004, started_utc="2025-01-01T00:00:00Z")
+    write_networks(tmp_path, [replace(older, run_id="q" * 16, part=replace(older.part, n_parts=7))])
+    cuts = [(each.accelerator, each.n_groups) for each in group_times(open_runs([tmp_path]))]
+    assert cuts == [("dla0", 2), ("gpu", 2), ("gpu", 7)]
+    (table,) = group_tables((dla, gpu), lambda row: row.mode)
+    assert len(table.rows) == 4
+
+
+def test_prefixes_closer_than_the_noise_give_no_time(tmp_path: Path) -> None:
+    dla = {"dla_core": "0"}
+    times = (("prefix", 0, 0.009), ("prefix", 1, 0.008), ("prefix", 2, 0.008))
+    rows = [part(kind, n, time_s, options=dla) for kind, n, time_s in times]  # type: ignore[arg-type]
+    write_networks(tmp_path, [*rows, *(part("stage", n, 0.01, options=dla) for n in (0, 1))])
+    (found,) = group_times(open_runs([tmp_path]))
+    first, second = found.groups
+    assert first.time_s == pytest.approx(0.009)
+    assert second.time_s is None
+    assert "differ by less than a run" in second.remark
+
+
+def test_the_demand_that_a_board_reports_comes_first(tmp_path: Path) -> None:
+    plain = machine("Jetson AGX Orin")
+    board = Board(
+        module="Jetson AGX Orin 64 GB",
+        part_number="p3701-0005",
+        soc="tegra234",
+        l4t="36.4.7",
+        jetpack="6.2.1",
+    )
+    unknown = {name: why for name, why in plain.unknown.items() if name != "board"}
+    on = replace(plain, board=board, kind="jetson", unknown=unknown)
+    use = MemoryUse(mean_share=0.25, low_share=0, high_share=1, n_readings=9, source="actmon")
+    hz = Spread(before=2e9, low=2e9, high=2e9, after=2e9)
+    seen = calm(memory_use=use, memory_clock_hz=hz)
+    write_networks(tmp_path, [part("stage", n, 0.01, conditions=seen) for n in (0, 1)], on=on)
+    (found,) = group_times(open_runs([tmp_path]))
+    # A quarter of 2 GHz · 2 · 256 bits / 8.
+    assert [each.demand_byte_per_s for each in found.groups] == pytest.approx([32e9, 32e9])
+    assert found.groups[0].demand_source == "measured"
+
+
+@pytest.mark.shared_data
+def test_recorded_transition_costs_follow_from_mean_times(shared_data: Path) -> None:
+    """HaX-CoNN's own costs are the mean of the marked engine less that of the unmarked one."""
+    name = "ismetdagli+HaX-CoNN__output_expected__transition_results.json"
+    rows = json.loads((shared_data / "scheduling" / name).read_text(encoding="utf-8"))
+    for device in ("gpu", "dla"):
+        key = f"googlenet_{device}_mark_at_"
+        times_s = {name: row["mean_time"] * 1e-3 for name, row in rows.items() if key in name}
+        whole_s = times_s.pop(f"{key}-1")
+        marked_s = dict(enumerate(times_s.values()))
+        found = leave_times(dict.fromkeys(range(len(marked_s) + 1), whole_s), marked_s)
+        costs_s = [rows[name]["transition_cost"] * 1e-3 for name in times_s]
+        assert [each.value_s for each in found.values()] == pytest.approx(costs_s, abs=1e-9)
+        assert len(costs_s) == 9

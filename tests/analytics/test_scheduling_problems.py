@@ -1,0 +1,109 @@
+"""Problems made of what was measured: groups, accelerators, and what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.predict.group_times import group_times
+from mansard.analytics.scheduling.problems import problem_of_runs
+from mansard.core.errors import UsageError
+from mansard.core.records import Accelerator, NetworkChain, Problem
+from tests.analytics.factory import write_networks, write_two_modes
+from tests.analytics.score_factory import layer, score, write_scores
+from tests.analytics.test_group_times import on_both
+from tests.cli.decide_runs import answer, document
+
+WANTED = Problem(accelerators=(), networks=(), idle_w=None, unknown={"idle_w": "no meter was read"})
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """One network of two groups, on a GPU and on a DLA."""
+    layers = [layer(n, 10**9, n_bytes) for n, n_bytes in enumerate((6_000_000, 4_000_000, 10**6))]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    write_networks(tmp_path, on_both())
+    return tmp_path
+
+
+def made(runs: Path, wanted: Problem = WANTED, mode: str | None = None) -> Problem:
+    dataset = open_runs([runs])
+    return problem_of_runs(wanted, group_times(dataset), (), dataset, mode)
+
+
+def test_groups_on_both_accelerators(runs: Path) -> None:
+    found = made(runs)
+    assert found.accelerators == (
+        Accelerator(name="dla0", kind="dla", max_segments=16),
+        Accelerator(name="gpu", kind="gpu"),
+    )
+    (network,) = found.networks
+    assert (network.name, network.precision) == ("net", "fp16")
+    first, second = network.groups
+    assert (first.name, first.nodes, second.name) == ("0-1", (0, 1), "2")
+    assert first.time_s == {"dla0": 0.005, "gpu": 0.002}
+    # Marked less the two whole networks beside it: 3.3 − 3.1 ms, and 10 − 8 ms.
+    assert first.leave_s == pytest.approx({"dla0": 0.002, "gpu": 0.0002})
+    assert first.enter_s == {"dla0": 0.0, "gpu": 0.0}
+    assert first.demand_byte_per_s["gpu"] == 5e9
+    assert {group.source for group in network.groups} == {"measured"}
+    text = "\n".join(found.notes)
+    assert "net on gpu: demands of 2 groups are modelled" in text
+    assert "contention of gpu is not known, and not counted: mansard contention" in text
+
+
+def test_what_the_file_has_stays(runs: Path) -> None:
+    chain = NetworkChain(name="detector", model="net.onnx", groups=(), rate_per_s=30, weight=2)
+    found = made(runs, replace(WANTED, networks=(chain,), goal="min_rate"))
+    (network,) = found.networks
+    assert (network.name, network.rate_per_s, network.weight) == ("detector", 30, 2)
+    assert len(network.groups) == 2
+    assert found.goal == "min_rate"
+
+
+@pytest.mark.parametrize(
+    ("chain", "mode", "line"),
+    [
+        (NetworkChain(name="other", groups=()), None, "no group of other was measured"),
+        (NetworkChain(name="net", groups=()), "30W", "no group of net was measured in 30W"),
+        (NetworkChain(name="net", groups=(), batch=8), None, "there is fp16 at batch 1"),
+    ],
+)
+def test_what_was_not_measured_is_named(
+    runs: Path, chain: NetworkChain, mode: str | None, line: str
+) -> None:
+    with pytest.raises(UsageError, match=line):
+        made(runs, replace(WANTED, networks=(chain,)), mode)
+
+
+def test_the_command_schedules_runs(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "saved.toml"
+    given = ("--runs", runs, "--save-problem", saved)
+    found = document(capsys, "schedule", *given)
+    # One network: 2 + 1 ms on the GPU is better than any other way.
+    assert found["best"]["value"] == pytest.approx(3e-3)
+    assert document(capsys, "schedule", saved)["best"]["groups"] == found["best"]["groups"]
+    code, _, err = answer(capsys, "schedule", "other", "--runs", runs)
+    assert code == 2
+    assert "mansard measure other --each-layer stages --groups 8 --transitions" in err
+
+
+def test_modelled_times_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = write_two_modes(tmp_path / "runs")
+    given = ("squeezenet1_1", "shufflenet_v2_x0_5", "--runs", runs, "--mode", "2c")
+    code, _, err = answer(capsys, "schedule", *given)
+    assert code == 2
+    assert "no group of squeezenet1_1 was measured" in err
+    found = document(capsys, "schedule", *given, "--modelled")
+    groups = [group for network in found["problem"]["networks"] for group in network["groups"]]
+    assert [group["source"] for group in groups] == ["modelled", "modelled"]
+    assert found["best"]["value"] == pytest.approx(sum(group["time_s"]["cpu"] for group in groups))
+    assert any("squeezenet1_1 on cpu: times are modelled" in line for line in found["notes"])
+    code, _, err = answer(capsys, "schedule", *given[:-2], "--modelled")
+    assert code == 2
+    assert "the runs are of several modes: 1c and 2c" in err

@@ -1,0 +1,108 @@
+"""Schedules as mappings, and executed: what was predicted beside what was measured."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from onnx import helper
+
+from mansard import api
+from mansard.api.schedule_runs import mapping_of
+from mansard.core.errors import UsageError
+from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
+from mansard.inference.multi.mappings import MappedNetwork, StagePlace
+from mansard.scheduler import evaluate
+from tests.inference.small_networks import write
+
+GPU, DLA = Accelerator(name="big", kind="gpu"), Accelerator(name="small", kind="dla")
+
+
+def group(name: str, *nodes: int, **time_s: float) -> LayerGroup:
+    free = dict.fromkeys(time_s, 0.0)
+    return LayerGroup(name=name, time_s=time_s, leave_s=free, enter_s=free, nodes=nodes)
+
+
+def problem(*networks: NetworkChain, of: tuple[Accelerator, ...] = (GPU, DLA)) -> Problem:
+    return Problem(accelerators=of, networks=networks, idle_w=None, unknown={"idle_w": "no meter"})
+
+
+ONE = NetworkChain(
+    name="one",
+    model="resnet18",
+    groups=(group("a", 0, 1, big=1), group("b", 2, big=1), group("c", 3, 4, small=2)),
+)
+TWO = NetworkChain(name="two", groups=(group("d", 0, big=1), group("e", 1, big=9)))
+
+
+def test_a_schedule_becomes_stages_that_take_turns() -> None:
+    found = evaluate(problem(ONE, TWO), (("big", "big", "small"), ("big", "big")), "by hand")
+    # One and two wait for the GPU and take turns there, group by group: a, d, b, e.
+    assert [(each.network, each.group) for each in found.groups] == [
+        *((0, 0), (1, 0), (0, 1)),
+        *((0, 2), (1, 1)),
+    ]
+    mapping = mapping_of(problem(ONE, TWO), found)
+    gpu, dla = StagePlace(device="gpu"), StagePlace(device="dla0")
+    assert mapping.networks == (
+        MappedNetwork(
+            model="resnet18",
+            stages=(
+                msgspec.structs.replace(gpu, end=1),
+                msgspec.structs.replace(gpu, end=2),
+                dla,
+            ),
+        ),
+        MappedNetwork(model="two", stages=(msgspec.structs.replace(gpu, end=0), gpu)),
+    )
+    assert mapping.turns == ((0, 0), (1, 0), (0, 1), (0, 2), (1, 1))
+    assert mapping.has_rounds
+    # Alone, the two groups on the GPU are one stage.
+    alone = evaluate(problem(ONE), (("big", "big", "small"),), "by hand")
+    assert [each.end for each in mapping_of(problem(ONE), alone).networks[0].stages] == [2, None]
+
+
+def test_groups_without_nodes_cannot_be_cut() -> None:
+    chain = NetworkChain(name="one", groups=(group("a", big=1), group("b", small=1)))
+    found = evaluate(problem(chain), (("big", "small"),), "by hand")
+    with pytest.raises(UsageError, match="nothing says which nodes its groups are"):
+        mapping_of(problem(chain), found)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_predicted_beside_measured(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    weights = np.random.default_rng(3).standard_normal((64, 64), dtype=np.float32)
+    nodes = [helper.make_node("Gemm", [x, "w"], [y]) for x, y in (("x", "h"), ("h", "y"))]
+    write(tmp_path / "net.onnx", nodes, {"w": weights}, inputs={"x": (1, 64)}, output="y")
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    here, there = (Accelerator(name=f"cpu:{cpu}", kind="cpu", cpus=(cpu,)) for cpu in cpus)
+    times = {here.name: 1e-5, there.name: 1e-5}
+    groups = (group("first", 0, **times), group("second", 1, **times))
+    chains = [
+        NetworkChain(name=name, model=str(tmp_path / "net.onnx"), groups=groups)
+        for name in ("one", "two")
+    ]
+    path = tmp_path / "problem.toml"
+    api.write_problem(path, problem(*chains, of=(here, there)))
+    settings = api.MultiSettings(seconds_s=0.3)
+    executed = api.MultiRequest(
+        multi=settings, runs=tmp_path / "runs", is_local=True, profile="brief"
+    )
+    found = api.schedule(api.ScheduleRequest(problem=path, run=executed))
+    best = found.ran[0]
+    assert best.method.startswith("exact")
+    assert best.predicted_s == pytest.approx(2e-5)
+    assert best.measured_s is not None
+    assert best.error == pytest.approx(best.measured_s / 2e-5 - 1)
+    assert best.beside_solver_s is not None
+    assert [each.name for each in best.networks] == ["one", "two"]
+    for each in best.networks:
+        assert each.predicted_per_s == pytest.approx(5e4)  # a run each round
+        # Counted in the window, in which rounds follow one another without a pause.
+        assert each.measured_per_s is not None
+        assert each.measured_per_s > 0
+    assert not any(each.beside_solver_s for each in found.ran[1:])

@@ -1,0 +1,161 @@
+"""Limits that are kept, and the nearest schedule where they cannot be; bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from mansard.core.errors import InputError
+from mansard.core.records.schedule import Accelerator, LayerGroup, NetworkChain, Problem
+from mansard.scheduler import check, evaluate, solve
+from tests.scheduler import brute_force, drawing
+
+replace = msgspec.structs.replace
+
+
+def both_energies(problem: Problem) -> list[tuple[float, float, list[float]]]:
+    """Energy, makespan and ends of each assignment in each order."""
+    found = []
+    for assignment, ends in brute_force.all_ends(problem, brute_force.alone):
+        joules = sum(
+            group.energy_j[name]
+            for network, row in zip(problem.networks, assignment, strict=True)
+            for group, name in zip(network.groups, row, strict=True)
+        )
+        found.append((joules + 5.0 * max(ends), max(ends), ends))
+    return found
+
+
+def test_the_least_energy_under_a_latency_and_the_reverse() -> None:
+    problem = drawing.problem(21, (3, 3), goal="energy")
+    every = both_energies(problem)
+    cheapest, fastest = min(every), min(every, key=lambda point: point[1])
+    assert solve(problem).value == pytest.approx(cheapest[0])
+    # Between the fastest and the cheapest, something is given for something.
+    limit = (cheapest[1] + fastest[1]) / 2
+    under = solve(replace(problem, max_makespan_s=limit))
+    assert under.value == pytest.approx(min(p[0] for p in every if p[1] <= limit))
+    assert under.makespan_s <= limit
+    assert not under.broken
+    joules = (cheapest[0] + fastest[0]) / 2
+    quick = solve(replace(problem, goal="makespan", max_energy_j=joules))
+    assert quick.value == pytest.approx(min(p[1] for p in every if p[0] <= joules))
+    power = replace(problem, goal="makespan", max_power_w=(fastest[0] / fastest[1]) * 0.9)
+    weak = solve(power)
+    kept = [p[1] for p in every if p[0] / p[1] <= power.max_power_w]
+    assert weak.value == pytest.approx(min(kept))
+
+
+def test_an_impossible_deadline_gives_the_nearest_schedule_and_what_it_breaks() -> None:
+    problem = drawing.problem(22, (3, 2))
+    late = replace(problem.networks[0], max_latency_s=1e-3)
+    limited = replace(problem, networks=(late, problem.networks[1]))
+    found = solve(limited)
+    nearest = min(ends[0] for _, _, ends in both_energies(problem))
+    assert found.networks[0].latency_s == pytest.approx(nearest)
+    assert found.broken == (f"n0: latency {nearest:.4g} s, limit 0.001 s",)
+    assert found.networks[0].is_missed
+    # The other one is as fast as it can be beside that.
+    assert found.value == pytest.approx(
+        min(m for _, m, ends in both_energies(problem) if ends[0] < nearest * (1 + 1e-9))
+    )
+
+
+def test_a_dla_that_is_full_takes_no_more_segments() -> None:
+    problem = drawing.problem(23, (3, 3, 3))
+    quick = [
+        replace(
+            network,
+            groups=tuple(
+                replace(group, time_s={"gpu": 9e-3, "dla0": 1e-3}) for group in network.groups
+            ),
+        )
+        for network in problem.networks
+    ]
+    dla = replace(problem.accelerators[1], max_segments=2)
+    found = solve(
+        replace(problem, accelerators=(problem.accelerators[0], dla), networks=tuple(quick))
+    )
+    on_dla = {group.network for group in found.groups if group.accelerator == "dla0"}
+    assert len(on_dla) == 2
+    assert found.is_optimal
+    local = solve(
+        replace(problem, accelerators=(problem.accelerators[0], dla), networks=tuple(quick)),
+        method="local",
+    )
+    assert not local.broken
+    everything = [["dla0"] * 3] * 3
+    full = replace(problem, accelerators=(problem.accelerators[0], dla))
+    assert "dla0: 3 segments, limit 2" in evaluate(full, everything, "all").broken
+
+
+def group(**fields: Any) -> LayerGroup:
+    return LayerGroup(**({"name": "g", "time_s": {"gpu": 0.1, "dla0": 0.2}} | fields))
+
+
+def of(*groups: LayerGroup, **fields: Any) -> Problem:
+    chain: dict[str, Any] = {"groups": groups} | fields.pop("network", {})
+    whole: dict[str, Any] = {
+        "accelerators": (
+            Accelerator(name="gpu", kind="gpu"),
+            Accelerator(name="dla0", kind="dla"),
+        ),
+        "networks": (NetworkChain(name="net", **chain),),
+        "idle_w": 1.0,
+    }
+    return Problem(**(whole | fields))
+
+
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        (of(group(time_s={})), r"net, g: no accelerator takes this group; measure it"),
+        (of(), r"net: a network without groups"),
+        (of(group(time_s={"tpu": 1.0})), r"net, g: a time on tpu, which is no accelerator"),
+        (of(group(time_s={"gpu": -1.0})), r"net, g: time_s is -1 on gpu"),
+        (of(group(leave_s={"gpu": -1.0})), r"net, g: leave_s is -1 on gpu"),
+        (of(group(), networks=()), r"needs an accelerator and a network"),
+        (of(group(), accelerators=(Accelerator(name="gpu", kind="gpu"),) * 2), r"one name"),
+        (of(group(), network={"weight": -1.0}), r"net: batch, rate, latency and weight"),
+        (of(group(time_s={"gpu": 0.0})), r"net: all its times are 0"),
+        (of(group(), goal="misses"), r"no network has a deadline to miss"),
+        (of(group(), goal="energy"), r"net, g: its energy on gpu is not known, and 1 more"),
+        (of(group(), max_transitions=-1), r"max_transitions is negative"),
+        (of(group(), pccs={"npu": drawing.FIT}), r"npu: contention of an accelerator"),
+        # One only on the GPU, the next only on the DLA, and no cost of a change is known.
+        (
+            of(group(time_s={"gpu": 1.0}), group(name="h", time_s={"dla0": 1.0})),
+            r"net: its groups cannot be assigned .* at known costs; raise max_transitions",
+        ),
+    ],
+)
+def test_bad_problems_are_one_line(problem: Problem, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        check(problem)
+    with pytest.raises(InputError, match=line):
+        solve(problem)
+
+
+def test_changes_of_unknown_cost_are_not_offered_and_said_to_be() -> None:
+    unknown = of(
+        group(), group(name="h", leave_s={"gpu": 0.0}), group(name="i", enter_s={"dla0": 0.0})
+    )
+    found = solve(unknown)
+    assert found.n_assignments == 3  # whole on one, or from the GPU to the DLA after h
+    assert found.notes == (
+        "net: what a change of accelerator costs is not known after 2 of 2 groups (g first):"
+        " those changes are not offered",
+    )
+    with pytest.raises(InputError, match=r"net, h: what a change from gpu to dla0 costs is not"):
+        evaluate(unknown, [["gpu", "dla0", "dla0"]], "given")
+    with pytest.raises(InputError, match=r"tpu: not an accelerator"):
+        evaluate(unknown, [["tpu", "gpu", "gpu"]], "given")
+    with pytest.raises(InputError, match=r"an accelerator for each group"):
+        evaluate(unknown, [["gpu"]], "given")
+
+
+def test_demands_that_are_not_known_are_noted() -> None:
+    found = solve(of(group(demand_byte_per_s={"gpu": 1e9}), pccs=drawing.PCCS))
+    assert any("the demand of 1 of 2 times is not known" in note for note in found.notes)

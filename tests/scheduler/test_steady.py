@@ -1,0 +1,97 @@
+"""Networks that repeat, first come first served."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from mansard.core.errors import InputError
+from mansard.core.records.schedule import (
+    Accelerator,
+    LayerGroup,
+    NetworkChain,
+    Problem,
+    Schedule,
+)
+from mansard.scheduler import evaluate, solve
+from tests.scheduler import brute_force, drawing
+
+
+def chain(name: str, times: list[dict[str, float]], **limits: float) -> NetworkChain:
+    groups = tuple(
+        LayerGroup(
+            name=f"g{at}",
+            time_s=time_s,
+            energy_j=dict.fromkeys(time_s, 0.5),
+            leave_s=dict.fromkeys(time_s, 0.0),
+            enter_s=dict.fromkeys(time_s, 0.0),
+        )
+        for at, time_s in enumerate(times)
+    )
+    return NetworkChain(name=name, groups=groups, **limits)  # type: ignore[arg-type]
+
+
+def problem(*networks: NetworkChain, **fields: object) -> Problem:
+    return Problem(
+        accelerators=(Accelerator(name="gpu", kind="gpu"), Accelerator(name="dla0", kind="dla")),
+        networks=networks,
+        is_steady=True,
+        idle_w=2.0,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def rates(schedule: Schedule) -> list[float]:
+    return [network.rate_per_s for network in schedule.networks]
+
+
+def test_back_to_back_runs_share_an_accelerator_in_turn() -> None:
+    both = problem(chain("a", [{"gpu": 0.01}]), chain("b", [{"gpu": 0.03}]))
+    found = evaluate(both, [["gpu"], ["gpu"]], "gpu only")
+    # One run of each in 40 ms; each waits for the other: latency 40 ms. 2 W and 0.5 J of each.
+    assert rates(found) == pytest.approx([25, 25])
+    assert [network.latency_s for network in found.networks] == pytest.approx([0.04, 0.04])
+    assert found.makespan_s == pytest.approx(0.04)
+    assert found.energy_j == pytest.approx(2 * 0.5 + 2.0 * 0.04)
+
+
+def test_runs_that_arrive_wait_for_their_turn() -> None:
+    # 20 ms every 50 ms: in [0, 20], [50, 70], ... of b's [20, 40], [40, 60], [70, 90], ...
+    both = problem(
+        chain("a", [{"gpu": 0.02}], rate_per_s=20.0, max_latency_s=0.035),
+        chain("b", [{"gpu": 0.01}]),
+        goal="throughput",
+    )
+    found = evaluate(both, [["gpu"], ["gpu"]], "gpu only")
+    # In each 50 ms a takes 20, so b has 30: three runs.
+    assert rates(found) == pytest.approx([20, 60])
+    assert found.value == pytest.approx(80)
+    assert found.networks[0].is_missed is False
+
+
+def test_each_network_gets_an_accelerator_of_its_own() -> None:
+    times = [{"gpu": 0.01, "dla0": 0.02}]
+    best = solve(problem(chain("a", times), chain("b", times), goal="throughput"))
+    # One on each: 100 and 50 runs a second; both in turn on the GPU: 100 in all.
+    assert best.value == pytest.approx(150)
+    assert best.is_optimal
+
+
+def test_the_best_assignment_is_found() -> None:
+    for goal, sign in (("throughput", -1), ("min_rate", -1), ("weighted_latency", 1)):
+        drawn = drawing.problem(8, (3, 3), goal=goal)  # type: ignore[arg-type]
+        steady = msgspec.structs.replace(drawn, is_steady=True, pccs=drawing.PCCS)
+        every = itertools.product(*(brute_force.assignments(n, 1) for n in steady.networks))
+        values = [evaluate(steady, assignment, "one").value for assignment in every]
+        least = min(sign * value for value in values if value is not None)
+        found = solve(steady)
+        assert found.value == pytest.approx(sign * least, rel=1e-6)
+        assert found.is_optimal
+
+
+def test_rates_above_capacity_are_refused_with_what_was_reached() -> None:
+    too_much = problem(chain("a", [{"gpu": 0.01}], rate_per_s=150.0))
+    with pytest.raises(InputError, match=r"highest that was reached is a 100 of 150 per second"):
+        solve(too_much)
