@@ -42,7 +42,8 @@ OF_THE_USER = {
     ("sample_tables.py", "write_atomic"),  # a curve
     ("demos.py", "make_folder"),  # the demo's folder itself
     ("scores.py", "make_folder"),
-    ("layers.py", "make_folder"),  # --nn-profiler DIR
+    ("layers.py", "make_folder"),
+    ("multi.py", "make_folder"),  # --nn-profiler DIR
     ("data.py", "read_document"),  # a single run, named to compare
 }
 # Ways around it. ``rename`` and ``replace`` are also Polars' and Python's.
