@@ -29,11 +29,13 @@ from mansard.inference.multi.plan import (
     device_cpus,
 )
 from mansard.inference.multi.tally import StageTotals, Tally, Window
+from mansard.inference.multi.trial import MULTI
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from tests.inference.small_networks import trial, uniform, write
+from tests.measuring.test_runner import SteadyMeter, metered
 from tests.waiting import awaited
 
 pytest.importorskip("onnxruntime")
@@ -209,3 +211,26 @@ def test_a_device_is_cpus_of_the_mode() -> None:
     ):
         with pytest.raises(MeasurementError, match=what):
             device_cpus(name, (0, 1, 4))
+
+
+def test_energy_is_that_of_the_window(tmp_path: Path) -> None:
+    (one,) = gemms(tmp_path, "x", "y")
+    planned = plan(multi((one,), (one,)))
+    brief = msgspec.structs.replace(planned.protocol, idle_s=0.2, n_changed_min=5)
+    planned = msgspec.structs.replace(planned, protocol=brief)
+    measurer = LocalMeasurer(meters=metered(SteadyMeter()), files=tmp_path)
+    outcome = run_plan(planned, tmp_path / "runs", measurer=measurer)
+    (row,) = read_rows(outcome.folder / "multi.jsonl", MultiRun).rows
+    assert row.energy is not None
+    assert row.energy.window_s == pytest.approx(SECONDS_S)
+    assert row.energy.total_j == pytest.approx(5 * SECONDS_S, rel=1e-6)  # 5 W all the time
+    assert row.energy.repetitions == sum(each.n_runs for each in row.networks)
+
+
+def test_a_crash_of_the_whole_process_is_a_row() -> None:
+    spec = multi((trial("x.onnx", uniform("x", (1, 64))),))
+    assert MULTI.crashed is not None
+    row = MULTI.crashed(plan(spec), spec, "the process that ran it was killed", 1.5)
+    assert (row.failure, row.duration_s) == ("the process that ran it was killed", 1.5)
+    assert [each.n_runs for each in row.networks] == [0]
+    assert MULTI.is_result(row)
