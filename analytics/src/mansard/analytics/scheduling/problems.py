@@ -41,6 +41,12 @@ def problem_of_runs(
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
     known = [each for each in known if mode is None or each.mode == mode]
+    begun = [each for each in known if len(each.groups) < each.n_groups]
+    known = [each for each in known if each not in begun]
+    for each in begun:
+        if not any(one.network == each.network for one in known):
+            what = f"{len(each.groups)} of {each.n_groups} groups of {each.network} were measured"
+            raise UsageError(what, fix="the command that was interrupted measures the others")
     for name in () if is_lenient else names:
         if not any(each.network == name for each in known):
             where = f" in {mode}" if mode else ""
@@ -50,6 +56,9 @@ def problem_of_runs(
         fix = f"measure networks: {_command('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
+    for each in begun:
+        where = f"{each.network} on {each.accelerator}"
+        notes.append(f"{where}: {len(each.groups)} of {each.n_groups} groups were measured: left out")
     for chain in wanted.networks or _chains(known):
         if chain.groups:
             networks.append(chain)
@@ -211,7 +220,7 @@ def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Pr
             if own & others:
                 what = f"{other} and {name} are the same CPUs, so they cannot run side by side"
                 raise UsageError(what, fix="keep the runs of each partition in a folder of its own")
-    run_ids = {run_id for each in used for run_id in each.run_ids}
+    run_ids = {each.run_id for each in used}
     runs = [run for run in dataset.workload_manifests if run.run_id in run_ids]
     idle_w = next((watts for run in runs if (watts := idle_power_w(run)) is not None), None)
     unknown = {} if wanted.idle_w is not None else wanted.unknown
