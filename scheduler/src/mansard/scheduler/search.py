@@ -41,6 +41,7 @@ from mansard.scheduler.steady import evaluate_steady, solve_steady
 Method = Literal["auto", "exact", "first_come", "local"]
 
 _LARGE = 12_000_000  # combinations of which each is looked at
+_MOST = 1 << 62  # combinations that have a number
 _SMALL = 2_000  # combinations that need no schedule to begin with
 _ROUNDS = 8
 _LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
@@ -201,15 +202,23 @@ def _fastest(made: Chains) -> Ints:
 
 
 def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool) -> Schedule:
-    all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
+    networks = range(len(made.problem.networks))
+    if size >= _MOST or max(n_choices(made, n) for n in networks) > _LARGE:
+        raise InputError(
+            f"{size:.3g} assignments are too many to look at each", fix="search locally"
+        )
+    all_choices = [choices(made, n) for n in networks]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
     if size > _SMALL:  # a good schedule first, so that few combinations can beat it
         on, best.n_simulated = descend(made, _fastest(made), seed, _ROUNDS, clock, simulated)
         best.take(on[None], simulated(on[None]))
-    blocks = []
+    blocks, is_whole = [], True
     for share, ids, lower in promising(made, all_choices, best.score):
         blocks.append((ids, lower))
         clock.progress(0.1 * share, "assignments bounded")
+        if share < 1 and clock.is_late() and best.on is not None:
+            is_whole = False  # of the others no more is known than of the whole space
+            break
     ids, lower = (np.concatenate(column) for column in zip(*blocks, strict=True))
     if not len(ids) and best.on is None:
         raise InputError(
@@ -222,6 +231,8 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool
         rows = assignments(all_choices, ids[:1])
         best.take(rows, simulated(rows))
     bound = _search(made, all_choices, ids, lower, best, clock, is_first_come)
+    if not is_whole:
+        bound = min(bound, space_bound(made))
     return _answer(made, best, bound, "first_come" if is_first_come else "exact", size, clock)
 
 
