@@ -119,7 +119,7 @@ def of(*groups: LayerGroup, **fields: Any) -> Problem:
         (of(group(), networks=()), r"needs an accelerator and a network"),
         (of(group(), accelerators=(Accelerator(name="gpu", kind="gpu"),) * 2), r"one name"),
         (of(group(), network={"weight": -1.0}), r"net: batch, rate, latency and weight"),
-        (of(group(time_s={"gpu": 0.0})), r"net: all its times are 0"),
+        (of(group(time_s={"gpu": 0.0})), r"net: each of its groups has a time of 0 somewhere"),
         (of(group(), goal="misses"), r"no network has a deadline to miss"),
         (of(group(), goal="energy"), r"net, g: its energy on gpu is not known, and 1 more"),
         (of(group(), max_transitions=-1), r"max_transitions is negative"),

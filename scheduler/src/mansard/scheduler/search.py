@@ -7,6 +7,7 @@ slows down. Assignments are searched from the best bound on until a bound reache
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ import numpy as np
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem, Schedule
 from mansard.scheduler.bounds import least, space_bound
-from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at
+from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
 from mansard.scheduler.local_search import Clock, Progress, descend
 from mansard.scheduler.records import Search, one_shot, printed, segments
@@ -65,12 +66,21 @@ def evaluate(
     [network][group], seconds. Any number of changes is allowed. Raises InputError where a group's
     time or the cost of a change is not known.
     """
+    return evaluate_chains(chains(problem), assignment, method, starts)
+
+
+def evaluate_chains(
+    made: Chains,
+    assignment: Sequence[Sequence[str]],
+    method: str,
+    starts: Sequence[Sequence[float]] | None,
+) -> Schedule:
+    """``evaluate``, where groups may have begun."""
     begun = time.perf_counter()
-    made = chains(problem)
     on = _assignment(made, assignment)
-    if problem.is_steady:
+    if made.problem.is_steady:
         return evaluate_steady(made, on, method, Clock(begun, math.inf, lambda *_: None))
-    planned = np.concatenate([np.asarray(s, float) for s in starts]) if starts else None
+    planned = _turns(made, on, starts) if starts else None
     played = simulate(made.instance, new_run(made.instance), on[None], planned=planned)
     if played.best < 0:
         raise InputError("the starts of these groups cannot be kept: they wait for one another")
@@ -84,6 +94,15 @@ def evaluate(
         solve_s=time.perf_counter() - begun,
     )
     return one_shot(made, on, played.times, found)
+
+
+def _turns(made: Chains, on: Ints, starts: Sequence[Sequence[float]]) -> Floats:
+    """The place of each group by its start [G]; of those that start at once the shortest first."""
+    first, turns = made.instance.first, np.empty(len(on))
+    each = [on[None, begin:end] for begin, end in itertools.pairwise(first)]
+    whole = [lengths(made.instance, at, row)[0][0] for at, row in zip(first, each, strict=False)]
+    turns[np.lexsort((np.concatenate(whole), np.concatenate(starts)))] = np.arange(len(on))
+    return turns
 
 
 def _assignment(made: Chains, assignment: Sequence[Sequence[str]]) -> Ints:

@@ -30,7 +30,8 @@ from mansard.scheduler.records import Search, printed, repeated
 from mansard.scheduler.simulation import CLOSE, Played, Score, is_less, new_run, repeat
 
 _LARGE = 300_000  # combinations of which each is looked at
-_RUNS = 256  # of the first network, where no state returns
+# Of the slowest network, where no state returns: while searching, and of what is printed.
+_RUNS, _LONG_RUNS = 256, 4096
 _BATCH = 64
 _SHORT = 1e-3  # of a rate that is missing
 _ROUNDS, _LOCAL_ROUNDS = 4, 100
@@ -51,15 +52,20 @@ class _Repeated:
         scores = np.column_stack([excess, values])
         return Played(scores, np.zeros(len(rows), np.int64), best, times)
 
-    def rates(self, rows: Ints) -> tuple[tuple[Floats, Floats, Floats], Floats]:
+    def rates(self, rows: Ints, most: int = _RUNS) -> tuple[tuple[Floats, Floats, Floats], Floats]:
         """Mean and largest latency, runs per second [M, N]; times of the last assignment."""
         instance = self.made.instance
         rounds = np.zeros((len(rows), instance.asked.shape[1], 5))
         times = np.zeros((2, instance.alone.shape[1]))
         rows = np.ascontiguousarray(rows)
-        repeat(instance, self.run, rows, self.slowest, _RUNS, rounds, times)
-        runs = np.maximum(rounds[:, :, 1], 1e-9)
-        return (rounds[:, :, 2] / runs, rounds[:, :, 3], runs / rounds[:, :, 4]), times
+        repeat(instance, self.run, rows, self.slowest, most, rounds, times)
+        runs, largest = np.maximum(rounds[:, :, 1], 1e-9), rounds[:, :, 3]
+        period, runs_per_s = instance.asked[PERIOD], runs / rounds[:, :, 4]
+        # Where no state returned, a run more or less in the window is no lack of rate.
+        late = rounds[:, :, 4] - runs * period
+        keeps_up = (rounds[:, :, 0] == 0) & (period > 0) & (late <= period + largest)
+        runs_per_s = np.where(keeps_up, 1 / np.where(keeps_up, period, 1.0), runs_per_s)
+        return (rounds[:, :, 2] / runs, largest, runs_per_s), times
 
 
 def _networks(made: Chains) -> range:
@@ -169,7 +175,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
     else:
         method, way = "local", "searched locally, first come first served"
         bound = _space_bound(made)
-    (mean, largest, runs_per_s), times = repeats.rates(best[None])
+    (mean, largest, runs_per_s), times = repeats.rates(best[None], _LONG_RUNS)
     _check_capacity(made, runs_per_s[0])
     is_optimal = not is_less(*bound, *score)
     found = Search(
@@ -187,7 +193,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
 
 def evaluate_steady(made: Chains, on: Ints, method: str, clock: Clock) -> Schedule:
     """What an assignment [G] does, first come first served."""
-    (mean, largest, runs_per_s), times = _Repeated(made).rates(on[None])
+    (mean, largest, runs_per_s), times = _Repeated(made).rates(on[None], _LONG_RUNS)
     found = Search(
         method, None, False, "one assignment, first come first served", 1, 1, clock.spent_s
     )
