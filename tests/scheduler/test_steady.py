@@ -108,3 +108,14 @@ def test_a_deadline_is_missed_by_the_longest_run_not_by_the_mean() -> None:
     assert (late.latency_s, late.longest_s) == pytest.approx((0.006, 0.008))
     assert late.is_missed
     assert found.broken == ("a: latency 8 ms, limit 7 ms",)
+
+
+def test_what_one_assignment_leaves_is_not_the_state_of_the_next() -> None:
+    both = problem(
+        chain("a", [{"gpu": 0.001, "dla0": 0.003}, {"gpu": 0.001, "dla0": 0.002}]),
+        chain("b", [{"gpu": 0.004, "dla0": 0.005}], rate_per_s=100.0),
+        goal="throughput",
+    )
+    # a again and again on the GPU; b once in 10 ms on the DLA. The search simulates this
+    # assignment, and then once more for the answer.
+    assert rates(solve(both)) == pytest.approx([500, 100])
