@@ -119,7 +119,6 @@ def test_a_saved_problem_has_the_same_answer(
     ("old", "new", "line"),
     [
         ('time = {gpu = "1ms", dla = "3ms"}, ', "", "no accelerator takes this group"),
-        ('group = [{time = {gpu = "4ms", dla = "5ms"}}]', "", "a network without groups"),
         ('"4ms"', '"4"', "time: '4' has no unit"),
     ],
 )
@@ -131,6 +130,16 @@ def test_what_cannot_be_scheduled_is_one_line(
     assert (code, out) == (1, "")
     assert line in err
     assert err.count("\n") == 1
+
+
+def test_a_network_without_groups_names_the_option(
+    problem: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem.write_text(TWO.replace('group = [{time = {gpu = "4ms", dla = "5ms"}}]', ""), "utf-8")
+    code, out, err = answer(capsys, "schedule", problem)
+    assert (code, out) == (2, "")
+    line = "mansard: b has no groups in this file; write its groups, or take them from --runs\n"
+    assert err == line
 
 
 def test_a_limit_without_its_unit_is_wrong_usage(

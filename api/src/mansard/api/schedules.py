@@ -184,6 +184,10 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
     is_whole = bool(found.networks) and all(each.groups for each in found.networks)
     is_new = request.run is not None and is_whole and not request.run.runs.exists()
     if not request.runs or is_new:  # the folder is to keep what is executed
+        for each in found.networks:
+            if not each.groups:
+                fix = "write its groups, or take them from --runs"
+                raise UsageError(f"{each.name} has no groups in this file", fix=fix)
         return found
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.group_times import group_times

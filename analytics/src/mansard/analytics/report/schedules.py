@@ -24,7 +24,8 @@ LAST_RUNS = "the last run of each network"  # what is shown of a steady schedule
 def method_table(found: Sequence[Schedule]) -> Table:
     """What each schedule reaches, a row for each: the goal, then the rest that is known."""
     goal = GOAL_WORDS[found[0].goal]
-    columns = ["method", goal, "makespan", "items/s", "energy", "power", "changes", "proof"]
+    whole = "round" if found[0].is_steady else "makespan"
+    columns = ["method", goal, whole, "items/s", "energy", "power", "changes", "proof"]
     columns += ["simulated", "solved in", "breaks"]
     rows = [
         [

@@ -132,7 +132,11 @@ def _lines(found: api.ScheduleAnswer) -> Iterator[str]:
         yield (
             f"  sensitivity: no schedule is better in {sure.n_best} of {sure.n_draws} draws of the "
             f"inputs within their errors{proven}"
-            + (f"; in the worst of them this one {worst} than the best" if loss else "")
+            + (
+                f"; in the worst of them this one {worst} than the best"
+                if sure.n_best < sure.n_draws
+                else ""
+            )
         )
         if sure.n_unknown_times or sure.n_unknown_costs:
             unknown = f"{sure.n_unknown_times} times and {sure.n_unknown_costs} costs of changes"
