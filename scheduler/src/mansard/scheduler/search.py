@@ -24,7 +24,7 @@ from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
 from mansard.scheduler.local_search import Clock, Progress, descend
-from mansard.scheduler.records import Search, one_shot, printed, segments
+from mansard.scheduler.records import Search, one_shot, printed_bound, segments
 from mansard.scheduler.simulation import (
     WORST,
     Played,
@@ -42,7 +42,8 @@ from mansard.scheduler.steady import evaluate_steady, solve_steady
 Method = Literal["auto", "exact", "first_come", "local"]
 
 _LARGE = 12_000_000  # combinations of which each is looked at
-_MOST = 1 << 62  # combinations that have a number
+_LARGEST = 2**62  # that can be numbered
+_MOST_CELLS = 10_000_000  # groups of all choices of one network: about 500 MB
 _SMALL = 2_000  # combinations that need no schedule to begin with
 _ROUNDS = 8
 _LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
@@ -152,10 +153,19 @@ def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Sched
     """``solve``, with a number of changes for each network."""
     size = _size(made)
     if made.problem.is_steady:
-        return solve_steady(made, size, clock, _fastest(made), seed)
-    if method in ("exact", "first_come") or (method == "auto" and size <= _LARGE):
-        return _exact(made, size, clock, seed, method == "first_come")
-    return _local(made, size, clock, seed)
+        return solve_steady(made, size, clock, _start(made), seed)
+    n_cells = [
+        n_choices(made, n) * len(network.groups) for n, network in enumerate(made.problem.networks)
+    ]
+    is_small = size <= _LARGEST and max(n_cells) <= _MOST_CELLS
+    if method in ("exact", "first_come") and not is_small:
+        raise InputError(
+            f"{size} assignments are too many to look at each",
+            fix="search locally, or allow fewer transitions",
+        )
+    if method == "local" or not is_small or (method == "auto" and size > _LARGE):
+        return _local(made, size, clock, seed)
+    return _exact(made, size, clock, seed, method == "first_come")
 
 
 def check(problem: Problem) -> None:
@@ -193,16 +203,32 @@ class _Best:
 def _local(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
     """The best that a search from neighbour to neighbour finds, then the best order of it."""
     simulated = partial(simulate, made.instance, new_run(made.instance))
-    best, bound = _Best(), space_bound(made)
-    on, best.n_simulated = descend(made, _fastest(made), seed, _LOCAL_ROUNDS, clock, simulated)
+    best, bound, on = _Best(), space_bound(made), _start(made)
+    best.take(on[None], simulated(on[None]))
+    if is_less(*bound, *best.score):  # never so for the makespan of one network
+        on, best.n_simulated = descend(made, on, seed, _LOCAL_ROUNDS, clock, simulated)
     rows, lower = on[None], np.array([bound])
     best.take(rows, simulated(rows))
     best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=_LOCAL_NODES))
     return _answer(made, best, bound, "local", size, clock)
 
 
-def _fastest(made: Chains) -> Ints:
-    """Each network as it is fastest alone, but for accelerators that hold no more segments."""
+def _start(made: Chains) -> Ints:
+    """``_fastest``, or InputError."""
+    on = _fastest(made)
+    if on is None:
+        raise InputError(
+            "no assignment was found that keeps to the most segments of each accelerator",
+            fix="allow fewer transitions, or take networks away",
+        )
+    return on
+
+
+def _fastest(made: Chains) -> Ints | None:
+    """Each network as it is fastest alone, but for accelerators that hold no more segments.
+
+    None where one of them holds too few nevertheless.
+    """
     networks, weights = range(len(made.max_transitions)), np.ones(len(made.names))
     rows = [least(made, n, weights, 0.0)[1] for n in networks]
     for n in reversed(networks):
@@ -212,36 +238,29 @@ def _fastest(made: Chains) -> Ints:
         weights = np.where(full, _AVOIDED, weights)
         rows[n] = least(made, n, weights, 0.0)[1]
     on = np.concatenate(rows)
-    if (segments(made, on[None]) > made.most_segments).any():
-        raise InputError(
-            "no assignment was found that keeps to the most segments of each accelerator",
-            fix="allow fewer transitions, or take networks away",
-        )
-    return on
+    return None if (segments(made, on[None]) > made.most_segments).any() else on
 
 
 def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool) -> Schedule:
-    networks = range(len(made.problem.networks))
-    if size >= _MOST or max(n_choices(made, n) for n in networks) > _LARGE:
-        raise InputError(
-            f"{size:.3g} assignments are too many to look at each", fix="search locally"
-        )
-    all_choices = [choices(made, n) for n in networks]
+    all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
-    if size > _SMALL:  # a good schedule first, so that few combinations can beat it
-        on, best.n_simulated = descend(made, _fastest(made), seed, _ROUNDS, clock, simulated)
+    start = _fastest(made) if size > _SMALL else None
+    if start is not None:  # a good schedule first, so that few combinations can beat it
+        on, best.n_simulated = descend(made, start, seed, _ROUNDS, clock, simulated)
         best.take(on[None], simulated(on[None]))
-    blocks, is_whole = [], True
+    blocks, n_kept, is_whole = [], 0, True
     for share, ids, lower in promising(made, all_choices, best.score):
         blocks.append((ids, lower))
         clock.progress(0.1 * share, "assignments bounded")
-        if share < 1 and clock.is_late() and best.on is not None:
-            is_whole = False  # of the others no more is known than of the whole space
+        n_kept += len(ids)
+        is_whole = share == 1 or not (n_kept > _LARGE or (size > _LARGE and clock.is_late()))
+        if not is_whole:
             break
     ids, lower = (np.concatenate(column) for column in zip(*blocks, strict=True))
     if not len(ids) and best.on is None:
         raise InputError(
-            "no assignment keeps to the most segments of each accelerator",
+            f"no assignment {'keeps' if is_whole else 'was found that keeps'} to the most segments"
+            " of each accelerator",
             fix="take networks away, or measure their groups on another accelerator",
         )
     order = np.lexsort((lower[:, 1], lower[:, 0]))
@@ -263,10 +282,10 @@ def _answer(
         "first_come": "each first come first served",
         "local": "searched locally",
     }[method]
-    is_optimal = not is_less(*bound, *best.score)
+    is_optimal, at_best = printed_bound(made.instance.goal, best.score, bound)
     search = Search(
         method=method,
-        bound=printed(made.instance.goal, best.score[1] if is_optimal else bound[1]),
+        bound=at_best,
         is_optimal=is_optimal,
         space=f"{size} assignments, {way}",
         n_assignments=size,
