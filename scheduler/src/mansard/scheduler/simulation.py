@@ -655,7 +655,8 @@ def repeat(
                 has_all = True
                 for n in range(n_networks):
                     has_all = has_all and here[n, 1] > 0.0
-                is_same = has_all and _is_as_before(instance, run, here)
+                # What the last assignment left is nothing to compare with.
+                is_same = has_all and n_rounds > 1 and _is_as_before(instance, run, here)
                 is_known = is_same or (has_all and n_rounds >= most)
                 is_known = is_known or n_rounds >= 4 * most
                 if n_rounds >= n_next and not is_known:
