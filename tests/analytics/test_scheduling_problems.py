@@ -51,7 +51,7 @@ def test_groups_on_both_accelerators(runs: Path) -> None:
     assert first.demand_byte_per_s["gpu"] == 5e9
     assert {group.source for group in network.groups} == {"measured"}
     text = "\n".join(found.notes)
-    assert "net on gpu: demands of 2 groups are modelled" in text
+    assert "demands are modelled, fused traffic over the time: 2 of net on " in text
     assert "contention of gpu is not known, and not counted: mansard contention" in text
 
 
