@@ -40,24 +40,24 @@ def problem_of_runs(
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
     known = [each for each in known if mode is None or each.mode == mode]
-    begun = [each for each in known if len(each.groups) < each.n_groups]
-    known = [each for each in known if each not in begun]
-    for each in begun:
-        if not any(one.network == each.network for one in known):
-            what = f"{len(each.groups)} of {each.n_groups} groups of {each.network} were measured"
-            raise UsageError(what, fix="the command that was interrupted measures the others")
+    begun = {each.network: each for each in known if len(each.groups) < each.n_groups}
+    known = [each for each in known if len(each.groups) == each.n_groups]
     for name in () if is_lenient else names:
         if not any(each.network == name for each in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
-            raise UsageError(what, fix=f"measure them: {measuring(name, 8, mode=mode)}")
+            fix = f"measure them: {measuring(name, 8, mode=mode)}"
+            if name in begun:
+                what, fix = (
+                    _begun(begun[name]),
+                    "the command that was interrupted measures the rest",
+                )
+            raise UsageError(what, fix=fix)
     if not known and not wanted.networks:
         fix = f"measure networks: {measuring('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
-    for each in begun:
-        where = f"{each.network} on {each.accelerator}"
-        notes.append(f"{where}: {len(each.groups)} of {each.n_groups} groups were measured: left out")
+    notes += [f"{_begun(each)}: left out" for each in begun.values()]
     for chain in wanted.networks or _chains(known):
         if chain.groups:
             networks.append(chain)
@@ -89,6 +89,11 @@ def measuring(
     parts += [f" --mode {mode}"] if mode else []
     groups = f"--each-layer stages --groups {n_groups} --transitions"
     return f"mansard measure {network} {groups}{''.join(parts)}"
+
+
+def _begun(times: GroupTimes) -> str:
+    n_groups = f"{len(times.groups)} of {times.n_groups} groups"
+    return f"only {n_groups} of {times.network} were measured on {times.accelerator}"
 
 
 def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
