@@ -56,7 +56,7 @@ class CutGraph:
                 self.readers.setdefault(name, []).append(at)
         # Of the network, that are computed from what it is fed.
         outputs = (each for each in model.graph.output if not self.is_constant(each.name))
-        self.outputs = {each.name: each for each in outputs}
+        self.outputs: dict[str, ValueInfoProto] = {each.name: each for each in outputs}
         # The places of the nodes that an output follows from and that write no constants alone.
         self.moving = self._moving()
 
