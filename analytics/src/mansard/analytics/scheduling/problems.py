@@ -168,6 +168,11 @@ def _doubts(own: Sequence[GroupTimes]) -> list[str]:
         n_modelled = sum(each.demand_source == "modelled" for each in groups)
         n_below = sum(each.leave_s is not None and each.leave_s < 0 for each in groups)
         n_fallback = sum(bool(each.fallback_share) for each in groups)
+        if times.alone_share is not None:
+            took = f"groups alone took {100 * times.alone_share:.0f} % of the whole network's time"
+            notes.append(f"{where}: {took}: theirs are scaled to it")
+        elif "prefixes" not in times.unknown["alone_share"]:
+            notes.append(f"{where}: {times.unknown['alone_share']}")
         if n_modelled:
             what = f"demands of {counted(n_modelled, 'group')} are modelled"
             notes.append(f"{where}: {what}: fused traffic over the time")
@@ -183,7 +188,7 @@ def _doubts(own: Sequence[GroupTimes]) -> list[str]:
         if all(each.leave_s is None for each in groups):
             command = _command(times.network, len(groups), [times.accelerator])
             notes.append(f"{where}: no transition was measured: {command}")
-    notes.append("what entering an accelerator costs is in the times of groups, which ran alone")
+    notes.append("what entering an accelerator costs was not measured, and counts as 0")
     return notes
 
 
@@ -252,21 +257,37 @@ def _contended(
     machines = {run.run_id: machine_id(run.machine) for run in dataset.workload_manifests}
     machine = used[0].machine_id if used else None
     surfaces, notes = dict(problem.surfaces), list(problem.notes)
-    for name in [each.name for each in problem.accelerators]:
+    here = [
+        each
+        for each in contention
+        if machine in {None, machines.get(each.run_id)} and problem.mode in {"", each.mode}
+    ]
+    for accelerator in problem.accelerators:
+        name = accelerator.name
         if name in problem.pccs or name in surfaces:
             continue
-        own = [
-            each
-            for each in contention
-            if each.victim == name
-            and machine in {None, machines.get(each.run_id)}
-            and problem.mode in {"", each.mode}
-            and each.surface is not None
-        ]
-        if own and own[0].surface is not None:
-            surfaces[name] = own[0].surface
+        own = [each for each in here if each.victim == name]
+        known = next((each for each in own if each.surface is not None), None)
+        if known is not None and known.surface is not None:
+            surfaces[name] = known.surface
             if len(problem.accelerators) > 2:
-                notes.append(f"contention of {name} was measured beside {own[0].aggressor} alone")
+                notes.append(f"contention of {name} was measured beside {known.aggressor} alone")
         elif len(problem.accelerators) > 1:
-            notes.append(f"contention of {name} is not known, and not counted: mansard contention")
+            why = _why_uncontended(accelerator, own, here)
+            notes.append(f"contention of {name} is not known, and not counted: {why}")
     return replace(problem, surfaces=surfaces, notes=tuple(notes))
+
+
+def _why_uncontended(
+    accelerator: Accelerator, own: Sequence[VictimContention], here: Sequence[VictimContention]
+) -> str:
+    """Why an accelerator has no surface, or the command that measures one."""
+    if accelerator.kind == "dla":
+        return "no demand of a DLA can be set"
+    if own:
+        return f"{own[0].unknown['surface']}; mansard contention measures them again"
+    others = [each.victim for each in here if each.victim.partition(":")[0] == accelerator.kind]
+    if others:
+        cpus = f"mansard measure --cpus {others[0].partition(':')[2]} takes the same"
+        return f"that of {listed(sorted({*others}))} was measured; {cpus}"
+    return "mansard contention"
