@@ -18,19 +18,47 @@ import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median, quantiles
 from typing import Any
 
 from msgspec.structs import replace
 
 from mansard import api
 from mansard.api.schedule_runs import mapping_of
-from mansard.core.records import MultiRun, NetworkChain, Problem, Schedule
+from mansard.core.records import ContentionSurface, MultiRun, Problem
 from mansard.scheduler import evaluate
 
 MODELS = ("surface", "PCCS", "none", "load", "longest")
 Assignment = tuple[tuple[str, ...], ...]  # [network][group]
+HEAD = """# Predicted makespans of two networks on two CPUs
+
+`{command}`: {networks} in ONNX Runtime {version} on a machine with two CPUs ({machine}), each of
+which is an accelerator with one thread. Groups of layers, transitions and contention are measured
+with profile `{profile}`; then each mapping is executed for {seconds} s, in rounds that begin
+together. A mapping is predicted by `scheduler.evaluate` and executed in the order of that schedule.
+
+## What is predicted from
+
+| network | CPU | ms of its groups | µs of leaving after each | GB/s of each |
+|---|---|---|---|---|"""
+MAPPINGS = """
+## Mappings
+
+A digit for each group of a network: the CPU that runs it. Measured is the median of the rounds,
+with the range of the middle half. Errors are predicted over measured less one, in percent, with
+contention by the measured surface, by the PCCS fit, and by none; *load* is the largest sum of times
+of a CPU's groups, *longest* that of a network's. The last columns are what is missing in the
+prediction by the surface, in percent of what was measured: because stages took longer in the run
+than their groups and contention say, because tensors were handed over, and the rest: threads that
+wake up, and rounds that differ from the mean.
+"""
+SUMMARY = """
+## Summary
+
+| predicted with | median error % | largest | mean, with its sign |
+|---|--:|--:|--:|"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +83,7 @@ class Ran:
         By the times of stages, which ran longer or shorter than predicted; by transfers; the rest.
         """
         ends = (self.predicted_s["surface"], *self.as_ran_s, self.measured_s)
-        first, second, third = (b - a for a, b in zip(ends, ends[1:], strict=False))
+        first, second, third = (b - a for a, b in pairwise(ends))
         return first / self.measured_s, second / self.measured_s, third / self.measured_s
 
 
@@ -113,7 +141,7 @@ def assignments(problem: Problem, n_drawn: int, seed: int) -> list[Assignment]:
         tuple((on,) * size for on, size in zip(pair, sizes, strict=True))
         for pair in [(a, b) for a in names for b in names]
     ]
-    rng = random.Random(seed)  # noqa: S311 - an order, not a secret
+    rng = random.Random(seed)
     while len(found) < n_drawn:
         rows = []
         for size in sizes:
@@ -191,26 +219,60 @@ def as_ran(bare: Problem, assignment: Assignment, row: MultiRun) -> tuple[Proble
 
 
 def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) -> Iterator[str]:
-    """The page, as far as it follows from what was measured."""
-    for each in problem.networks:
-        yield f"{each.name}: {'; '.join(_group_words(each))}"
+    """The page, but for how it is to be read."""
+    row = ran[0].row
+    names = [each.name for each in problem.networks]
+    yield HEAD.format(
+        networks=" and ".join(names),
+        version=row.engine_version,
+        machine=problem.machine,
+        profile=options.profile,
+        seconds=options.seconds,
+        command=" ".join(["python benchmarks/partitions.py", *sys.argv[1:]]),
+    )
+    for network in problem.networks:
+        for accelerator in problem.accelerators:
+            on = accelerator.name
+            times = (f"{1e3 * group.time_s[on]:.2f}" for group in network.groups)
+            leaves = (f"{1e6 * g.leave_s[on]:.0f}" for g in network.groups if on in g.leave_s)
+            demands = (f"{group.demand_byte_per_s[on] / 1e9:.1f}" for group in network.groups)
+            cells = (" ".join(each) for each in (times, leaves, demands))
+            yield f"| {network.name} | {on} | {' | '.join(cells)} |"
+    yield ""
+    yield from (f"- {note}" for note in problem.notes)
+    for name, surface in problem.surfaces.items():
+        yield from _surface_lines(name, surface)
+    columns = ["", *names, "measured ms", "half of them within", "rounds", *MODELS]
+    columns += ["stages", "transfers", "rest"]
+    yield MAPPINGS
+    yield f"| {' | '.join(columns)} |"
+    yield "|--:" * len(columns) + "|"
     for at, one in enumerate(ran, 1):
-        places = " / ".join(" ".join(a.removeprefix("cpu:") for a in p) for p in one.assignment)
-        cells = [f"{100 * one.error(model):+.1f} %" for model in MODELS]
-        missing = [f"{100 * part:+.1f}" for part in one.parts()]
-        yield f"| {at} | {places} | {1e3 * one.measured_s:.2f} | {len(one.row.round_s)} | " + (
-            " | ".join([*cells, *missing]) + f" | {'; '.join(one.row.disturbances)}"
-        )
+        places = ["".join(on.removeprefix("cpu:") for on in each) for each in one.assignment]
+        low, _, high = quantiles(one.row.round_s, n=4)
+        cells = [str(at), *places, f"{1e3 * one.measured_s:.2f}"]
+        cells += [f"{1e3 * low:.2f} to {1e3 * high:.2f}", str(len(one.row.round_s))]
+        cells += [f"{100 * one.error(model):+.1f}" for model in MODELS]
+        cells += [f"{100 * part:+.1f}" for part in one.parts()]
+        yield f"| {' | '.join(cells)} |"
+    yield SUMMARY
     for model in MODELS:
         errors = [one.error(model) for one in ran]
         sizes = sorted(map(abs, errors))
-        yield f"| {model} | {100 * median(sizes):.1f} | {100 * sizes[-1]:.1f} | {100 * fmean(errors):+.1f} |"
+        cells = [f"{100 * each:.1f}" for each in (median(sizes), sizes[-1])]
+        yield f"| {model} | {' | '.join(cells)} | {100 * fmean(errors):+.1f} |"
+    disturbed = [str(at) for at, one in enumerate(ran, 1) if one.row.disturbances]
+    if disturbed:
+        yield f"\nDisturbed by other programs: {', '.join(disturbed)}."
 
 
-def _group_words(network: NetworkChain) -> Iterator[str]:
-    for group in network.groups:
-        cells = (f"{1e3 * s:.2f}" for s in group.time_s.values())
-        yield f"{group.name}: {' / '.join(cells)}"
+def _surface_lines(name: str, surface: ContentionSurface) -> Iterator[str]:
+    yield f"\nPercent of its speed that {name} keeps, by its own demand and that of the other:\n"
+    yield "| GB/s | " + " | ".join(f"{x / 1e9:.1f}" for x in surface.external_byte_per_s) + " |"
+    yield "|--:" * (1 + len(surface.external_byte_per_s)) + "|"
+    for own, achieved in zip(surface.own_byte_per_s, surface.achieved_byte_per_s, strict=True):
+        cells = (f"{100 * each / own:.0f}" for each in achieved)
+        yield f"| {own / 1e9:.1f} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
