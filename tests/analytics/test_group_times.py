@@ -133,7 +133,9 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     assert dla.groups[0].leave_s == pytest.approx(0.002)
     # HaX-CoNN's rule: the GPU's demand times the use on the DLA over that on the GPU.
     # 4.839 · 0.1 / 0.5 and 0.968 · 0.1 / 0.25 GB/s.
-    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx([3e9 / 3.1, 1.2e9 / 3.1])
+    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx(
+        [3e9 / 3.1, 1.2e9 / 3.1]
+    )
     assert dla.fallback_share == pytest.approx(0.2)
     assert gpu.fallback_share is None
     # Another cut stands beside it, though it is older.
