@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -154,6 +155,40 @@ def test_chains_ask_for_shares() -> None:
     assert chains[1.0] == 1
     assert chains[0.5] == pytest.approx(224, abs=2)
     assert chains[0.25] == pytest.approx(448, abs=4)
+
+
+class SoftLoad:
+    """A core that waits for memory and computes in turns: 1 s for 30 bytes, 1 s for 300 FMA.
+
+    A byte needs as many FMA as its chain has: 1 / (1/30 + n/300) bytes per second.
+    """
+
+    sample_bytes = 1
+
+    def __init__(self) -> None:
+        self.n_fma = 1
+
+    def __enter__(self) -> SoftLoad:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ask(self, fma_per_element: int) -> None:
+        self.n_fma = fma_per_element
+
+    def take(self, n_samples: int, should_stop: Callable[[], bool] = bool) -> list[RawSample]:
+        return [RawSample(1 / 30 + self.n_fma / 300, 0.0)] * n_samples
+
+    def stop(self) -> None:
+        pass
+
+
+def test_chains_ask_for_shares_of_a_core_without_a_ridge() -> None:
+    chains = find_chains(SoftLoad(), (0.2, 0.4, 0.6, 0.8, 1.0))
+    # A chain of 1: 300 / 11. A share s of it is 300 / (10 + n) with n = 11 / s - 10, so 3.75, 8.3,
+    # 17.5 and 45.
+    assert chains == {1.0: 1, 0.8: 4, 0.6: 8, 0.4: 18, 0.2: 45}
 
 
 def test_a_rate_is_the_traffic_within_a_sample() -> None:
