@@ -97,6 +97,19 @@ def new_run(instance: Instance) -> Run:
 
 
 @inner
+def _start(run: Run, n: int, n_networks: int) -> None:
+    """The next group of network n begins on its accelerator."""
+    g = run.state[n]
+    busy = 2 * n_networks + run.on[g, 0]
+    run.state[busy] = n
+    run.state[busy + (len(run.state) - 2 * n_networks) // 2] = -1
+    run.times[0, g] = run.time[4 * n_networks]
+    entering = run.groups[g, _ENTER] > 0.0
+    run.state[n_networks + n] = _ENTERING if entering else _RUNNING
+    run.time[n] = run.groups[g, _ENTER] if entering else run.groups[g, _WORK]
+
+
+@inner
 def _unfold(instance: Instance, on: Ints, run: Run) -> float:
     """Fills what follows from an assignment and sets the state to the start; its energy."""
     n_networks, n_accelerators = len(instance.first) - 1, instance.alone.shape[2]
@@ -127,6 +140,9 @@ def _unfold(instance: Instance, on: Ints, run: Run) -> float:
     for i in range(2 * n_networks, len(run.state)):
         run.state[i] = -1
     run.time[4 * n_networks] = 0.0
+    for n in range(n_networks):
+        if instance.begun[n]:
+            _start(run, n, n_networks)
     if instance.curves.shape[3] > 1:
         _set_losses(instance, run)
     return energy
@@ -177,19 +193,6 @@ def _share(instance: Instance, g: int, a: int, external: float) -> float:
 def _copy(values: Any, to: Any) -> None:
     for i in range(min(len(values), len(to))):  # a slice takes a second longer to compile
         to[i] = values[i]
-
-
-@inner
-def _start(run: Run, n: int, n_networks: int) -> None:
-    """The next group of network n begins on its accelerator."""
-    g = run.state[n]
-    busy = 2 * n_networks + run.on[g, 0]
-    run.state[busy] = n
-    run.state[busy + (len(run.state) - 2 * n_networks) // 2] = -1
-    run.times[0, g] = run.time[4 * n_networks]
-    entering = run.groups[g, _ENTER] > 0.0
-    run.state[n_networks + n] = _ENTERING if entering else _RUNNING
-    run.time[n] = run.groups[g, _ENTER] if entering else run.groups[g, _WORK]
 
 
 @inner
@@ -288,7 +291,7 @@ def is_less(excess: float, value: float, than_excess: float, than_value: float) 
     """Whether a score is less than another by more than rounding."""
     if excess < than_excess - CLOSE:
         return True
-    return excess <= than_excess and value < than_value - CLOSE * abs(than_value)
+    return excess <= than_excess + CLOSE and value < than_value - CLOSE * abs(than_value)
 
 
 @inner
@@ -623,8 +626,8 @@ def repeat(
 
     Until the state at an end of network ``slowest`` is one that was there before, or for ``most``
     of its runs; each state is compared with the last whose number is a power of two. Fills
-    ``rounds`` [M, N, 5] with arrival of the run at hand, then since that state: runs that ended,
-    sum and largest of their latencies, duration; and ``times`` [2, G] with the last whole run of
+    ``rounds`` [M, N, 5] with whether one was, then since that state: runs that ended, sum and
+    largest of their latencies, duration; and ``times`` [2, G] with the last whole run of
     each network.
     """
     n_networks = len(instance.first) - 1
@@ -635,7 +638,7 @@ def repeat(
         for n in range(n_networks):
             for k in range(5):
                 here[n, k] = 0.0
-        begun, n_rounds, n_next, is_known = 0.0, 0, 1, False
+        begun, n_rounds, n_next, is_known, is_same = 0.0, 0, 1, False, False
         while not is_known:
             for a in range(instance.alone.shape[2]):
                 while state[2 * n_networks + a] < 0 and _options(
@@ -652,13 +655,15 @@ def repeat(
                 has_all = True
                 for n in range(n_networks):
                     has_all = has_all and here[n, 1] > 0.0
-                is_known = has_all and (n_rounds >= most or _is_as_before(run, here))
+                # What the last assignment left is nothing to compare with.
+                is_same = has_all and n_rounds > 1 and _is_as_before(instance, run, here)
+                is_known = is_same or (has_all and n_rounds >= most)
                 is_known = is_known or n_rounds >= 4 * most
                 if n_rounds >= n_next and not is_known:
                     _remember(run, here)
                     begun, n_next = time[now], 2 * n_next
         for n in range(n_networks):
-            here[n, 4] = time[now] - begun
+            here[n, 0], here[n, 4] = 1.0 if is_same else 0.0, time[now] - begun
 
 
 @inner
@@ -675,6 +680,7 @@ def _run_again(instance: Instance, run: Run, n: int, here: Floats, times: Floats
     here[n, 0] = here[n, 0] + period if period > 0.0 else now
     run.state[n] = instance.first[n]
     is_there = here[n, 0] <= now
+    here[n, 4] = max(here[n, 4], 0.0 if is_there else 1.0)
     run.state[n_networks + n] = _WAITING if is_there else _AWAY
     run.time[n] = here[n, 0] - now
     run.time[n_networks + n] = now
@@ -687,19 +693,28 @@ def _remember(run: Run, here: Floats) -> None:
     for n in range(n_networks):
         run.decided_at[0, n] = run.time[n]
         run.decided_at[0, n_networks + n] = now - run.time[n_networks + n]
-        for k in range(1, 4):
+        run.decided_at[0, 2 * n_networks + n] = now - here[n, 0]
+        for k in range(1, 5):
             here[n, k] = 0.0
 
 
 @inner
-def _is_as_before(run: Run, here: Floats) -> bool:
-    """Whether the state is that of ``_remember``, but for rounding and growing queues."""
+def _is_as_before(instance: Instance, run: Run, here: Floats) -> bool:
+    """Whether the state is that of ``_remember``, but for rounding.
+
+    How long ago the run at hand arrived is part of it, unless runs waited all the time, and longer
+    and longer: then it grows for good.
+    """
     n_networks, now = len(here), run.time[len(run.time) - 1]
     before = run.decisions[0, 3 + n_networks :]
     for at in range(len(run.state)):
         if run.state[at] != before[at]:
             return False
     for n in range(n_networks):
+        later = now - here[n, 0] - run.decided_at[0, 2 * n_networks + n]
+        always_waited = instance.asked[PERIOD, n] > 0.0 and here[n, 4] == 0.0
+        if abs(later) > CLOSE * now and not (later > 0.0 and always_waited):
+            return False
         phase, left = run.state[n_networks + n], run.time[n]
         if phase == _WAITING:
             left = now - run.time[n_networks + n]
@@ -791,7 +806,7 @@ def can_beat(lower: Floats, best: Score) -> npt.NDArray[np.bool_]:
     excess, value = best
     if excess == np.inf:
         return np.ones(len(lower), bool)
-    fits = lower[:, 0] <= excess
+    fits = lower[:, 0] <= excess + CLOSE
     return (lower[:, 0] < excess - CLOSE) | (fits & (lower[:, 1] < value - CLOSE * abs(value)))
 
 

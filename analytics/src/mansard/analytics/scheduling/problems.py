@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from mansard.analytics.contention import VictimContention
 from mansard.analytics.data.dataset import Dataset, machine_id
-from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.predict.group_times import GroupTime, GroupTimes
 from mansard.core.errors import UsageError
@@ -45,9 +44,9 @@ def problem_of_runs(
         if not any(each.network == name for each in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
-            raise UsageError(what, fix=f"measure them: {_command(name, 8)}")
+            raise UsageError(what, fix=f"measure them: {measuring(name, 8, mode=mode)}")
     if not known and not wanted.networks:
-        fix = f"measure networks: {_command('NETWORK', 8)}"
+        fix = f"measure networks: {measuring('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
     for chain in wanted.networks or _chains(known):
@@ -61,10 +60,9 @@ def problem_of_runs(
         own = _way(own, chain)
         used += own
         networks.append(_filled(chain, own))
-        notes += _doubts(own)
     if used:
         wanted = _placed(wanted, used, dataset)
-        notes += _missing(wanted.accelerators, used)
+        notes += [*_doubts(used), *_missing(wanted.accelerators, used)]
     found = replace(wanted, networks=tuple(networks), notes=tuple(dict.fromkeys(notes)))
     return _contended(found, contention, dataset, used)
 
@@ -74,8 +72,12 @@ def _model(chain: NetworkChain) -> str:
     return Path(chain.model or chain.name).name.removesuffix(".onnx")
 
 
-def _command(network: str, n_groups: int, accelerators: Iterable[str] = ()) -> str:
+def measuring(
+    network: str, n_groups: int, accelerators: Iterable[str] = (), mode: str | None = None
+) -> str:
+    """The command that measures the groups of a network."""
     parts = [f" --cpus {name.removeprefix('cpu:')}" for name in accelerators if "cpu:" in name]
+    parts += [f" --mode {mode}"] if mode else []
     groups = f"--each-layer stages --groups {n_groups} --transitions"
     return f"mansard measure {network} {groups}{''.join(parts)}"
 
@@ -159,37 +161,41 @@ def _group(names: Sequence[str], found: Sequence[GroupTime], source: str) -> Lay
     )
 
 
-def _doubts(own: Sequence[GroupTimes]) -> list[str]:
-    """What is modelled, clamped, or not known of a network's groups."""
-    notes = []
-    for times in own:
-        where = f"{times.network} on {times.accelerator}"
-        groups = times.groups
-        n_modelled = sum(each.demand_source == "modelled" for each in groups)
-        n_below = sum(each.leave_s is not None and each.leave_s < 0 for each in groups)
-        n_fallback = sum(bool(each.fallback_share) for each in groups)
+def _doubts(used: Iterable[GroupTimes]) -> list[str]:
+    """What is modelled, clamped, or not known of the groups of networks."""
+    places, notes = defaultdict[str, list[str]](list), list[str]()
+    for times in used:
+        where, groups = f"{times.network} on {times.accelerator}", times.groups
+        for what, n in (
+            (
+                "demands are modelled, fused traffic over the time",
+                sum(each.demand_source == "modelled" for each in groups),
+            ),
+            (
+                "transitions measured below 0 count as 0",
+                sum(each.leave_s is not None and each.leave_s < 0 for each in groups),
+            ),
+            (
+                "groups have layers that fall back to the GPU",
+                sum(bool(each.fallback_share) for each in groups),
+            ),
+        ):
+            if n:
+                places[what].append(f"{n} of {where}")
         if times.alone_share is not None:
-            took = f"groups alone took {100 * times.alone_share:.0f} % of the whole network's time"
-            notes.append(f"{where}: {took}: theirs are scaled to it")
-        elif "prefixes" not in times.unknown["alone_share"]:
-            notes.append(f"{where}: {times.unknown['alone_share']}")
-        if n_modelled:
-            what = f"demands of {counted(n_modelled, 'group')} are modelled"
-            notes.append(f"{where}: {what}: fused traffic over the time")
-        if n_below:
-            notes.append(f"{where}: {counted(n_below, 'transition')} measured below 0 count as 0")
-        if n_fallback:
-            notes.append(
-                f"{where}: {counted(n_fallback, 'group')} have layers that fall back to the GPU"
-            )
+            share = f"{100 * times.alone_share:.0f} % of {where}"
+            places["times are scaled to whole networks, of which groups alone took"].append(share)
+        else:
+            places[times.unknown["alone_share"]].append(where)
         for each in groups:
             if each.time_s is None:
                 notes.append(f"{where}: group {each.number} has no time: {each.remark}")
         if all(each.leave_s is None for each in groups):
-            command = _command(times.network, len(groups), [times.accelerator])
+            command = measuring(times.network, len(groups), [times.accelerator])
             notes.append(f"{where}: no transition was measured: {command}")
-    notes.append("what entering an accelerator costs was not measured, and counts as 0")
-    return notes
+    said = [f"{what}: {', '.join(where)}" for what, where in places.items()]
+    entering = "what entering an accelerator costs was not measured, and counts as 0"
+    return [*said, *notes, entering]
 
 
 def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Problem:
@@ -241,7 +247,7 @@ def _missing(accelerators: Sequence[Accelerator], used: Sequence[GroupTimes]) ->
         names = {each.accelerator for each in own}
         if others := [each.name for each in accelerators if each.name not in names]:
             what = f"{network} was not measured on {listed(others)}"
-            notes.append(f"{what}: {_command(network, len(own[0].groups), others)}")
+            notes.append(f"{what}: {measuring(network, len(own[0].groups), others)}")
     if len(accelerators) == 1:
         notes.append(f"all was measured on {accelerators[0].name} alone: nothing can be split")
     return notes
