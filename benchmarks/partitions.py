@@ -236,8 +236,8 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
             times = (f"{1e3 * group.time_s[on]:.2f}" for group in network.groups)
             leaves = (f"{1e6 * g.leave_s[on]:.0f}" for g in network.groups if on in g.leave_s)
             demands = (f"{group.demand_byte_per_s[on] / 1e9:.1f}" for group in network.groups)
-            cells = (" ".join(each) for each in (times, leaves, demands))
-            yield f"| {network.name} | {on} | {' | '.join(cells)} |"
+            lists = " | ".join(" ".join(each) for each in (times, leaves, demands))
+            yield f"| {network.name} | {on} | {lists} |"
     yield ""
     yield from (f"- {note}" for note in problem.notes)
     for name, surface in problem.surfaces.items():
@@ -259,8 +259,8 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
     for model in MODELS:
         errors = [one.error(model) for one in ran]
         sizes = sorted(map(abs, errors))
-        cells = [f"{100 * each:.1f}" for each in (median(sizes), sizes[-1])]
-        yield f"| {model} | {' | '.join(cells)} | {100 * fmean(errors):+.1f} |"
+        middle, mean = 100 * median(sizes), 100 * fmean(errors)
+        yield f"| {model} | {middle:.1f} | {100 * sizes[-1]:.1f} | {mean:+.1f} |"
     disturbed = [str(at) for at, one in enumerate(ran, 1) if one.row.disturbances]
     if disturbed:
         yield f"\nDisturbed by other programs: {', '.join(disturbed)}."
