@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import MultiRun
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.multi.gates import Turns
+from mansard.inference.multi.gates import Step, Turns
 from mansard.inference.multi.plan import (
     MultiNetwork,
     MultiPlan,
@@ -30,6 +31,7 @@ from mansard.inference.multi.plan import (
 )
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.multi.trial import MULTI
+from mansard.inference.multi.workers import Shared, ThreadHand, Worker
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
@@ -103,6 +105,37 @@ def test_whole_networks_in_threads(tmp_path: Path) -> None:
     assert all(each.transfer_s == 0 for each in row.stages)
     assert row.energy is None
     assert row.options["waiting"] == "block"
+
+
+class WatchedGate:
+    """Lets three stages begin; remembers on which CPUs their thread waited for it."""
+
+    def __init__(self) -> None:
+        self.waited_on: list[set[int]] = []
+
+    def enter(self, step: Step) -> float | None:
+        self.waited_on.append(os.sched_getaffinity(0))
+        return None if len(self.waited_on) > 3 else 0.0
+
+    def leave(self, step: Step) -> None:
+        pass
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_stage_waits_on_the_cpus_that_will_run_it(tmp_path: Path) -> None:
+    # Where its last stage ran another network may run by now: it would be woken late there.
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    stages = tuple(
+        MultiStage(network=network, device=f"cpu:{cpu}")
+        for network, cpu in zip(gemms(tmp_path, "x", "h", "y"), (first, second), strict=True)
+    )
+    cpus, gate = ((first,), (second,)), WatchedGate()
+    worker = Worker(0, 0, 0, stages, cpus, tmp_path, 1, None, None)
+    shared = Shared([math.inf, math.inf], [0], threading.Lock())
+    hand = ThreadHand(worker, shared, gate)
+    hand.end()
+    assert hand.failure() == ""
+    assert gate.waited_on == [{first}, {second}, {first}, {second}]
 
 
 @pytest.mark.parametrize("way", ["threads", "processes"])

@@ -186,9 +186,11 @@ def _run_stages(
     began_s: float | None = None
     for number, stage in enumerate(loaded):
         step = (worker.network, worker.first_stage + number)
+        if len(loaded) > 1:
+            # Before it waits: it could not be woken on the CPUs of its last stage while another
+            # network keeps them busy.
+            os.sched_setaffinity(0, stage.cpus)
         entered_s = gate.enter(step)
-        if entered_s is not None and len(loaded) > 1:
-            os.sched_setaffinity(0, stage.cpus)  # which takes until one of them runs it
         tally.lap(number, "wait")
         if entered_s is None:
             return None
