@@ -22,7 +22,8 @@ from mansard.api.scores import keep_scores
 from mansard.api.sweeps import sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import ModelScore, MultiRun, PowerMode
+from mansard.core.records import MachineIdentity, ModelScore, MultiRun, PowerMode
+from mansard.core.text import printable
 from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
@@ -111,9 +112,9 @@ def run_mappings(
     """Run each of ``mappings`` in each mode, and keep every row in ``request.runs``.
 
     Mappings of the same networks that follow one another share their files and a run of each mode;
-    the files are removed after it. What was measured before is not measured again. Raises
-    UsageError for a mapping that nothing could run, and any MansardError that keeps everything
-    from being measured.
+    the files are removed after it. What was measured before, or comes twice, is not measured
+    again. Raises UsageError for a mapping that nothing could run, and any MansardError that keeps
+    everything from being measured.
     """
     settings = request.settings
     if not request.multi.seconds_s > 0:
@@ -182,7 +183,6 @@ def _plan(
     from mansard.inference.builds import device_name
     from mansard.inference.multi.plan import MultiPlan
     from mansard.inference.planning import make_plan
-    from mansard.measuring.plan import cpus_of
     from mansard.measuring.runner import missing_trials
 
     machine = target.controller.identify()
@@ -192,14 +192,13 @@ def _plan(
     for mapping in mappings:
         check_mapping(mapping)
     devices = sorted({place.device for mapping in mappings for place in _places(mapping)})
-    for device in devices:
-        for mode in modes:
-            device_cpus(device, cpus_of(machine, mode))
+    modes = _with_cpus(machine, modes, devices, reporter)
     used = {device: engines.find(device) for device in devices}
     gpu = None if all(map(is_cpu, devices)) else gpu
     preparation.cut(mappings, reporter, engines.form)
     built = preparation.builds_of(mappings, used, device_name(gpu, machine))
-    trials = [preparation.multi_trial(each, used, built, request.multi) for each in mappings]
+    found = [preparation.multi_trial(each, used, built, request.multi) for each in mappings]
+    trials = list({each.trial_id: each for each in found}.values())  # two ends may mean one cut
     versions = {name: text for probe, _ in used.values() for name, text in probe.versions.items()}
     probe = msgspec.structs.replace(used[devices[-1]][0], versions=versions)
     files, plans, needed = preparation.new_folder(), list[ModePlan](), set[str]()
@@ -219,6 +218,29 @@ def _plan(
         preparation.build(own, each, gpu, target, modes, runs=request.runs, reporter=reporter)
         wanted = [build for build in wanted if build not in own]
     return plans
+
+
+def _with_cpus(
+    machine: MachineIdentity,
+    modes: Sequence[PowerMode],
+    devices: Sequence[str],
+    reporter: Reporter,
+) -> list[PowerMode]:
+    """The modes that have all CPUs of the devices; raises UsageError where none has."""
+    from mansard.measuring.plan import cpus_of
+
+    errors = dict[str, UsageError]()
+    for mode in modes:
+        try:
+            for device in devices:
+                device_cpus(device, cpus_of(machine, mode))
+        except UsageError as error:
+            errors[mode.name] = error
+    if len(errors) == len(modes):
+        raise next(iter(errors.values()))
+    for name, error in errors.items():
+        reporter.note(f"{printable(name)}: left out: {error}")
+    return [mode for mode in modes if mode.name not in errors]
 
 
 class _Engines:
