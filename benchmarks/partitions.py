@@ -236,8 +236,8 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
             times = (f"{1e3 * group.time_s[on]:.2f}" for group in network.groups)
             leaves = (f"{1e6 * g.leave_s[on]:.0f}" for g in network.groups if on in g.leave_s)
             demands = (f"{group.demand_byte_per_s[on] / 1e9:.1f}" for group in network.groups)
-            cells = (" ".join(each) for each in (times, leaves, demands))
-            yield f"| {network.name} | {on} | {' | '.join(cells)} |"
+            columns = [" ".join(each) for each in (times, leaves, demands)]
+            yield f"| {network.name} | {on} | {' | '.join(columns)} |"
     yield ""
     yield from (f"- {note}" for note in problem.notes)
     for name, surface in problem.surfaces.items():

@@ -238,8 +238,8 @@ def _with_cpus(
             errors[mode.name] = error
     if len(errors) == len(modes):
         raise next(iter(errors.values()))
-    for name, error in errors.items():
-        reporter.note(f"{printable(name)}: left out: {error}")
+    for name, why in errors.items():
+        reporter.note(f"{printable(name)}: left out: {why}")
     return [mode for mode in modes if mode.name not in errors]
 
 
