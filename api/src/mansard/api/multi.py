@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.quantising import Form
 
 
+_LONGEST_S = 86_400  # a day
+
+
 class MultiRequest(EngineRequest, frozen=True, kw_only=True):
     """How, where and in which modes mappings are run. At most one batch and one precision."""
 
@@ -117,8 +120,8 @@ def run_mappings(
     everything from being measured.
     """
     settings = request.settings
-    if not request.multi.seconds_s > 0:
-        raise UsageError("--seconds is above 0", fix="use 30")
+    if not 0 < request.multi.seconds_s <= _LONGEST_S:
+        raise UsageError(f"--seconds is above 0 and at most {_LONGEST_S}", fix="use 30")
     if len(settings.batches) > 1 or len(settings.precisions) > 1:
         raise UsageError(
             "several networks at once have one batch size and one precision", fix="name one"
@@ -133,11 +136,14 @@ def run_mappings(
     request = with_image(request)
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
     run_ids, failures = set[str](), list[MansardError]()
-    for _, group in groupby(mappings, key=_models):
-        preparation = MultiPreparation(settings)
+    n_after = len(mappings)
+    for _, each in groupby(mappings, key=_models):
+        group, preparation = tuple(each), MultiPreparation(settings)
+        n_after -= len(group)
+        plan = partial(_plan, request, preparation, group, n_after=n_after)
         with preparation:
             try:
-                found = sweep(request, partial(_plan, request, preparation, tuple(group)), reporter)
+                found = sweep(request, plan, reporter)
             finally:
                 if request.runs.exists():
                     keep_scores(request.runs, preparation.scores)
@@ -178,8 +184,13 @@ def _plan(
     target: BenchTarget,
     modes: Sequence[PowerMode],
     reporter: Reporter,
+    *,
+    n_after: int,
 ) -> list[ModePlan]:
-    """The plan of each mode; raises UsageError and MeasurementError for an absent device."""
+    """The plan of each mode; raises UsageError and MeasurementError for an absent device.
+
+    ``n_after``: mappings that follow these.
+    """
     from mansard.inference.builds import device_name
     from mansard.inference.multi.plan import MultiPlan
     from mansard.inference.planning import make_plan
@@ -210,7 +221,12 @@ def _plan(
         needed |= {each.engine_file for each in stages}
         write = partial(write_loaded, preparation, stages, files, request.runs, reporter)
         plans.append(
-            ModePlan(plan, len(missing), files, write, of=preparation.title, is_bounded=False)
+            ModePlan(
+                *(plan, len(missing), files, write, preparation.title),
+                is_bounded=False,
+                least_s=request.multi.seconds_s + plan.protocol.settle_s,
+                n_after=n_after * len(modes),
+            )
         )
     wanted = [build for build in built.values() if build.engine_file in needed]
     for each, _ in used.values():

@@ -14,6 +14,7 @@ Way = Literal["threads", "processes"]
 Order = Literal["pipelined", "in turn", "in step"]
 MOST_LOADABLES = 16  # of a DLA core; NVIDIA, TensorRT Developer Guide, "DLA Limitations"
 _CPU = "cpu"
+_LONGEST = 60  # of a mapping's name in a line of progress
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
@@ -60,7 +61,8 @@ class MultiTrial(PlannedTrial, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """What is shown while the trial runs."""
-        return f"{self.mapping}, {self.order}"
+        names = self.mapping if len(self.mapping) < _LONGEST else f"{len(self.mapped)} networks"
+        return f"{names}, {self.order}"
 
 
 class MultiPlan(RunPlan, frozen=True, kw_only=True):
