@@ -197,10 +197,10 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
             if n:
                 places[what].append(f"{n} of {where}")
         if times.alone_share is not None:
-            took = f"groups alone took {100 * times.alone_share:.0f} % of the whole network's time"
-            notes.append(f"{where}: {took}: theirs are scaled to it")
-        elif "prefixes" not in times.unknown["alone_share"]:
-            notes.append(f"{where}: {times.unknown['alone_share']}")
+            share = f"{100 * times.alone_share:.0f} % of {where}"
+            places["times are scaled to whole networks, of which groups alone took"].append(share)
+        else:
+            places[times.unknown["alone_share"]].append(where)
         for each in groups:
             if each.time_s is None:
                 notes.append(f"{where}: group {each.number} has no time: {each.remark}")
