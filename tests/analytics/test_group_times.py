@@ -147,6 +147,47 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     assert len(table.rows) == 4
 
 
+def test_numbers_of_two_runs_are_never_mixed(tmp_path: Path) -> None:
+    """A later run has other cuts, and was killed behind its first group."""
+    write_networks(tmp_path, on_both())
+    later = [
+        replace(part("stage", 0, 0.007), run_id="q" * 16, started_utc="2026-02-01T00:00:00Z"),
+        replace(part("prefix", 2, 0.9), run_id="q" * 16, started_utc="2026-02-01T00:00:01Z"),
+    ]
+    later[0] = replace(later[0], part=replace(later[0].part, nodes=(0,), op_types=("Conv",)))
+    write_networks(tmp_path, later)
+    _, gpu = group_times(open_runs([tmp_path]))
+    assert [each.nodes for each in gpu.groups] == [(0, 1), (2,)]
+    # Alone 2 and 1 ms, of the 3.1 ms of the whole network.
+    assert [each.time_s for each in gpu.groups] == pytest.approx([3.1e-3 * 2 / 3, 3.1e-3 / 3])
+    # 3.3 ms less the mean of 3.0 and 3.2; not of 3.0 and the later 900 ms.
+    assert gpu.groups[0].leave_s == pytest.approx(0.0002)
+    (only,) = group_times(open_runs([tmp_path]), {"q" * 16})
+    assert [each.nodes for each in only.groups] == [(0,)]
+    # Of two runs with all groups the newer one counts, and of several engines the newest.
+    for run_id, month, version in (("s" * 16, "03", "10"), ("t" * 16, "04", "11")):
+        new = {"started_utc": f"2026-{month}-01T00:00:00Z", "run_id": run_id}
+        rows = [part("stage", n, 0.005, engine_version=version) for n in (0, 1)]
+        write_networks(tmp_path, [replace(row, **new) for row in rows][: 2 if month == "03" else 1])
+    _, gpu = group_times(open_runs([tmp_path]))
+    assert [each.time_s for each in gpu.groups] == [0.005]
+
+
+def test_a_dla_without_a_whole_network_has_no_differences(tmp_path: Path) -> None:
+    """Nor do its groups' own times stand in their place."""
+    dla = {"dla_core": "0"}
+    rows = [part("stage", n, 0.009, options=dla) for n in (0, 1)]
+    write_networks(tmp_path, rows)
+    (alone,) = group_times(open_runs([tmp_path]))
+    assert [each.time_s for each in alone.groups] == [0.009, 0.009]  # no prefix was asked for
+    rows += [part("prefix", 0, 0.005, options=dla)]
+    rows += [part("prefix", n, 0.008, options=dla, disturbances=("throttled",)) for n in (1, 2)]
+    write_networks(tmp_path, [replace(row, run_id="q" * 16) for row in rows])
+    (found,) = group_times(open_runs([tmp_path]), {"q" * 16})
+    assert [each.time_s for each in found.groups] == [None, None]
+    assert {each.remark for each in found.groups} == {"a prefix was not measured"}
+
+
 def test_prefixes_closer_than_the_noise_give_no_time(tmp_path: Path) -> None:
     dla = {"dla_core": "0"}
     times = (("prefix", 0, 0.009), ("prefix", 1, 0.008), ("prefix", 2, 0.008))

@@ -145,3 +145,18 @@ def test_modelled_times_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, _, err = answer(capsys, "schedule", *given[:-2], "--modelled")
     assert code == 2
     assert "the runs are of several modes: 1c and 2c" in err
+
+
+def test_a_network_of_which_some_groups_are_missing_is_left_out(tmp_path: Path) -> None:
+    """A sweep that was killed: the groups that it measured are not the network."""
+    layers = [layer(n, 10**9, 10**6) for n in range(3)]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    write_networks(tmp_path, [row for row in on_both() if "dla_core" in row.options][:1])
+    chain = NetworkChain(name="net", groups=())
+    with pytest.raises(UsageError, match="only 1 of 2 groups of net were measured on dla0"):
+        made(tmp_path, replace(WANTED, networks=(chain,)))
+    gpu = [replace(row, run_id="q" * 16) for row in on_both() if "dla_core" not in row.options]
+    write_networks(tmp_path, gpu)
+    found = made(tmp_path)
+    assert [each.name for each in found.accelerators] == ["gpu"]
+    assert "only 1 of 2 groups of net were measured on dla0: left out" in found.notes

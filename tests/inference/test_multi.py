@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import MultiRun
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.multi.gates import Step, Turns
+from mansard.inference.multi.gates import Queue, Step, Turns
 from mansard.inference.multi.plan import (
     MultiNetwork,
     MultiPlan,
@@ -154,15 +154,47 @@ def test_time_counts_as_far_as_it_lies_in_the_window() -> None:
     times = iter([8.0, 12.0, 19.0, 25.0])
     window = Window([10.0, 20.0])
     tally = Tally(window, 1, lambda: next(times))
-    tally.lap(0, "wait")
+    tally.lap(0, "input_wait")
     tally.lap(0, "inference")
     tally.end_stage(0)
     tally.end_network(12.0)
     tally.lap(0, "transfer")
     tally.end_stage(0)
     tally.end_network(12.0)
-    assert tally.stages == [StageTotals(n_runs=1, inference_s=7.0, transfer_s=1.0, wait_s=2.0)]
+    (totals,) = tally.stages
+    assert totals == StageTotals(n_runs=1, inference_s=7.0, transfer_s=1.0, input_wait_s=2.0)
     assert tally.latency_s == [7.0]
+
+
+def test_latencies_are_of_the_whole_window() -> None:
+    # 2500 runs, the n-th takes n s: of more than 1000 every second is kept, of more than 2000 every
+    # fourth; 0, 4, 8, … 2496 are 625.
+    tally = Tally(Window([0.0, math.inf]), 1, lambda: 3000.0)
+    for number in range(2500):
+        tally.end_network(3000.0 - number)
+    assert tally.latency_s == [float(number) for number in range(0, 2500, 4)]
+
+
+@pytest.mark.parametrize("module", [threading, multiprocessing])
+def test_a_device_serves_first_who_came_first(module: Any) -> None:
+    window, tickets, order = Window([0.0, math.inf]), [0, 0], list[str]()
+    queue = Queue(tickets, module.Condition())
+
+    def second() -> None:
+        assert queue.enter(window)
+        order.append("second")
+        queue.leave()
+
+    assert queue.enter(window)
+    thread = threading.Thread(target=second)
+    thread.start()
+    assert awaited(lambda: tickets[0] == 2)  # it waits
+    queue.leave()
+    assert queue.enter(window)  # again, at once
+    order.append("first again")
+    queue.leave()
+    thread.join(30)
+    assert order == ["second", "first again"]
 
 
 @pytest.mark.parametrize("has_rounds", [True, False])
@@ -241,14 +273,16 @@ def test_a_device_is_cpus_of_the_mode() -> None:
         ("cpu:x", "names no CPUs"),
         ("npu", "unknown device 'npu'"),
         ("gpu:1", "names no CPUs"),
+        ("cpu:0-9999999999999", "names no CPUs"),
     ):
-        with pytest.raises(MeasurementError, match=what):
+        with pytest.raises(UsageError, match=what):
             device_cpus(name, (0, 1, 4))
 
 
-def test_energy_is_that_of_the_window(tmp_path: Path) -> None:
-    (one,) = gemms(tmp_path, "x", "y")
-    planned = plan(multi((one,), (one,)))
+@pytest.mark.parametrize("order", ["in turn", "pipelined"])
+def test_energy_is_that_of_the_window(tmp_path: Path, order: str) -> None:
+    one, two = gemms(tmp_path, "x", "h", "y")
+    planned = plan(multi((one, two), (two,), order=order))
     brief = msgspec.structs.replace(planned.protocol, idle_s=0.2, n_changed_min=5)
     planned = msgspec.structs.replace(planned, protocol=brief)
     measurer = LocalMeasurer(meters=metered(SteadyMeter()), files=tmp_path)

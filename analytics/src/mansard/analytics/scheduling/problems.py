@@ -40,15 +40,24 @@ def problem_of_runs(
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
     known = [each for each in known if mode is None or each.mode == mode]
+    begun = {each.network: each for each in known if len(each.groups) < each.n_groups}
+    known = [each for each in known if len(each.groups) == each.n_groups]
     for name in () if is_lenient else names:
         if not any(each.network == name for each in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
-            raise UsageError(what, fix=f"measure them: {measuring(name, 8, mode=mode)}")
+            fix = f"measure them: {measuring(name, 8, mode=mode)}"
+            if name in begun:
+                what, fix = (
+                    _begun(begun[name]),
+                    "the command that was interrupted measures the rest",
+                )
+            raise UsageError(what, fix=fix)
     if not known and not wanted.networks:
         fix = f"measure networks: {measuring('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
+    notes += [f"{_begun(each)}: left out" for each in begun.values()]
     for chain in wanted.networks or _chains(known):
         if chain.groups:
             networks.append(chain)
@@ -80,6 +89,11 @@ def measuring(
     parts += [f" --mode {mode}"] if mode else []
     groups = f"--each-layer stages --groups {n_groups} --transitions"
     return f"mansard measure {network} {groups}{''.join(parts)}"
+
+
+def _begun(times: GroupTimes) -> str:
+    n_groups = f"{len(times.groups)} of {times.n_groups} groups"
+    return f"only {n_groups} of {times.network} were measured on {times.accelerator}"
 
 
 def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
@@ -222,7 +236,7 @@ def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Pr
             if own & others:
                 what = f"{other} and {name} are the same CPUs, so they cannot run side by side"
                 raise UsageError(what, fix="keep the runs of each partition in a folder of its own")
-    run_ids = {run_id for each in used for run_id in each.run_ids}
+    run_ids = {each.run_id for each in used}
     runs = [run for run in dataset.workload_manifests if run.run_id in run_ids]
     idle_w = next((watts for run in runs if (watts := idle_power_w(run)) is not None), None)
     unknown = {} if wanted.idle_w is not None else wanted.unknown

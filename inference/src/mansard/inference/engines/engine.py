@@ -57,7 +57,8 @@ class LoadedNetwork(Protocol):
     def fetch(self) -> dict[str, Any]:
         """Every output of the last call by its name in the file, in arrays of the caller's.
 
-        They lie in the host's memory, and no later call writes into them. Not to be called once profiling has started, as ``feed``.
+        They lie in the host's memory, and no later call writes into them. Not to be called once
+        profiling has started, as ``feed``.
         """
 
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
