@@ -34,10 +34,11 @@ MODELS = ("surface", "PCCS", "none", "load", "longest")
 Assignment = tuple[tuple[str, ...], ...]  # [network][group]
 HEAD = """# Predicted makespans of two networks on two CPUs
 
-`{command}`: {networks} in ONNX Runtime {version} on a machine with two CPUs ({machine}), each of
-which is an accelerator with one thread. Groups of layers, transitions and contention are measured
-with profile `{profile}`; then each mapping is executed for {seconds} s, in rounds that begin
-together. A mapping is predicted by `scheduler.evaluate` and executed in the order of that schedule.
+`python benchmarks/partitions.py --runs RUNS`: {networks} in ONNX Runtime {version} on two CPUs
+({machine}), each of which is an accelerator with one thread. Groups of layers, transitions and
+contention are measured with profile `{profile}`; then each mapping is executed for {seconds} s, in
+rounds that begin together. A mapping is predicted by `scheduler.evaluate` and executed in the order
+of that schedule.
 
 ## What is predicted from
 
@@ -92,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--networks", default="googlenet,alexnet")
-    parser.add_argument("--groups", type=int, default=6)
+    parser.add_argument("--groups", type=int, default=5)
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--mappings", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each mapping")
@@ -228,7 +229,6 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
         machine=problem.machine,
         profile=options.profile,
         seconds=options.seconds,
-        command=" ".join(["python benchmarks/partitions.py", *sys.argv[1:]]),
     )
     for network in problem.networks:
         for accelerator in problem.accelerators:
