@@ -11,7 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.group_times import group_times, leave_times, prefix_times
+from mansard.analytics.predict.group_times import (
+    Difference,
+    group_times,
+    leave_times,
+    prefix_times,
+    scaled_times,
+)
 from mansard.analytics.report.parts import group_tables
 from mansard.core.records import Board, Measurement, MemoryUse, NetworkPart, PartKind, Spread
 from tests.analytics.factory import calm, machine, measurement, window, write_networks
@@ -42,6 +48,20 @@ def test_a_group_on_a_dla_is_the_difference_of_two_prefixes() -> None:
     assert [each.half_s for each in found.values()] == pytest.approx(halves, rel=1e-5)
     # Without the second prefix only the first group is known.
     assert list(prefix_times(WHOLE_S, {0: 4.0}, 3)) == [0]
+
+
+def test_groups_alone_are_scaled_to_the_whole_network() -> None:
+    alone = {0: Difference(4.0, 0.04), 1: Difference(1.5, None)}
+    found, share = scaled_times(WHOLE_S, alone, 2)
+    # 4 + 1.5 where the whole takes (10 + 12 + 11) / 3 = 11: all count twice.
+    assert share == pytest.approx(0.5)
+    assert [each.value_s for each in found.values()] == pytest.approx([8.0, 3.0])
+    # 1 % of its own, and of the whole the interval of a mean of three: a third of a variance.
+    of_whole = T_2 * (1.25 / 3) ** 0.5 / 11
+    assert found[0].half_s == pytest.approx(8 * (0.01**2 + of_whole**2) ** 0.5, rel=1e-5)
+    assert found[1].half_s is None
+    # A group that was not run, or no whole network: as they are.
+    assert scaled_times(WHOLE_S, alone, 3) == scaled_times({}, alone, 2) == (alone, None)
 
 
 def part(kind: PartKind, number: int, time_s: float, **known: Any) -> Measurement:
@@ -101,17 +121,21 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     dla, gpu = group_times(open_runs([tmp_path]))
     assert (dla.accelerator, gpu.accelerator) == ("dla0", "gpu")
     assert dla.machine_id == gpu.machine_id
-    # On the GPU a group's own time; marked less the mean of 3.0 and 3.2 ms.
-    assert [each.time_s for each in gpu.groups] == pytest.approx([0.002, 0.001])
+    # On the GPU 2 and 1 ms alone, where the whole network takes 3.1; marked less that.
+    assert gpu.alone_share == pytest.approx(3 / 3.1)
+    assert [each.time_s for each in gpu.groups] == pytest.approx([0.0031 * 2 / 3, 0.0031 / 3])
     assert [each.leave_s for each in gpu.groups] == [pytest.approx(0.0002), None]
-    # Fused bytes over time: 10 MB in 2 ms, 1 MB in 1 ms; the board's bus is not known.
-    assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([5e9, 1e9])
+    # Fused bytes over time: 10 MB in 2.067 ms, 1 MB in 1.033; the board's bus is not known.
+    assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([15e9 / 3.1, 3e9 / 3.1])
     assert {each.demand_source for each in (*gpu.groups, *dla.groups)} == {"modelled"}
     # On the DLA differences: 5 ms, then 8 − 5; what each takes alone (9 ms) does not count.
     assert [each.time_s for each in dla.groups] == pytest.approx([0.005, 0.003])
     assert dla.groups[0].leave_s == pytest.approx(0.002)
     # HaX-CoNN's rule: the GPU's demand times the use on the DLA over that on the GPU.
-    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx([1e9, 0.4e9])
+    # 4.839 · 0.1 / 0.5 and 0.968 · 0.1 / 0.25 GB/s.
+    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx(
+        [3e9 / 3.1, 1.2e9 / 3.1]
+    )
     assert dla.fallback_share == pytest.approx(0.2)
     assert gpu.fallback_share is None
     # Another cut stands beside it, though it is older.
@@ -121,6 +145,47 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     assert cuts == [("dla0", 2), ("gpu", 2), ("gpu", 7)]
     (table,) = group_tables((dla, gpu), lambda row: row.mode)
     assert len(table.rows) == 4
+
+
+def test_numbers_of_two_runs_are_never_mixed(tmp_path: Path) -> None:
+    """A later run has other cuts, and was killed behind its first group."""
+    write_networks(tmp_path, on_both())
+    later = [
+        replace(part("stage", 0, 0.007), run_id="q" * 16, started_utc="2026-02-01T00:00:00Z"),
+        replace(part("prefix", 2, 0.9), run_id="q" * 16, started_utc="2026-02-01T00:00:01Z"),
+    ]
+    later[0] = replace(later[0], part=replace(later[0].part, nodes=(0,), op_types=("Conv",)))
+    write_networks(tmp_path, later)
+    _, gpu = group_times(open_runs([tmp_path]))
+    assert [each.nodes for each in gpu.groups] == [(0, 1), (2,)]
+    # Alone 2 and 1 ms, of the 3.1 ms of the whole network.
+    assert [each.time_s for each in gpu.groups] == pytest.approx([3.1e-3 * 2 / 3, 3.1e-3 / 3])
+    # 3.3 ms less the mean of 3.0 and 3.2; not of 3.0 and the later 900 ms.
+    assert gpu.groups[0].leave_s == pytest.approx(0.0002)
+    (only,) = group_times(open_runs([tmp_path]), {"q" * 16})
+    assert [each.nodes for each in only.groups] == [(0,)]
+    # Of two runs with all groups the newer one counts, and of several engines the newest.
+    for run_id, month, version in (("s" * 16, "03", "10"), ("t" * 16, "04", "11")):
+        new = {"started_utc": f"2026-{month}-01T00:00:00Z", "run_id": run_id}
+        rows = [part("stage", n, 0.005, engine_version=version) for n in (0, 1)]
+        write_networks(tmp_path, [replace(row, **new) for row in rows][: 2 if month == "03" else 1])
+    _, gpu = group_times(open_runs([tmp_path]))
+    assert [each.time_s for each in gpu.groups] == [0.005]
+
+
+def test_a_dla_without_a_whole_network_has_no_differences(tmp_path: Path) -> None:
+    """Nor do its groups' own times stand in their place."""
+    dla = {"dla_core": "0"}
+    rows = [part("stage", n, 0.009, options=dla) for n in (0, 1)]
+    write_networks(tmp_path, rows)
+    (alone,) = group_times(open_runs([tmp_path]))
+    assert [each.time_s for each in alone.groups] == [0.009, 0.009]  # no prefix was asked for
+    rows += [part("prefix", 0, 0.005, options=dla)]
+    rows += [part("prefix", n, 0.008, options=dla, disturbances=("throttled",)) for n in (1, 2)]
+    write_networks(tmp_path, [replace(row, run_id="q" * 16) for row in rows])
+    (found,) = group_times(open_runs([tmp_path]), {"q" * 16})
+    assert [each.time_s for each in found.groups] == [None, None]
+    assert {each.remark for each in found.groups} == {"a prefix was not measured"}
 
 
 def test_prefixes_closer_than_the_noise_give_no_time(tmp_path: Path) -> None:

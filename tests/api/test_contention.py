@@ -42,3 +42,6 @@ def test_the_report_has_a_section_where_something_was_measured(tmp_path: Path) -
     assert 'id="contention"' in page
     assert 'data-spec="contention-0"' in page
     assert HOSTILE not in page
+    section = page.partition('id="contention"')[2].partition("</section>")[0]
+    assert 'class="note"' not in section  # nothing is left out
+    assert "(no name)" not in section

@@ -10,6 +10,7 @@ import pytest
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.scheduler import check, evaluate, solve
+from mansard.scheduler.baselines import gain
 from tests.scheduler import brute_force, drawing
 
 replace = msgspec.structs.replace
@@ -61,6 +62,33 @@ def test_an_impossible_deadline_gives_the_nearest_schedule_and_what_it_breaks() 
     assert found.value == pytest.approx(
         min(m for _, m, ends in both_energies(problem) if ends[0] < nearest * (1 + 1e-9))
     )
+
+
+def test_a_search_that_ends_early_knows_no_bound_of_what_breaks_limits_by_less() -> None:
+    problem = drawing.problem(24, (3, 3))
+    late = replace(problem.networks[0], max_latency_s=1e-3)
+    found = solve(replace(problem, networks=(late, problem.networks[1])), time_limit_s=0.0)
+    assert found.bound is None
+    assert found.unknown["bound"] == "another schedule may be nearer to the limits"
+
+
+def test_a_missed_deadline_is_what_is_counted_not_a_broken_limit() -> None:
+    # On the GPU 0.1 and on the DLA 0.2: one of the two ends at 0.2 at the earliest.
+    two = [replace(of(group()).networks[0], name=name, max_latency_s=0.15) for name in "ab"]
+    asked = of(networks=tuple(two), goal="misses")
+    found = solve(asked)
+    assert (found.value, found.broken) == (1.0, ())
+    none_kept = evaluate(asked, [["dla0"], ["dla0"]], "dla only")
+    assert none_kept.value == 2.0
+    assert gain(found, [none_kept]) == 1.0  # 2 / 1 − 1
+
+
+def test_what_is_too_large_to_look_at_is_refused_or_searched_locally() -> None:
+    with pytest.raises(InputError, match=r"assignments are too many to look at each; search local"):
+        solve(drawing.problem(25, (40,) * 4, max_transitions=6), method="exact")
+    # A network alone: 7,861,102 assignments of 40 groups; the first one is the shortest path.
+    found = solve(drawing.problem(25, (40,), max_transitions=6))
+    assert (found.n_assignments, found.method, found.is_optimal) == (7_861_102, "local", True)
 
 
 def test_a_dla_that_is_full_takes_no_more_segments() -> None:

@@ -71,6 +71,23 @@ def test_runs_that_arrive_wait_for_their_turn() -> None:
     assert found.networks[0].is_missed is False
 
 
+def test_a_queue_that_gets_shorter_is_not_the_steady_state() -> None:
+    # b takes the GPU for 3 s, then the DLA for 7; a waits at first. While a's queue lasts, b waits
+    # 1 s for it and a has 8 runs in 11 s, 0.727 a second; 0.72 arrive.
+    both = problem(
+        chain("a", [{"gpu": 1.0}], rate_per_s=0.72), chain("b", [{"gpu": 3.0}, {"dla0": 7.0}])
+    )
+    found = evaluate(both, [["gpu"], ["gpu", "dla0"]], "given")
+    assert rates(found)[0] == pytest.approx(0.72)
+    assert 1 / 11 < rates(found)[1] < 1 / 10
+    assert not found.broken
+
+
+def test_a_rate_that_is_not_kept_is_a_broken_limit() -> None:
+    found = evaluate(problem(chain("a", [{"gpu": 0.01}], rate_per_s=150.0)), [["gpu"]], "given")
+    assert found.broken == ("a: 100 of 150 per second",)
+
+
 def test_each_network_gets_an_accelerator_of_its_own() -> None:
     times = [{"gpu": 0.01, "dla0": 0.02}]
     best = solve(problem(chain("a", times), chain("b", times), goal="throughput"))

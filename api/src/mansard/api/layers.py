@@ -275,8 +275,7 @@ def _compared(
     try:
         dataset = open_runs([runs], newest_only=True)
         parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
-        groups = [each for each in group_times(dataset) if run_ids.intersection(each.run_ids)]
-        return tuple(parts), part_sums(dataset, frozenset(run_ids)), tuple(groups)
+        return tuple(parts), part_sums(dataset, run_ids), group_times(dataset, run_ids)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return (), (), ()

@@ -40,15 +40,24 @@ def problem_of_runs(
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
     known = [each for each in known if mode is None or each.mode == mode]
+    begun = {each.network: each for each in known if len(each.groups) < each.n_groups}
+    known = [each for each in known if len(each.groups) == each.n_groups]
     for name in () if is_lenient else names:
         if not any(each.network == name for each in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
-            raise UsageError(what, fix=f"measure them: {measuring(name, 8, mode=mode)}")
+            fix = f"measure them: {measuring(name, 8, mode=mode)}"
+            if name in begun:
+                what, fix = (
+                    _begun(begun[name]),
+                    "the command that was interrupted measures the rest",
+                )
+            raise UsageError(what, fix=fix)
     if not known and not wanted.networks:
         fix = f"measure networks: {measuring('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
+    notes += [f"{_begun(each)}: left out" for each in begun.values()]
     for chain in wanted.networks or _chains(known):
         if chain.groups:
             networks.append(chain)
@@ -80,6 +89,11 @@ def measuring(
     parts += [f" --mode {mode}"] if mode else []
     groups = f"--each-layer stages --groups {n_groups} --transitions"
     return f"mansard measure {network} {groups}{''.join(parts)}"
+
+
+def _begun(times: GroupTimes) -> str:
+    n_groups = f"{len(times.groups)} of {times.n_groups} groups"
+    return f"only {n_groups} of {times.network} were measured on {times.accelerator}"
 
 
 def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
@@ -182,6 +196,11 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
         ):
             if n:
                 places[what].append(f"{n} of {where}")
+        if times.alone_share is not None:
+            share = f"{100 * times.alone_share:.0f} % of {where}"
+            places["times are scaled to whole networks, of which groups alone took"].append(share)
+        else:
+            places[times.unknown["alone_share"]].append(where)
         for each in groups:
             if each.time_s is None:
                 notes.append(f"{where}: group {each.number} has no time: {each.remark}")
@@ -189,7 +208,7 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
             command = measuring(times.network, len(groups), [times.accelerator])
             notes.append(f"{where}: no transition was measured: {command}")
     said = [f"{what}: {', '.join(where)}" for what, where in places.items()]
-    entering = "what entering an accelerator costs is in the times of groups, which ran alone"
+    entering = "what entering an accelerator costs was not measured, and counts as 0"
     return [*said, *notes, entering]
 
 
@@ -217,7 +236,7 @@ def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Pr
             if own & others:
                 what = f"{other} and {name} are the same CPUs, so they cannot run side by side"
                 raise UsageError(what, fix="keep the runs of each partition in a folder of its own")
-    run_ids = {run_id for each in used for run_id in each.run_ids}
+    run_ids = {each.run_id for each in used}
     runs = [run for run in dataset.workload_manifests if run.run_id in run_ids]
     idle_w = next((watts for run in runs if (watts := idle_power_w(run)) is not None), None)
     unknown = {} if wanted.idle_w is not None else wanted.unknown
@@ -258,22 +277,37 @@ def _contended(
     machines = {run.run_id: machine_id(run.machine) for run in dataset.workload_manifests}
     machine = used[0].machine_id if used else None
     surfaces, notes = dict(problem.surfaces), list(problem.notes)
-    for name in [each.name for each in problem.accelerators]:
+    here = [
+        each
+        for each in contention
+        if machine in {None, machines.get(each.run_id)} and problem.mode in {"", each.mode}
+    ]
+    for accelerator in problem.accelerators:
+        name = accelerator.name
         if name in problem.pccs or name in surfaces:
             continue
-        own = [
-            each
-            for each in contention
-            if each.victim == name
-            and machine in {None, machines.get(each.run_id)}
-            and problem.mode in {"", each.mode}
-        ]
+        own = [each for each in here if each.victim == name]
         known = next((each for each in own if each.surface is not None), None)
         if known is not None and known.surface is not None:
             surfaces[name] = known.surface
             if len(problem.accelerators) > 2:
                 notes.append(f"contention of {name} was measured beside {known.aggressor} alone")
         elif len(problem.accelerators) > 1:
-            why = own[0].unknown["surface"] if own else "mansard contention"
+            why = _why_uncontended(accelerator, own, here)
             notes.append(f"contention of {name} is not known, and not counted: {why}")
     return replace(problem, surfaces=surfaces, notes=tuple(notes))
+
+
+def _why_uncontended(
+    accelerator: Accelerator, own: Sequence[VictimContention], here: Sequence[VictimContention]
+) -> str:
+    """Why an accelerator has no surface, or the command that measures one."""
+    if accelerator.kind == "dla":
+        return "no demand of a DLA can be set"
+    if own:
+        return f"{own[0].unknown['surface']}; mansard contention measures them again"
+    others = [each.victim for each in here if each.victim.partition(":")[0] == accelerator.kind]
+    if others:
+        cpus = f"mansard measure --cpus {others[0].partition(':')[2]} takes the same"
+        return f"that of {listed(sorted({*others}))} was measured; {cpus}"
+    return "mansard contention"
