@@ -120,7 +120,7 @@ def _way(measured: Sequence[GroupTimes], chain: NetworkChain) -> list[GroupTimes
     if not kept:
         ways = listed(sorted({f"{each.precision} at batch {each.batch}" for each in measured}))
         what = f"{chain.name} was not measured in {chain.precision or 'any precision'} at batch "
-        raise UsageError(f"{what}{chain.batch}", fix=f"there is {ways}")
+        raise UsageError(f"{what}{chain.batch}", fix=f"there is {ways}; a problem file names them")
     cuts: dict[tuple[_Nodes, str], dict[str, GroupTimes]] = defaultdict(dict)
     for each in kept:
         alike = cuts[tuple(group.nodes for group in each.groups), each.precision]

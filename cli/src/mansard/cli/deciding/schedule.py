@@ -159,7 +159,8 @@ def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
         yield ("The front of one network alone", ("time", "energy", "groups on"), points)
     if found.ran:
         rounds = [row for each in found.ran for row in _ran_rows(each)]
-        table = (f"Executed in {found.ran[0].mode or 'no mode'}", _RAN, rounds)
+        mode = next((each.mode for each in found.ran if each.mode), "")
+        table = (f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
         yield without_silent(table, {"beside a solver", "remark"})
 
 
