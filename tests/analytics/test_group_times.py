@@ -14,7 +14,13 @@ from mansard.analytics.counters.counted import Counted
 from mansard.analytics.counters.group_bytes import counted_bytes
 from mansard.analytics.counters.importing import ExportOrigin
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.group_times import group_times, leave_times, prefix_times
+from mansard.analytics.predict.group_times import (
+    Difference,
+    group_times,
+    leave_times,
+    prefix_times,
+    scaled_times,
+)
 from mansard.analytics.report.parts import group_tables
 from mansard.core.node_labels import label
 from mansard.core.records import (
@@ -55,6 +61,20 @@ def test_a_group_on_a_dla_is_the_difference_of_two_prefixes() -> None:
     assert [each.half_s for each in found.values()] == pytest.approx(halves, rel=1e-5)
     # Without the second prefix only the first group is known.
     assert list(prefix_times(WHOLE_S, {0: 4.0}, 3)) == [0]
+
+
+def test_groups_alone_are_scaled_to_the_whole_network() -> None:
+    alone = {0: Difference(4.0, 0.04), 1: Difference(1.5, None)}
+    found, share = scaled_times(WHOLE_S, alone, 2)
+    # 4 + 1.5 where the whole takes (10 + 12 + 11) / 3 = 11: all count twice.
+    assert share == pytest.approx(0.5)
+    assert [each.value_s for each in found.values()] == pytest.approx([8.0, 3.0])
+    # 1 % of its own, and of the whole the interval of a mean of three: a third of a variance.
+    of_whole = T_2 * (1.25 / 3) ** 0.5 / 11
+    assert found[0].half_s == pytest.approx(8 * (0.01**2 + of_whole**2) ** 0.5, rel=1e-5)
+    assert found[1].half_s is None
+    # A group that was not run, or no whole network: as they are.
+    assert scaled_times(WHOLE_S, alone, 3) == scaled_times({}, alone, 2) == (alone, None)
 
 
 def part(kind: PartKind, number: int, time_s: float, **known: Any) -> Measurement:
@@ -114,17 +134,21 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     dla, gpu = group_times(open_runs([tmp_path]))
     assert (dla.accelerator, gpu.accelerator) == ("dla0", "gpu")
     assert dla.machine_id == gpu.machine_id
-    # On the GPU a group's own time; marked less the mean of 3.0 and 3.2 ms.
-    assert [each.time_s for each in gpu.groups] == pytest.approx([0.002, 0.001])
+    # On the GPU 2 and 1 ms alone, where the whole network takes 3.1; marked less that.
+    assert gpu.alone_share == pytest.approx(3 / 3.1)
+    assert [each.time_s for each in gpu.groups] == pytest.approx([0.0031 * 2 / 3, 0.0031 / 3])
     assert [each.leave_s for each in gpu.groups] == [pytest.approx(0.0002), None]
-    # Fused bytes over time: 10 MB in 2 ms, 1 MB in 1 ms; the board's bus is not known.
-    assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([5e9, 1e9])
+    # Fused bytes over time: 10 MB in 2.067 ms, 1 MB in 1.033; the board's bus is not known.
+    assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([15e9 / 3.1, 3e9 / 3.1])
     assert {each.demand_source for each in (*gpu.groups, *dla.groups)} == {"modelled"}
     # On the DLA differences: 5 ms, then 8 − 5; what each takes alone (9 ms) does not count.
     assert [each.time_s for each in dla.groups] == pytest.approx([0.005, 0.003])
     assert dla.groups[0].leave_s == pytest.approx(0.002)
     # HaX-CoNN's rule: the GPU's demand times the use on the DLA over that on the GPU.
-    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx([1e9, 0.4e9])
+    # 4.839 · 0.1 / 0.5 and 0.968 · 0.1 / 0.25 GB/s.
+    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx(
+        [3e9 / 3.1, 1.2e9 / 3.1]
+    )
     assert dla.fallback_share == pytest.approx(0.2)
     assert gpu.fallback_share is None
     # Another cut stands beside it, though it is older.
@@ -147,7 +171,8 @@ def test_numbers_of_two_runs_are_never_mixed(tmp_path: Path) -> None:
     write_networks(tmp_path, later)
     _, gpu = group_times(open_runs([tmp_path]))
     assert [each.nodes for each in gpu.groups] == [(0, 1), (2,)]
-    assert [each.time_s for each in gpu.groups] == [0.002, 0.001]
+    # Alone 2 and 1 ms, of the 3.1 ms of the whole network.
+    assert [each.time_s for each in gpu.groups] == pytest.approx([3.1e-3 * 2 / 3, 3.1e-3 / 3])
     # 3.3 ms less the mean of 3.0 and 3.2; not of 3.0 and the later 900 ms.
     assert gpu.groups[0].leave_s == pytest.approx(0.0002)
     (only,) = group_times(open_runs([tmp_path]), {"q" * 16})
@@ -258,13 +283,15 @@ def test_the_demand_on_a_gpu_is_what_counters_say(tmp_path: Path) -> None:
         values = [each.demand_byte_per_s or 0 for each in groups]
         return values, {each.demand_source or "" for each in groups}
 
-    # (1 + 2) MB in 2 ms, 3 MB in 1 ms; on the DLA by the ratio of uses, 0.1 / 0.5 and 0.1 / 0.25.
+    # (1 + 2) MB in 2 ms, 3 MB in 1 ms, each 3.1 / 3.0 as long in the whole network; on the DLA
+    # by the ratio of uses, 0.1 / 0.5 and 0.1 / 0.25.
+    longer = 3.1 / 3.0
     values, sources = demands((0,), (1,), (2,))
-    assert values == pytest.approx([0.3e9, 1.2e9, 1.5e9, 3e9])
+    assert [longer * each for each in values] == pytest.approx([0.3e9, 1.2e9, 1.5e9, 3e9])
     assert sources == {"measured"}
     # A kernel of both groups, and counters of another version: the modelled ones.
     for values, sources in (demands((0,), (1, 2)), demands((0,), (1,), (2,), engine_version="9")):
-        assert values == pytest.approx([1e9, 0.4e9, 5e9, 1e9])
+        assert [longer * each for each in values] == pytest.approx([1e9, 0.4e9, 5e9, 1e9])
         assert sources == {"modelled"}
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from mansard.analytics.contention import VictimContention
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.predict.group_times import group_times
 from mansard.analytics.scheduling.problems import problem_of_runs
 from mansard.core.errors import UsageError
-from mansard.core.records import Accelerator, NetworkChain, Problem
+from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from tests.analytics.factory import write_networks, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
+from tests.analytics.test_contention import found as measured_contention
+from tests.analytics.test_contention import points
 from tests.analytics.test_group_times import on_both
 from tests.cli.decide_runs import answer, document
 
@@ -35,24 +39,58 @@ def made(runs: Path, wanted: Problem = WANTED, mode: str | None = None) -> Probl
 
 
 def test_groups_on_both_accelerators(runs: Path) -> None:
-    found = made(runs)
-    assert found.accelerators == (
+    problem = made(runs)
+    assert problem.accelerators == (
         Accelerator(name="dla0", kind="dla", max_segments=16),
         Accelerator(name="gpu", kind="gpu"),
     )
-    (network,) = found.networks
+    (network,) = problem.networks
     assert (network.name, network.precision) == ("net", "fp16")
     first, second = network.groups
     assert (first.name, first.nodes, second.name) == ("0-1", (0, 1), "2")
-    assert first.time_s == {"dla0": 0.005, "gpu": 0.002}
+    # Of 3.1 ms of the whole network two thirds: alone the groups took 2 and 1 ms.
+    assert first.time_s == {"dla0": 0.005, "gpu": 0.00206667}
     # Marked less the two whole networks beside it: 3.3 − 3.1 ms, and 10 − 8 ms.
     assert first.leave_s == pytest.approx({"dla0": 0.002, "gpu": 0.0002})
     assert first.enter_s == {"dla0": 0.0, "gpu": 0.0}
-    assert first.demand_byte_per_s["gpu"] == 5e9
+    assert first.demand_byte_per_s["gpu"] == 4.83871e9  # 10 MB in 2.067 ms
     assert {group.source for group in network.groups} == {"measured"}
-    text = "\n".join(found.notes)
+    text = "\n".join(problem.notes)
     assert "demands are modelled, fused traffic over the time: 2 of net on " in text
+    scaled = "times are scaled to whole networks, of which groups alone took: 97 % of net on gpu"
+    assert scaled in text
     assert "contention of gpu is not known, and not counted: mansard contention" in text
+    assert "contention of dla0 is not known, and not counted: no demand of a DLA can be set" in text
+
+
+def test_why_an_accelerator_has_no_surface(tmp_path: Path) -> None:
+    one = LayerGroup(name="1", time_s={"cpu": 1.0, "cpu:0": 1.0, "dla0": 1.0})
+    given = replace(
+        WANTED,
+        accelerators=(
+            Accelerator(name="cpu", kind="cpu"),
+            Accelerator(name="cpu:0", kind="cpu", cpus=(0,)),
+            Accelerator(name="dla0", kind="dla"),
+        ),
+        networks=(NetworkChain(name="net", groups=(one,)),),
+    )
+
+    def notes(contention: Sequence[VictimContention]) -> list[str]:
+        made = problem_of_runs(given, (), contention, open_runs([tmp_path]))
+        return [note.partition("not counted: ")[2] or note for note in made.notes]
+
+    of_dla = "no demand of a DLA can be set"
+    first, second = measured_contention(tmp_path, points())
+    assert notes((first, second)) == [
+        "that of cpu:0 and cpu:1 was measured; mansard measure --cpus 0 takes the same",
+        "contention of cpu:0 was measured beside cpu:1 alone",
+        of_dla,
+    ]
+    few = {**first.unknown, "surface": "too few undisturbed points"}
+    disturbed = replace(first, surface=None, unknown=few)
+    again = "too few undisturbed points; mansard contention measures them again"
+    assert notes((disturbed,))[1:] == [again, of_dla]
+    assert notes(()) == ["mansard contention", "mansard contention", of_dla]
 
 
 def test_what_the_file_has_stays(runs: Path) -> None:
@@ -85,8 +123,8 @@ def test_the_command_schedules_runs(
     saved = tmp_path / "saved.toml"
     given = ("--runs", runs, "--save-problem", saved)
     found = document(capsys, "schedule", *given)
-    # One network: 2 + 1 ms on the GPU is better than any other way.
-    assert found["best"]["value"] == pytest.approx(3e-3)
+    # One network: the GPU's 3.1 ms are better than any other way.
+    assert found["best"]["value"] == pytest.approx(3.1e-3)
     assert document(capsys, "schedule", saved)["best"]["groups"] == found["best"]["groups"]
     code, _, err = answer(capsys, "schedule", "other", "--runs", runs)
     assert code == 2

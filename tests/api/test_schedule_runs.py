@@ -129,7 +129,8 @@ def test_predicted_beside_measured(tmp_path: Path) -> None:
         for name in ("one", "two")
     ]
     path = tmp_path / "problem.toml"
-    api.write_problem(path, problem(*chains, of=(here, there)))
+    asked = msgspec.structs.replace(problem(*chains, of=(here, there)), machine="Another")
+    api.write_problem(path, asked)
     settings = api.MultiSettings(seconds_s=0.3)
     executed = api.MultiRequest(
         multi=settings, runs=tmp_path / "runs", is_local=True, profile="brief"
@@ -141,6 +142,7 @@ def test_predicted_beside_measured(tmp_path: Path) -> None:
     assert best.measured_s is not None
     assert best.error == pytest.approx(best.measured_s / 2e-5 - 1)
     assert best.beside_solver_s is not None
+    assert best.remark.endswith("predicted from times of Another")
     assert [each.name for each in best.networks] == ["one", "two"]
     for each in best.networks:
         assert each.predicted_per_s == pytest.approx(5e4)  # a run each round

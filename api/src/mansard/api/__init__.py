@@ -228,6 +228,9 @@ if TYPE_CHECKING:
     from mansard.inference.multi.mappings import StagePlace as StagePlace
     from mansard.inference.multi.mappings import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
+    from mansard.scheduler.rescheduling import NetworkState as NetworkState
+    from mansard.scheduler.rescheduling import Rescheduled as Rescheduled
+    from mansard.scheduler.rescheduling import reschedule as reschedule
 
 
 @cache

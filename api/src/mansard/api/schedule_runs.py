@@ -196,7 +196,7 @@ def _ran(
         beside_solver_s=_round_s(other),
         error=None if measured_s is None else measured_s / found.makespan_s - 1,
         networks=tuple(networks),
-        remark=_remark(measured),
+        remark=_remark(problem, measured),
     )
 
 
@@ -207,10 +207,18 @@ def _of(measured: MeasuredMulti | MansardError | None) -> MultiRun | None:
     return measured.row
 
 
-def _remark(measured: MeasuredMulti | MansardError) -> str:
+def _remark(problem: Problem, measured: MeasuredMulti | MansardError) -> str:
+    """Why it could not be run; else what disturbed it, and what else its prediction is of."""
+    from mansard.analytics.data.names import display_name
+
     if isinstance(measured, MansardError):
         return str(measured)
-    return measured.row.failure or "; ".join(measured.row.disturbances)
+    if measured.row.failure is not None:
+        return measured.row.failure
+    places = ((problem.machine, display_name(measured.machine)), (problem.mode, measured.mode))
+    others = [of for of, here in places if of and of != here]
+    elsewhere = [f"predicted from times of {', '.join(others)}"] if others else []
+    return "; ".join((*measured.row.disturbances, *elsewhere))
 
 
 def _round_s(row: MultiRun | None) -> float | None:

@@ -339,10 +339,14 @@ def _search(  # noqa: PLR0917 - what a search is made of
                     parts, run_lanes(search, lanes, *jobs, [best.score] * n_lanes), strict=True
                 ):
                     best.take(rows[part], played)
-                    left.append(at + np.arange(len(rows))[part][played.nodes < -1])
+                    is_open = played.nodes < -1
+                    opened = at + np.arange(len(rows))[part][is_open]
+                    lower[opened] = played.lower[is_open]
+                    left.append(opened)
                 clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
-            rest = np.sort(np.concatenate(left)) if left else np.zeros(0, np.int64)
+            rest = np.concatenate(left) if left else np.zeros(0, np.int64)
             rest = rest[can_beat(lower[rest], best.score)]
+            rest = rest[np.lexsort((lower[rest, 1], lower[rest, 0]))]
             ids, lower = ids[rest], lower[rest]
             if clock.is_late():
                 break

@@ -503,7 +503,7 @@ def _decide(run: Run, a: int, n: int, n_networks: int, n_accelerators: int) -> N
 
 
 @inner
-def _play(
+def _play(  # noqa: PLR0915 - one loop
     instance: Instance,
     run: Run,
     energy: float,
@@ -511,20 +511,21 @@ def _play(
     planned: Floats,
     best: tuple[float, float],
     most_nodes: int,
-) -> tuple[float, float, int, bool]:
+) -> tuple[float, float, int, bool, tuple[float, float]]:
     """Simulates from the state of ``run``; with ``SEARCHED`` all orders that can beat ``best``.
 
     Excess and value of the best that was met (``best`` where none is better), whose times go to
-    ``run.found``; how many decisions were tried; whether all were.
+    ``run.found``; how many decisions were tried; whether all were; a bound of what beats ``best``.
     """
     n_networks, n_accelerators = len(instance.first) - 1, instance.alone.shape[2]
     depth, nodes = 0, 0
     excess, value = best
     state, time, decisions = run.state, run.time, run.decisions
     ends = time[3 * n_networks : 4 * n_networks]
+    of_all, is_start = best, rule == SEARCHED
     while True:
-        # Decisions at this time, accelerator by accelerator.
-        a = 0
+        # Decisions at this time, accelerator by accelerator; none before the bound of all.
+        a = n_accelerators if is_start else 0
         while a < n_accelerators:
             n_options = 0
             if state[2 * n_networks + a] < 0:
@@ -544,7 +545,10 @@ def _play(
         if rule == SEARCHED:
             bound = _bound(instance, run, energy, excess, value)
             is_dead = not is_less(bound[0], bound[1], excess, value)
-        if not is_dead and _advance(instance, run):
+            if is_start:
+                of_all = bound
+        if not is_dead and (is_start or _advance(instance, run)):
+            is_start = False
             continue
         if not is_dead:
             makespan, is_whole = 0.0, True
@@ -562,7 +566,7 @@ def _play(
         while depth > 0 and decisions[depth - 1, 1] == decisions[depth - 1, 0]:
             depth -= 1
         if depth == 0 or nodes > most_nodes:
-            return excess, value, nodes, depth == 0
+            return excess, value, nodes, depth == 0, of_all
         _copy(decisions[depth - 1, 3 + n_networks :], state)
         _copy(run.decided_at[depth - 1], time)
         chosen = decisions[depth - 1, 3 + decisions[depth - 1, 1]]
@@ -589,8 +593,9 @@ def play(
     """Simulates assignments [M, G] by a rule; with ``SEARCHED`` those that can beat the best.
 
     Fills ``scores`` [M, 2], infinite for those that cannot; ``nodes``, the decisions tried of
-    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` were not; and
-    ``times``, starts and ends of the groups of the best [2, G]. Which is best; −1: none.
+    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` were not: then
+    ``lower`` is raised to a bound with contention; and ``times``, starts and ends of the groups of
+    the best [2, G]. Which is best; −1: none.
     """
     best, excess, value = -1, best_excess, best_value
     for i in range(len(assignments)):
@@ -602,6 +607,8 @@ def play(
         goal = (excess, value) if searched else (np.inf, np.inf)
         got = _play(instance, run, energy, rule, planned, goal, most_nodes)
         nodes[i] = got[2] if got[3] else -2 - got[2]
+        if not got[3] and is_less(lower[i, 0], lower[i, 1], got[4][0], got[4][1]):
+            lower[i, 0], lower[i, 1] = got[4]
         if searched and not is_less(got[0], got[1], excess, value):
             continue
         scores[i, 0], scores[i, 1] = got[0], got[1]
@@ -816,6 +823,7 @@ class Played:
 
     scores: Floats  # [M, 2] of those that beat the best; infinite: others
     nodes: Ints  # [M] decisions tried; −1: the bound was enough; below: −2 − those tried
+    lower: Floats  # [M, 2] bounds of those that were not searched to the end
     best: int  # −1: none
     times: Floats  # [2, G] starts and ends of its groups
 
@@ -842,12 +850,13 @@ def simulate(
     """
     n, n_groups = assignments.shape
     scores, nodes, times = np.empty((n, 2)), np.empty(n, np.int64), np.zeros((2, n_groups))
+    raised = np.zeros((n, 2)) if lower is None else np.array(lower)
     rule = FIRST_COME if planned is None else PLANNED
     found = play(
         instance,
         run,
         np.ascontiguousarray(assignments),  # another layout would be compiled for anew
-        np.zeros((1, 2)) if lower is None else np.ascontiguousarray(lower),
+        raised,
         rule if lower is None else SEARCHED,
         np.zeros(1) if planned is None else planned,
         *best,
@@ -856,4 +865,4 @@ def simulate(
         nodes,
         times,
     )
-    return Played(scores, nodes, int(found), times)
+    return Played(scores, nodes, raised, int(found), times)

@@ -49,7 +49,7 @@ class _Repeated:
         excess, values = _scores(self.made, rows, *got)
         best = int(np.lexsort((values, excess))[0])
         scores = np.column_stack([excess, values])
-        return Played(scores, np.zeros(len(rows), np.int64), best, times)
+        return Played(scores, np.zeros(len(rows), np.int64), scores, best, times)
 
     def rates(self, rows: Ints, most: int = _RUNS) -> tuple[tuple[Floats, Floats, Floats], Floats]:
         """Mean and largest latency, runs per second [M, N]; times of the last assignment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import altair as alt
 import polars as pl
@@ -17,10 +17,13 @@ from mansard.core.records import Problem, Schedule, ScheduledGroup
 
 _WIDTH_PX, _ROW_PX = 760, 64
 _PX_OF_A_LETTER = 9.0
+_FAR = 1.5  # times the end of the last group: later deadlines are not drawn
+_IN_A_ROW = 7  # names in the legend, as many as there are colours
 BARS = "A bar is a group of layers on its accelerator, its colour the network."
 PALE = "The pale end of a bar is what contention adds to the time alone."
 NARROW = "A narrow bar is a transition, out of one accelerator or into the next."
 DEADLINES = "Dashed lines are deadlines."
+REPEATED = "Networks in one column of the legend share a colour."
 LAST_RUNS = "The last run of each network is drawn; those before it, and beside it, are not."
 _SCHEMA = schema_of(
     text="accelerator network group part label",
@@ -48,7 +51,7 @@ def gantt_figure(name: str, problem: Problem, found: Schedule, end_s: float) -> 
         [
             {"network": network, "deadline": float(f"{each.max_latency_s / MILLI:.5g}")}
             for network, each in zip(networks, problem.networks, strict=True)
-            if each.max_latency_s and not found.is_steady
+            if 0 < each.max_latency_s <= end_s and not found.is_steady
         ],
         schema=schema_of(text="network", number="deadline"),
     )
@@ -62,13 +65,17 @@ def gantt_figure(name: str, problem: Problem, found: Schedule, end_s: float) -> 
     parts = {*frame["part"]}
     words = [BARS, *([PALE] if _MORE in parts else []), *([NARROW] if _MOVE in parts else [])]
     words += [] if deadlines.is_empty() else [DEADLINES]
-    notes = (LAST_RUNS,) if found.is_steady else ()
+    notes = [LAST_RUNS] if found.is_steady else []
+    notes += [REPEATED] if len(networks) > _IN_A_ROW else []
     return make_figure(name, chart, table, (" ".join(words),), notes)
 
 
-def last_s(found: Schedule) -> float:
-    """The end of the last group."""
-    return max(group.end_s for group in found.groups)
+def last_s(problem: Problem, found: Sequence[Schedule]) -> float:
+    """The end of the last group, or of the last deadline that is not far behind it."""
+    end_s = max(group.end_s for each in found for group in each.groups)
+    limits_s = [each.max_latency_s for each in problem.networks]
+    is_once = not any(each.is_steady for each in found)
+    return max([end_s, *(limit for limit in limits_s if is_once and limit <= _FAR * end_s)])
 
 
 def _frame(problem: Problem, found: Schedule, end_s: float) -> pl.DataFrame:
@@ -120,7 +127,7 @@ def _chart(
         scale=alt.Scale(domain=accelerators),
         axis=alt.Axis(title=None, labelLimit=160),
     )
-    colours = colour("network", networks)
+    colours = colour("network", networks).legend(columns=_IN_A_ROW)
     ends = [0, float(f"{end_s / MILLI:.6g}")]
     scale = alt.Scale(domain=ends, nice=False)
     x = alt.X("from_ms:Q", scale=scale, axis=rate_axis("Time, ms"))

@@ -6,7 +6,9 @@ network, which ran before and after each marked one:
 
     leave_k  M_k − (W_k + W_k+1) / 2
     time_k   on a DLA P_k − P_k−1, with P_−1 = 0 and P_n−1 the mean of all W: TensorRT charges the
-             DLA's time to other layers (HaX-CoNN; Dagli, Belviranli, PPoPP 2024). Else its own.
+             DLA's time to other layers (HaX-CoNN; Dagli, Belviranli, PPoPP 2024). Else its own,
+             A_k, times the mean of all W over the sum of all A: a group that runs again and again
+             finds its weights in a cache, and has conversions at both its ends.
 
 A run's variance is half of the mean squared difference of successive W, so that a drift is not
 counted (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import sqrt
+from math import hypot, sqrt
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
@@ -73,6 +75,8 @@ class GroupTimes(Record, frozen=True, kw_only=True):
     source: Source
     n_groups: int  # that it was cut into
     groups: tuple[GroupTime, ...]  # those of them that were run
+    # What they took alone, together, over the whole network, by which their times were divided.
+    alone_share: float | None
     fallback_share: float | None  # of the layers of the whole network's engine on a DLA core
 
 
@@ -192,6 +196,27 @@ def prefix_times(
     }
 
 
+def scaled_times(
+    whole_s: Mapping[int, float], alone: Mapping[int, Difference], n_groups: int
+) -> tuple[dict[int, Difference], float | None]:
+    """The time of each group by the module's formula, and the share that they were divided by.
+
+    Without the whole network, or without one of its groups, they are as they are, and there is no
+    share. An interval has both variances.
+    """
+    if not whole_s or len(alone) < n_groups:
+        return dict(alone), None
+    mean_s, half_s = fmean(whole_s.values()), _half_s(whole_s, 1 / len(whole_s))
+    share = sum(each.value_s for each in alone.values()) / mean_s
+    found = {}
+    for number, (value_s, own_s) in alone.items():
+        is_known = own_s is not None and half_s is not None
+        error = hypot(own_s / value_s, half_s / mean_s) if is_known else None  # type: ignore[operator]
+        time_s = value_s / share
+        found[number] = Difference(time_s, None if error is None else error * time_s)
+    return found, share
+
+
 def _half_s(whole_s: Mapping[int, float], n_variances: float) -> float | None:
     """Half of the 95 % interval of a sum with so many variances of one run."""
     changes_s = [after - before for before, after in pairwise(whole_s[n] for n in sorted(whole_s))]
@@ -224,15 +249,20 @@ def _chain(
     leaves = leave_times(whole_s, marked_s)
     on_dla = "dla_core" in one.options
     differs = on_dla and bool(used["prefix"])
+    alone = {each.part.number: found for each in stages if (found := _alone(each)) is not None}
+    alone_share = None
+    if differs:
+        times = prefix_times(whole_s, prefixes_s, n_groups)
+    else:
+        times, alone_share = scaled_times(whole_s, alone, n_groups)
     mode = run.mode_read_back.name
     setting = setting_of(one, one.part.whole_hash, run.machine.name, mode)
     bytes_ = None if on_dla else counted.get(setting)
     all_nodes = {node for row in stages for node in row.part.nodes}
-    times = prefix_times(whole_s, prefixes_s, n_groups) if differs else {}
     groups, shares = [], []
     for row in stages:
         number = row.part.number
-        time = times.get(number) if differs else _alone(row)
+        time = times.get(number)
         use = row.conditions.memory_use
         shares.append(use.mean_share if use is not None and use.source == "actmon" else None)
         demand = None if bytes_ is None else _counted_demand(row, bytes_, all_nodes, time)
@@ -243,6 +273,11 @@ def _chain(
     unknown = {} if one.batch is not None else {"batch": "the model does not say"}
     if fallback is None:
         unknown["fallback_share"] = "no DLA core ran the whole network"
+    if differs:
+        unknown["alone_share"] = "times are differences of prefixes"
+    elif alone_share is None:
+        missing = "a group has no time" if whole_s else "the whole network was not run beside them"
+        unknown["alone_share"] = f"{missing}: times are of groups alone"
     return _Chain(
         GroupTimes(
             run_id=run.run_id,
@@ -259,6 +294,7 @@ def _chain(
             source=one.source,
             n_groups=n_groups,
             groups=tuple(groups),
+            alone_share=alone_share,
             fallback_share=fallback,
             unknown=unknown,
         ),

@@ -8,8 +8,8 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, joules, seconds, watts
 from mansard.analytics.figures.tables import Table, condensed
 from mansard.analytics.scheduling.wording import (
-    GOAL_WORDS,
     Segment,
+    goal_words,
     group_names,
     proof_text,
     segments,
@@ -23,7 +23,7 @@ LAST_RUNS = "the last run of each network"  # what is shown of a steady schedule
 
 def method_table(found: Sequence[Schedule]) -> Table:
     """What each schedule reaches, a row for each: the goal, then the rest that is known."""
-    goal = GOAL_WORDS[found[0].goal]
+    goal = goal_words(found[0])
     whole = "round" if found[0].is_steady else "makespan"
     columns = ["method", goal, whole, "items/s", "energy", "power", "changes", "proof"]
     columns += ["simulated", "solved in", "breaks"]

@@ -120,7 +120,7 @@ def _way(measured: Sequence[GroupTimes], chain: NetworkChain) -> list[GroupTimes
     if not kept:
         ways = listed(sorted({f"{each.precision} at batch {each.batch}" for each in measured}))
         what = f"{chain.name} was not measured in {chain.precision or 'any precision'} at batch "
-        raise UsageError(f"{what}{chain.batch}", fix=f"there is {ways}")
+        raise UsageError(f"{what}{chain.batch}", fix=f"there is {ways}; a problem file names them")
     cuts: dict[tuple[_Nodes, str], dict[str, GroupTimes]] = defaultdict(dict)
     for each in kept:
         alike = cuts[tuple(group.nodes for group in each.groups), each.precision]
@@ -206,6 +206,11 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
         ):
             if n:
                 places[what].append(f"{n} of {where}")
+        if times.alone_share is not None:
+            share = f"{100 * times.alone_share:.0f} % of {where}"
+            places["times are scaled to whole networks, of which groups alone took"].append(share)
+        else:
+            places[times.unknown["alone_share"]].append(where)
         for each in groups:
             if each.time_s is None:
                 notes.append(f"{where}: group {each.number} has no time: {each.remark}")
@@ -213,7 +218,7 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
             command = measuring(times.network, len(groups), [times.accelerator])
             notes.append(f"{where}: no transition was measured: {command}")
     said = [f"{what}: {', '.join(where)}" for what, where in places.items()]
-    entering = "what entering an accelerator costs is in the times of groups, which ran alone"
+    entering = "what entering an accelerator costs was not measured, and counts as 0"
     return [*said, *notes, entering]
 
 
@@ -282,22 +287,37 @@ def _contended(
     machines = {run.run_id: machine_id(run.machine) for run in dataset.workload_manifests}
     machine = used[0].machine_id if used else None
     surfaces, notes = dict(problem.surfaces), list(problem.notes)
-    for name in [each.name for each in problem.accelerators]:
+    here = [
+        each
+        for each in contention
+        if machine in {None, machines.get(each.run_id)} and problem.mode in {"", each.mode}
+    ]
+    for accelerator in problem.accelerators:
+        name = accelerator.name
         if name in problem.pccs or name in surfaces:
             continue
-        own = [
-            each
-            for each in contention
-            if each.victim == name
-            and machine in {None, machines.get(each.run_id)}
-            and problem.mode in {"", each.mode}
-        ]
+        own = [each for each in here if each.victim == name]
         known = next((each for each in own if each.surface is not None), None)
         if known is not None and known.surface is not None:
             surfaces[name] = known.surface
             if len(problem.accelerators) > 2:
                 notes.append(f"contention of {name} was measured beside {known.aggressor} alone")
         elif len(problem.accelerators) > 1:
-            why = own[0].unknown["surface"] if own else "mansard contention"
+            why = _why_uncontended(accelerator, own, here)
             notes.append(f"contention of {name} is not known, and not counted: {why}")
     return replace(problem, surfaces=surfaces, notes=tuple(notes))
+
+
+def _why_uncontended(
+    accelerator: Accelerator, own: Sequence[VictimContention], here: Sequence[VictimContention]
+) -> str:
+    """Why an accelerator has no surface, or the command that measures one."""
+    if accelerator.kind == "dla":
+        return "no demand of a DLA can be set"
+    if own:
+        return f"{own[0].unknown['surface']}; mansard contention measures them again"
+    others = [each.victim for each in here if each.victim.partition(":")[0] == accelerator.kind]
+    if others:
+        cpus = f"mansard measure --cpus {others[0].partition(':')[2]} takes the same"
+        return f"that of {listed(sorted({*others}))} was measured; {cpus}"
+    return "mansard contention"

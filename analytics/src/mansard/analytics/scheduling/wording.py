@@ -31,6 +31,11 @@ GOAL_WORDS: dict[Goal, str] = {
 _RISING = ("throughput", "min_rate")  # the more the better
 
 
+def goal_words(found: Schedule) -> str:
+    """What the value of a schedule is; the makespan of a steady one is its round."""
+    return "round" if found.is_steady and found.goal == "makespan" else GOAL_WORDS[found.goal]
+
+
 def value_text(goal: Goal, value: float | None) -> str:
     """A value of the goal with its unit: ``2.77 ms``, ``724 /s``."""
     if value is None:
@@ -58,7 +63,7 @@ def schedule_sentence(
     """What the best schedule reaches, whether that is proven, and what it gains."""
     networks = counted(len(problem.networks), "network")
     where = listed([display_name(each.name) for each in problem.accelerators])
-    value = f"{GOAL_WORDS[found.goal]} {value_text(found.goal, found.value)}"
+    value = f"{goal_words(found)} {value_text(found.goal, found.value)}"
     if found.broken:
         head = "No schedule keeps" if found.is_optimal else "No schedule was found that keeps"
         is_said = any(line.startswith(found.goal) for line in found.broken)

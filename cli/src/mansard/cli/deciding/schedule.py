@@ -15,7 +15,7 @@ from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records.schedule import Goal
 
-_RAN = ("method", "of", "predicted", "measured", "error", "beside a solver", "remark")
+_RAN = ("method", "of", "predicted", "measured", "difference", "beside a solver", "remark")
 
 
 def schedule(
@@ -159,26 +159,33 @@ def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
         yield ("The front of one network alone", ("time", "energy", "groups on"), points)
     if found.ran:
         rounds = [row for each in found.ran for row in _ran_rows(each)]
-        table = (f"Executed in {found.ran[0].mode or 'no mode'}", _RAN, rounds)
+        mode = next((each.mode for each in found.ran if each.mode), "")
+        table = (f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
         yield without_silent(table, {"beside a solver", "remark"})
 
 
 def _ran_rows(ran: api.RanSchedule) -> Iterator[tuple[str, ...]]:
-    """The rounds of a schedule, then the rate of each network."""
-    error = "–" if ran.error is None else f"{100 * ran.error:+.1f} %"
-    yield (
-        ran.method,
-        "a round",
-        "–" if ran.predicted_s is None else api.seconds(ran.predicted_s),
-        "–" if ran.measured_s is None else api.seconds(ran.measured_s),
-        error,
-        "–" if ran.beside_solver_s is None else api.seconds(ran.beside_solver_s),
-        ran.remark,
-    )
+    """The rounds of a schedule that has some, or why it did not run; the rate of each network."""
+    remark = ran.remark
+    if ran.predicted_s is not None or not ran.networks:
+        times_s = (ran.predicted_s, ran.measured_s, ran.beside_solver_s)
+        predicted, measured, beside = (
+            "–" if time_s is None else api.seconds(time_s) for time_s in times_s
+        )
+        error = _off(ran.measured_s, ran.predicted_s)
+        yield (ran.method, "a round", predicted, measured, error, beside, remark)
+        remark = ""
     for each in ran.networks:
         rates = (each.predicted_per_s, each.measured_per_s, each.beside_solver_per_s)
-        cells = ["–" if rate is None else f"{api.digits(rate, 4)} /s" for rate in rates]
-        off = "–"
-        if each.measured_per_s is not None:
-            off = f"{100 * (each.measured_per_s / each.predicted_per_s - 1):+.1f} %"
-        yield (ran.method, each.name, cells[0], cells[1], off, cells[2], "")
+        predicted, measured, beside = (
+            "–" if rate is None else f"{api.digits(rate, 4)} /s" for rate in rates
+        )
+        off = _off(each.measured_per_s, each.predicted_per_s)
+        yield (ran.method, each.name, predicted, measured, off, beside, remark)
+        remark = ""
+
+
+def _off(measured: float | None, predicted: float | None) -> str:
+    if measured is None or predicted is None:
+        return "–"
+    return f"{100 * (measured / predicted - 1):+.1f} %"

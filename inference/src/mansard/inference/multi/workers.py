@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Mapping, MutableSequence
 from contextlib import ExitStack, suppress
@@ -151,8 +152,8 @@ def _serve(
         arrays, began_s = given, None
         if source is not None:
             if not source.wait(window):
-                return tally.lap(0, "wait")
-            tally.lap(0, "wait")
+                return tally.lap(0, "input_wait")
+            tally.lap(0, "input_wait")
             arrays, began_s = source.get()
             tally.lap(0, "transfer")
         ran = _run_stages(worker, gate, loaded, arrays, tally)
@@ -163,8 +164,8 @@ def _serve(
             tally.end_network(began_s)
         else:
             if not sink.reserve(window):
-                return tally.lap(-1, "wait")
-            tally.lap(-1, "wait")
+                return tally.lap(-1, "output_wait")
+            tally.lap(-1, "output_wait")
             sink.put(ran.arrays, began_s)
             tally.lap(-1, "transfer")
         shared.n_runs[worker.number] += 1
@@ -186,13 +187,15 @@ def _run_stages(
     began_s: float | None = None
     for number, stage in enumerate(loaded):
         step = (worker.network, worker.first_stage + number)
-        entered_s = gate.enter(step)
-        if entered_s is not None and len(loaded) > 1:
-            os.sched_setaffinity(0, stage.cpus)  # which takes until one of them runs it
-        tally.lap(number, "wait")
-        if entered_s is None:
+        if len(loaded) > 1:
+            # Before it waits: it could not be woken on the CPUs of its last stage while another
+            # network keeps them busy.
+            os.sched_setaffinity(0, stage.cpus)
+        asked_s = gate.enter(step)
+        tally.lap(number, "device_wait")
+        if asked_s is None:
             return None
-        began_s = entered_s if began_s is None else began_s
+        began_s = asked_s if began_s is None else began_s
         if stage.is_fed:
             stage.network.feed({name: arrays[name] for name in stage.names if name in arrays})
             tally.lap(number, "transfer")
@@ -208,6 +211,8 @@ def _run_stages(
 
 class ThreadHand:
     """A worker in a thread of this process."""
+
+    pid = None
 
     def __init__(self, worker: Worker, shared: Shared, gate: Gate) -> None:
         self.outcome: Outcome | None = None
@@ -242,6 +247,7 @@ class ProcessHand:
             target=_work_for_pipe, args=(worker, shared, gate, sender, os.getpid()), daemon=True
         )
         self._process.start()
+        self.pid = self._process.pid
         sender.close()  # the child has its own: what it leaves unsaid is an end of file
 
     def failure(self) -> str:
@@ -267,7 +273,9 @@ class ProcessHand:
         except EOFError:
             self._process.join()
             self._shared.window.abandon()
-            how = f"its process ended with code {self._process.exitcode}"
+            code = self._process.exitcode
+            how = "was killed, as where the memory runs out"
+            how = f"its process {how if code == -signal.SIGKILL else f'ended with code {code}'}"
             self.outcome = Outcome([], [], {}, failure=f"{self._title}: {how}")
 
 
