@@ -31,7 +31,7 @@ from mansard.inference.multi.plan import (
 )
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.multi.trial import MULTI
-from mansard.inference.multi.workers import Shared, ThreadHand, Worker
+from mansard.inference.multi.workers import Shared, ThreadHand, Worker, move_to
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
@@ -136,6 +136,19 @@ def test_a_stage_waits_on_the_cpus_that_will_run_it(tmp_path: Path) -> None:
     hand.end()
     assert hand.failure() == ""
     assert gate.waited_on == [{first}, {second}, {first}, {second}]
+
+
+def test_a_thread_moves_to_cpus() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        move_to((min(before),))
+        assert os.sched_getaffinity(0) == {min(before)}
+        move_to(before)
+        assert os.sched_getaffinity(0) == before
+        with pytest.raises(OSError, match="Invalid argument"):
+            move_to((1023,))
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @pytest.mark.parametrize("way", ["threads", "processes"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import threading
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Collection, Mapping, MutableSequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,8 @@ from mansard.inference.multi.plan import MultiStage, is_cpu
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.npz import Array
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_MASK_BYTES = 128  # a bit for each of 1024 CPUs, as in glibc
 _PARENT_POLL_S = 0.5
 _GRACE_S = 60.0
 
@@ -190,7 +194,7 @@ def _run_stages(
         if len(loaded) > 1:
             # Before it waits: it could not be woken on the CPUs of its last stage while another
             # network keeps them busy.
-            os.sched_setaffinity(0, stage.cpus)
+            move_to(stage.cpus)
         asked_s = gate.enter(step)
         tally.lap(number, "device_wait")
         if asked_s is None:
@@ -207,6 +211,17 @@ def _run_stages(
         gate.leave(step)
         tally.end_stage(number)
     return _RunEnded(arrays, tally.now_s if began_s is None else began_s)
+
+
+def move_to(cpus: Collection[int]) -> None:
+    """Let this thread run on ``cpus`` alone; while they are busy, that takes milliseconds.
+
+    ``os.sched_setaffinity`` would keep the interpreter's lock for so long.
+    """
+    mask = sum(1 << cpu for cpu in cpus).to_bytes(_MASK_BYTES, sys.byteorder)
+    if _LIBC.sched_setaffinity(0, len(mask), mask):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 class ThreadHand:
