@@ -34,10 +34,11 @@ MODELS = ("surface", "PCCS", "none", "load", "longest")
 Assignment = tuple[tuple[str, ...], ...]  # [network][group]
 HEAD = """# Predicted makespans of two networks on two CPUs
 
-`{command}`: {networks} in ONNX Runtime {version} on a machine with two CPUs ({machine}), each of
-which is an accelerator with one thread. Groups of layers, transitions and contention are measured
-with profile `{profile}`; then each mapping is executed for {seconds} s, in rounds that begin
-together. A mapping is predicted by `scheduler.evaluate` and executed in the order of that schedule.
+`python benchmarks/partitions.py --runs RUNS`: {networks} in ONNX Runtime {version} on two CPUs
+({machine}), each of which is an accelerator with one thread. Groups of layers, transitions and
+contention are measured with profile `{profile}`; then each mapping is executed for {seconds} s, in
+rounds that begin together. A mapping is predicted by `scheduler.evaluate` and executed in the order
+of that schedule.
 
 ## What is predicted from
 
@@ -92,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--networks", default="googlenet,alexnet")
-    parser.add_argument("--groups", type=int, default=6)
+    parser.add_argument("--groups", type=int, default=5)
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--mappings", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each mapping")
@@ -228,7 +229,6 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
         machine=problem.machine,
         profile=options.profile,
         seconds=options.seconds,
-        command=" ".join(["python benchmarks/partitions.py", *sys.argv[1:]]),
     )
     for network in problem.networks:
         for accelerator in problem.accelerators:
@@ -236,8 +236,8 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
             times = (f"{1e3 * group.time_s[on]:.2f}" for group in network.groups)
             leaves = (f"{1e6 * g.leave_s[on]:.0f}" for g in network.groups if on in g.leave_s)
             demands = (f"{group.demand_byte_per_s[on] / 1e9:.1f}" for group in network.groups)
-            columns = [" ".join(each) for each in (times, leaves, demands)]
-            yield f"| {network.name} | {on} | {' | '.join(columns)} |"
+            lists = " | ".join(" ".join(each) for each in (times, leaves, demands))
+            yield f"| {network.name} | {on} | {lists} |"
     yield ""
     yield from (f"- {note}" for note in problem.notes)
     for name, surface in problem.surfaces.items():
@@ -259,8 +259,8 @@ def document(problem: Problem, ran: Sequence[Ran], options: argparse.Namespace) 
     for model in MODELS:
         errors = [one.error(model) for one in ran]
         sizes = sorted(map(abs, errors))
-        cells = [f"{100 * each:.1f}" for each in (median(sizes), sizes[-1])]
-        yield f"| {model} | {' | '.join(cells)} | {100 * fmean(errors):+.1f} |"
+        middle, mean = 100 * median(sizes), 100 * fmean(errors)
+        yield f"| {model} | {middle:.1f} | {100 * sizes[-1]:.1f} | {mean:+.1f} |"
     disturbed = [str(at) for at, one in enumerate(ran, 1) if one.row.disturbances]
     if disturbed:
         yield f"\nDisturbed by other programs: {', '.join(disturbed)}."

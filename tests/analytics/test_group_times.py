@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mansard.analytics.counters.counted import Counted
+from mansard.analytics.counters.group_bytes import counted_bytes
+from mansard.analytics.counters.importing import ExportOrigin
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.predict.group_times import (
     Difference,
@@ -19,9 +22,19 @@ from mansard.analytics.predict.group_times import (
     scaled_times,
 )
 from mansard.analytics.report.parts import group_tables
-from mansard.core.records import Board, Measurement, MemoryUse, NetworkPart, PartKind, Spread
+from mansard.core.node_labels import label
+from mansard.core.records import (
+    Board,
+    CounterRun,
+    Measurement,
+    MemoryUse,
+    NetworkPart,
+    PartKind,
+    Spread,
+)
 from tests.analytics.factory import calm, machine, measurement, window, write_networks
 from tests.analytics.score_factory import layer, score, write_scores
+from tests.analytics.test_counters_check import kernel, rows_of
 
 # Two-sided 95 % quantile of Student's t with two degrees of freedom.
 T_2 = 4.302653
@@ -219,6 +232,60 @@ def test_the_demand_that_a_board_reports_comes_first(tmp_path: Path) -> None:
     # A quarter of 2 GHz · 2 · 256 bits / 8.
     assert [each.demand_byte_per_s for each in found.groups] == pytest.approx([32e9, 32e9])
     assert found.groups[0].demand_source == "measured"
+
+
+def test_the_demand_on_a_gpu_is_what_counters_say(tmp_path: Path) -> None:
+    """Two calls of three kernels under Nsight Compute: 3 MB in the first group, 2 in the second."""
+    layers = [layer(n, 10**9, n_bytes) for n, n_bytes in enumerate((6_000_000, 4_000_000, 10**6))]
+    scored = score("net", layers, precision="fp16")
+    write_scores(tmp_path, [scored])
+    rows = on_both()
+    write_networks(tmp_path, rows)
+
+    def demands(*nodes: tuple[int, ...], **changed: str) -> tuple[list[float], set[str]]:
+        """``nodes``: of each kernel, which moves 1 MB more than the one before it, from 1 MB on."""
+        counters = [
+            kernel("k", 0, 1e6 * (n + 1), 0, nvtx=(f"call {call}", "".join(map(label, own))))
+            for call in range(2)
+            for n, own in enumerate(nodes)
+        ]
+        origin = ExportOrigin(
+            device="Example CPU",
+            mode="2c",
+            network="net",
+            model_hash=scored.model_hash,
+            batch=1,
+            precision="fp16",
+        )
+        fields = [name for name in CounterRun.__struct_fields__ if hasattr(rows[0], name)]
+        run = CounterRun(
+            **{name: getattr(rows[0], name) for name in fields if name != "unknown"},
+            tool="Nsight Compute 1",
+            chip="ga10b",
+            metrics=(),
+            lacking=(),
+            n_calls=2,
+            cache_control="all",
+            export="exports/a.csv",
+            unknown={"failure": "it ran"},
+        )
+        run = replace(run, **{"model_hash": scored.model_hash} | changed)
+        found = counted_bytes([Counted(rows_of(counters, origin), run)], [scored])
+        chains = group_times(open_runs([tmp_path]), counted=found)
+        groups = [each for chain in chains for each in chain.groups]
+        values = [each.demand_byte_per_s or 0 for each in groups]
+        return values, {each.demand_source or "" for each in groups}
+
+    # (1 + 2) MB in 2 ms, 3 MB in 1 ms, each 3.1 / 3.0 as long in the whole network; on the DLA
+    # by the ratio of uses, 0.1 / 0.5 and 0.1 / 0.25.
+    longer = 3.1 / 3.0
+    values, sources = demands((0,), (1,), (2,))
+    assert [longer * each for each in values] == pytest.approx([0.3e9, 1.2e9, 1.5e9, 3e9])
+    assert sources == {"measured"}
+    # A kernel of both groups, and counters of another version: the modelled ones.
+    for values, sources in (demands((0,), (1, 2)), demands((0,), (1,), (2,), engine_version="9")):
+        assert [longer * each for each in values] == pytest.approx([1e9, 0.4e9, 5e9, 1e9])
+        assert sources == {"modelled"}
 
 
 @pytest.mark.shared_data

@@ -193,10 +193,11 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.group_times import group_times
     from mansard.analytics.scheduling.problems import problem_of_runs
+    from mansard.api.counters import group_bytes_in
 
     dataset = open_runs(request.runs, newest_only=True)
     contention = measured_contention(request.runs, newest_only=True)
-    measured = group_times(dataset)
+    measured = group_times(dataset, counted=group_bytes_in(request.runs, dataset.scores))
     found = problem_of_runs(
         found, measured, contention, dataset, request.mode, is_lenient=request.is_modelled
     )

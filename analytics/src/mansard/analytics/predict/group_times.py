@@ -35,7 +35,7 @@ from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.predict.measured import metered, remark_on, timed
 from mansard.analytics.predict.memory_use import peak_bytes_per_s
 from mansard.analytics.scaling.observations import ran_as, why_unused
-from mansard.core.records import Manifest, Measurement, ModelScore, Record, Source
+from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore, Record, Source
 
 _KINDS = ("stage", "prefix", "marked")
 _NOT_MARKED = "no network marked at its end was timed beside the whole one (--transitions)"
@@ -87,6 +87,20 @@ class Difference(NamedTuple):
     half_s: float | None
 
 
+class CountedBytes(NamedTuple):
+    """What a GPU's counters say: bytes of memory that parts of a network move in a call."""
+
+    setting: object  # of ``setting_of``
+    source: Source
+    parts: tuple[tuple[tuple[int, ...], float | None], ...]  # nodes by LayerScore.index, bytes
+
+
+def setting_of(row: Measurement | CounterRun, model_hash: str, machine: str, mode: str) -> object:
+    """What a network's times and its counters have to have in common."""
+    ran = (row.engine, row.engine_version, row.provider, row.precision, row.batch)
+    return (model_hash, machine, mode, ran, _dimensions(row))
+
+
 class _Chain(NamedTuple):
     """What is known of one network on one accelerator, before others are looked at."""
 
@@ -94,11 +108,16 @@ class _Chain(NamedTuple):
     used_shares: tuple[float | None, ...]  # of the memory's bandwidth, by each group alone
 
 
-def group_times(dataset: Dataset, run_ids: Collection[str] | None = None) -> tuple[GroupTimes, ...]:
+def group_times(
+    dataset: Dataset,
+    run_ids: Collection[str] | None = None,
+    counted: Iterable[CountedBytes] = (),
+) -> tuple[GroupTimes, ...]:
     """Of each network, and each number of groups, by machine, mode and accelerator.
 
-    ``run_ids``: of these runs alone.
+    ``run_ids``: of these runs alone. ``counted``: for demands on a GPU; the last of a setting.
     """
+    by_setting = {each.setting: each for each in counted}
     runs = {run.run_id: run for run in dataset.workload_manifests}
     names, traffic = network_names(dataset), _traffic_bytes(dataset)
     by_way: dict[tuple[object, ...], list[Measurement]] = {}
@@ -117,7 +136,7 @@ def group_times(dataset: Dataset, run_ids: Collection[str] | None = None) -> tup
             if ran_as(row) == ran_as(rows[-1]):  # other dimensions and versions do not count
                 by_run.setdefault(row.run_id, []).append(row)
         found = [
-            _chain(own, runs[run_id], name, traffic)
+            _chain(own, runs[run_id], name, traffic, by_setting)
             for run_id, own in by_run.items()
             if any(row.part.kind == "stage" for row in own)
         ]
@@ -212,6 +231,7 @@ def _chain(
     run: Manifest,
     name: str,
     traffic: Mapping[object, Mapping[int, int]],
+    counted: Mapping[object, CountedBytes],
 ) -> _Chain:
     """``rows``: of one run, the newest last."""
     used: dict[str, dict[int, Measurement]] = {kind: {} for kind in _KINDS}
@@ -227,20 +247,26 @@ def _chain(
     )
     whole_s = {n - n_groups + 1: prefixes_s.pop(n) for n in sorted(prefixes_s) if n >= n_groups - 1}
     leaves = leave_times(whole_s, marked_s)
-    differs = "dla_core" in one.options and bool(used["prefix"])
+    on_dla = "dla_core" in one.options
+    differs = on_dla and bool(used["prefix"])
     alone = {each.part.number: found for each in stages if (found := _alone(each)) is not None}
     alone_share = None
     if differs:
         times = prefix_times(whole_s, prefixes_s, n_groups)
     else:
         times, alone_share = scaled_times(whole_s, alone, n_groups)
+    mode = run.mode_read_back.name
+    setting = setting_of(one, one.part.whole_hash, run.machine.name, mode)
+    bytes_ = None if on_dla else counted.get(setting)
+    all_nodes = {node for row in stages for node in row.part.nodes}
     groups, shares = [], []
     for row in stages:
         number = row.part.number
         time = times.get(number)
         use = row.conditions.memory_use
         shares.append(use.mean_share if use is not None and use.source == "actmon" else None)
-        demand = _demand(row, run, shares[-1], time, traffic)
+        demand = None if bytes_ is None else _counted_demand(row, bytes_, all_nodes, time)
+        demand = demand or _demand(row, run, shares[-1], time, traffic)
         groups.append(_group(row, time, leaves.get(number), demand, idle_power_w(run)))
     last = [row for number, row in used["prefix"].items() if number >= n_groups - 1]
     fallback = next((share for row in last if (share := _fallback(row)) is not None), None)
@@ -257,7 +283,7 @@ def _chain(
             run_id=run.run_id,
             machine_id=machine_id(run.machine),
             machine=display_name(run.machine.name),
-            mode=run.mode_read_back.name,
+            mode=mode,
             network=name,
             model_hash=one.part.whole_hash,
             batch=one.batch,
@@ -327,6 +353,22 @@ def _alone(row: Measurement) -> Difference | None:
     return Difference(time_s, None if low_s is None or high_s is None else (high_s - low_s) / 2)
 
 
+def _counted_demand(
+    row: Measurement, counted: CountedBytes, all_nodes: Collection[int], time: Difference | None
+) -> tuple[float, Source] | None:
+    """Counted bytes over the group's time; None where a kernel ran nodes of another group too."""
+    nodes, n_bytes, covered = set(row.part.nodes), 0.0, set[int]()
+    for part, own_bytes in counted.parts:
+        own = nodes.intersection(part)
+        if own and (own_bytes is None or not nodes.issuperset(set(all_nodes).intersection(part))):
+            return None
+        covered |= own
+        n_bytes += (own_bytes or 0.0) if own else 0.0
+    if time is None or time.value_s <= 0 or covered != nodes:
+        return None
+    return n_bytes / time.value_s, counted.source
+
+
 def _demand(
     row: Measurement,
     run: Manifest,
@@ -345,7 +387,8 @@ def _demand(
 
 
 def _with_ratio(chain: _Chain, chains: Iterable[_Chain]) -> GroupTimes:
-    """Modelled demands on a DLA: the GPU's times the use on the DLA over that on the GPU."""
+    """Modelled demands on a DLA: the GPU's times the use on the DLA over that on the GPU, and of
+    its source."""
     own, same = chain.times, ("machine_id", "mode", "model_hash", "network", "batch", "precision")
     beside = [
         each
@@ -359,9 +402,18 @@ def _with_ratio(chain: _Chain, chains: Iterable[_Chain]) -> GroupTimes:
     groups = list(own.groups)
     shares = zip(chain.used_shares, beside[0].used_shares, strict=True)
     for at, (on_dla, on_gpu) in enumerate(shares):
-        demand = beside[0].times.groups[at].demand_byte_per_s
-        if groups[at].demand_source == "modelled" and on_dla and on_gpu and demand is not None:
-            groups[at] = replace(groups[at], demand_byte_per_s=demand * on_dla / on_gpu)
+        gpu = beside[0].times.groups[at]
+        if (
+            groups[at].demand_source == "modelled"
+            and gpu.demand_byte_per_s is not None
+            and on_dla
+            and on_gpu
+        ):
+            groups[at] = replace(
+                groups[at],
+                demand_byte_per_s=gpu.demand_byte_per_s * on_dla / on_gpu,
+                demand_source=gpu.demand_source,
+            )
     return replace(own, groups=tuple(groups))
 
 
@@ -381,7 +433,7 @@ def _traffic_bytes(dataset: Dataset) -> dict[object, dict[int, int]]:
     return found
 
 
-def _dimensions(of: Measurement | ModelScore) -> tuple[tuple[str, int], ...]:
+def _dimensions(of: Measurement | ModelScore | CounterRun) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(of.dimensions.items()))
 
 

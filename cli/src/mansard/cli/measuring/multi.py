@@ -243,6 +243,7 @@ def _print(rows: Sequence[api.MeasuredMulti]) -> None:
         n_networks = len(row.networks)
         title = f"Mapping {numbers[row.mapping]}: " if many else ""
         title += f"{n_networks} network{'s' * (n_networks > 1)} in {found.mode}, {row.order}"
+        title += ", simulated" if row.source == "simulated" else ""
         if row.failure is not None:
             note(f"{title}: not run: {row.failure}")
             continue

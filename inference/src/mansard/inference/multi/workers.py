@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Mapping, MutableSequence
 from contextlib import ExitStack, suppress
@@ -272,7 +273,9 @@ class ProcessHand:
         except EOFError:
             self._process.join()
             self._shared.window.abandon()
-            how = f"its process ended with code {self._process.exitcode}"
+            code = self._process.exitcode
+            how = "was killed, as where the memory runs out"
+            how = f"its process {how if code == -signal.SIGKILL else f'ended with code {code}'}"
             self.outcome = Outcome([], [], {}, failure=f"{self._title}: {how}")
 
 
