@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import threading
 from collections.abc import Mapping, MutableSequence
 from contextlib import ExitStack, suppress
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
+from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
@@ -116,7 +119,7 @@ def _load(
     loaded: list[_Loaded] = []
     given: Mapping[str, Array] = {}
     for number, (stage, cpus) in enumerate(zip(worker.stages, worker.cpus, strict=True)):
-        os.sched_setaffinity(0, cpus)  # of this thread, and of those that the engine starts
+        move_to(cpus)  # this thread, and those that the engine starts
         spec = stage.network
         inputs = make_inputs(spec, worker.folder, worker.seed)
         given = given or inputs
@@ -189,7 +192,7 @@ def _run_stages(
         step = (worker.network, worker.first_stage + number)
         asked_s = gate.enter(step)
         if asked_s is not None and len(loaded) > 1:
-            os.sched_setaffinity(0, stage.cpus)  # which takes until one of them runs it
+            move_to(stage.cpus)
         tally.lap(number, "device_wait")
         if asked_s is None:
             return None
@@ -205,6 +208,18 @@ def _run_stages(
         gate.leave(step)
         tally.end_stage(number)
     return _RunEnded(arrays, tally.now_s if began_s is None else began_s)
+
+
+def move_to(cpus: tuple[int, ...]) -> None:
+    """Let this thread run on ``cpus`` alone. That takes until one of them runs it.
+
+    ``os.sched_setaffinity`` would keep the interpreter all that time, and with it all networks.
+    """
+    n_bytes = max(cpus) // 64 * 8 + 8
+    mask = sum(1 << cpu for cpu in cpus).to_bytes(n_bytes, sys.byteorder)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.sched_setaffinity(0, ctypes.c_size_t(n_bytes), mask):
+        raise OSError(ctypes.get_errno(), f"cannot run on CPUs {cpu_list(cpus)}")
 
 
 class ThreadHand:
