@@ -117,6 +117,17 @@ def test_what_was_not_measured_is_named(
         made(runs, replace(WANTED, networks=(chain,)), mode)
 
 
+def test_without_a_file_the_batch_is_the_one_that_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_networks(tmp_path, [replace(row, batch=16) for row in on_both()])
+    for names in ((), ("net",)):
+        found = document(capsys, "schedule", *names, "--runs", tmp_path)
+        assert found["problem"]["networks"][0]["batch"] == 16
+        # 16 items in 3.1 ms on the GPU.
+        assert found["best"]["networks"][0]["rate_per_s"] == pytest.approx(16 / 3.1e-3)
+
+
 def test_the_command_schedules_runs(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
