@@ -120,6 +120,17 @@ def test_what_was_not_measured_is_named(
         made(runs, replace(WANTED, networks=(chain,)), mode)
 
 
+def test_without_a_file_the_batch_is_the_one_that_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_networks(tmp_path, [replace(row, batch=16) for row in on_both()])
+    for names in ((), ("net",)):
+        found = document(capsys, "schedule", *names, "--runs", tmp_path)
+        assert found["problem"]["networks"][0]["batch"] == 16
+        # 16 items in 3.1 ms on the GPU.
+        assert found["best"]["networks"][0]["rate_per_s"] == pytest.approx(16 / 3.1e-3)
+
+
 def test_the_command_schedules_runs(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,3 +174,13 @@ def test_a_network_of_which_some_groups_are_missing_is_left_out(tmp_path: Path) 
     found = made(tmp_path)
     assert [each.name for each in found.accelerators] == ["gpu"]
     assert "only 1 of 2 groups of net were measured on dla0: left out" in found.notes
+
+
+def test_a_group_that_was_disturbed_everywhere_is_refused_with_its_reason(tmp_path: Path) -> None:
+    layers = [layer(n, 10**9, 10**6) for n in range(3)]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    gpu = [row for row in on_both() if "dla_core" not in row.options]
+    gpu[1] = replace(gpu[1], disturbances=("the GPU was throttled",))
+    write_networks(tmp_path, gpu)
+    with pytest.raises(UsageError, match="group 1 of net has no time on gpu: the GPU was thrott"):
+        made(tmp_path)

@@ -178,7 +178,8 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
     if request.problem is not None:
         found = read_problem(request.problem)
     else:
-        models = [NetworkChain(name=each, groups=(), model=each) for each in request.models]
+        names = request.models
+        models = [NetworkChain(name=each, groups=(), model=each, batch=0) for each in names]
         unknown = {"idle_w": "no meter was read while nothing ran"}
         found = Problem(accelerators=(), networks=tuple(models), idle_w=None, unknown=unknown)
     is_whole = bool(found.networks) and all(each.groups for each in found.networks)

@@ -160,7 +160,7 @@ def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Sched
     is_small = size <= _LARGEST and max(n_cells) <= _MOST_CELLS
     if method in ("exact", "first_come") and not is_small:
         raise InputError(
-            f"{size} assignments are too many to look at each",
+            f"{size:,} assignments are too many to look at each",
             fix="search locally, or allow fewer transitions",
         )
     if method == "local" or not is_small or (method == "auto" and size > _LARGE):
@@ -287,7 +287,7 @@ def _answer(
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
-        space=f"{size} assignments, {way}",
+        space=f"{size:,} assignments, {way}",
         n_assignments=size,
         n_simulated=best.n_simulated,
         solve_s=clock.spent_s,

@@ -181,7 +181,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
-        space=f"{size} assignments, {way}",
+        space=f"{size:,} assignments, {way}",
         n_assignments=size,
         n_simulated=n_simulated,
         solve_s=clock.spent_s,

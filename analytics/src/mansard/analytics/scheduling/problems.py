@@ -33,9 +33,10 @@ def problem_of_runs(
     """``wanted`` with the groups, accelerators and contention that ``dataset`` knows.
 
     A network that has groups keeps them. Of several ways in which a network was cut or run, the
-    one with the most accelerators is taken, then the fastest. ``wanted`` without networks is about
-    all that were measured. ``is_lenient``: what was not measured stays without groups. Raises
-    UsageError for what was not measured, and for several machines or modes.
+    one with the most accelerators is taken, then the fastest; a batch of 0 is the smallest that
+    was measured. ``wanted`` without networks is about all that were measured. ``is_lenient``: what
+    was not measured stays without groups. Raises UsageError for what was not measured, and for
+    several machines or modes.
     """
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
@@ -64,7 +65,7 @@ def problem_of_runs(
             continue
         own = [each for each in known if each.network == _model(chain)]
         if not own:
-            networks.append(chain)
+            networks.append(replace(chain, batch=chain.batch or 1))
             continue
         own = _way(own, chain)
         used += own
@@ -98,7 +99,7 @@ def _begun(times: GroupTimes) -> str:
 
 def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
     names = dict.fromkeys(each.network for each in known)
-    return [NetworkChain(name=name, groups=(), model=name) for name in names]
+    return [NetworkChain(name=name, groups=(), model=name, batch=0) for name in names]
 
 
 def _only(values: Iterable[str], what: str, option: str) -> str:
@@ -112,15 +113,13 @@ def _only(values: Iterable[str], what: str, option: str) -> str:
 
 def _way(measured: Sequence[GroupTimes], chain: NetworkChain) -> list[GroupTimes]:
     """One way of each accelerator, all with the same cuts, batch and precision."""
-    kept = [
-        each
-        for each in measured
-        if chain.precision in {"", each.precision} and each.batch in {None, chain.batch}
-    ]
+    kept = [each for each in measured if chain.precision in {"", each.precision}]
+    batch = chain.batch or min((each.batch or 1 for each in kept), default=1)
+    kept = [each for each in kept if each.batch in {None, batch}]
     if not kept:
         ways = listed(sorted({f"{each.precision} at batch {each.batch}" for each in measured}))
         what = f"{chain.name} was not measured in {chain.precision or 'any precision'} at batch "
-        raise UsageError(f"{what}{chain.batch}", fix=f"there is {ways}; a problem file names them")
+        raise UsageError(f"{what}{batch}", fix=f"there is {ways}; a problem file names them")
     cuts: dict[tuple[_Nodes, str], dict[str, GroupTimes]] = defaultdict(dict)
     for each in kept:
         alike = cuts[tuple(group.nodes for group in each.groups), each.precision]
@@ -139,15 +138,25 @@ def _total_s(times: GroupTimes) -> float:
 
 
 def _filled(chain: NetworkChain, own: Sequence[GroupTimes]) -> NetworkChain:
-    """``chain`` with its groups; costs that were measured below 0 count as 0."""
-    numbered = zip(*(each.groups for each in own), strict=True)
+    """``chain`` with its groups; costs that were measured below 0 count as 0.
+
+    Raises UsageError for a group that has a time nowhere.
+    """
+    numbered = list(zip(*(each.groups for each in own), strict=True))
     names = [each.accelerator for each in own]
+    for one in numbered:
+        if all(each.time_s is None for each in one):
+            why = "; ".join(dict.fromkeys(each.remark for each in one))
+            raise UsageError(
+                f"group {one[0].number} of {chain.name} has no time on {listed(names)}: {why}",
+                fix="move the folder of its run away and measure it again",
+            )
     groups = tuple(_group(names, one, own[0].source) for one in numbered)
     return replace(
         chain,
         groups=groups,
         precision=own[0].precision,
-        batch=own[0].batch or chain.batch,
+        batch=own[0].batch or chain.batch or 1,
     )
 
 
