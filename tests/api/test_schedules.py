@@ -37,6 +37,10 @@ def test_no_baseline_is_better_than_what_a_search_without_time_gives(tmp_path: P
     # A network has 2 · (1 + 19 + 171 + 969) assignments.
     assert found.best.n_assignments == 2320**4
     assert "as good as the best baseline" in found.sentence
+    limited = api.ScheduleRequest(problem=path, time_limit_s=1e-6, max_latency_s=1e-3)
+    nearest = api.schedule(limited)
+    assert nearest.best.broken
+    assert (nearest.best.method, nearest.gain) == ("local", None)
 
 
 @pytest.mark.parametrize("is_steady", [False, True])
