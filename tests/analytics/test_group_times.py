@@ -224,13 +224,20 @@ def test_the_demand_that_a_board_reports_comes_first(tmp_path: Path) -> None:
     )
     unknown = {name: why for name, why in plain.unknown.items() if name != "board"}
     on = replace(plain, board=board, kind="jetson", unknown=unknown)
-    use = MemoryUse(mean_share=0.25, low_share=0, high_share=1, n_readings=9, source="actmon")
+
+    def use(share: float) -> MemoryUse:
+        return MemoryUse(mean_share=share, low_share=0, high_share=1, n_readings=9, source="actmon")
+
     hz = Spread(before=2e9, low=2e9, high=2e9, after=2e9)
-    seen = calm(memory_use=use, memory_clock_hz=hz)
-    write_networks(tmp_path, [part("stage", n, 0.01, conditions=seen) for n in (0, 1)], on=on)
+    seen = [calm(memory_use=use(share), memory_clock_hz=hz) for share in (0.25, 0)]
+    layers = [layer(n, 10**9, 10**6) for n in range(3)]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    rows = [part("stage", n, 0.01, conditions=each) for n, each in enumerate(seen)]
+    write_networks(tmp_path, rows, on=on)
     (found,) = group_times(open_runs([tmp_path]))
-    # A quarter of 2 GHz · 2 · 256 bits / 8.
-    assert [each.demand_byte_per_s for each in found.groups] == pytest.approx([32e9, 32e9])
+    # A quarter of 2 GHz · 2 · 256 bits / 8; 0 is below what the monitor resolves: 1 MB in 10 ms.
+    assert [each.demand_byte_per_s for each in found.groups] == pytest.approx([32e9, 1e8])
+    assert found.groups[1].demand_source == "modelled"
     assert found.groups[0].demand_source == "measured"
 
 

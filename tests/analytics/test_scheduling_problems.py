@@ -171,3 +171,13 @@ def test_a_network_of_which_some_groups_are_missing_is_left_out(tmp_path: Path) 
     found = made(tmp_path)
     assert [each.name for each in found.accelerators] == ["gpu"]
     assert "only 1 of 2 groups of net were measured on dla0: left out" in found.notes
+
+
+def test_a_group_that_was_disturbed_everywhere_is_refused_with_its_reason(tmp_path: Path) -> None:
+    layers = [layer(n, 10**9, 10**6) for n in range(3)]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    gpu = [row for row in on_both() if "dla_core" not in row.options]
+    gpu[1] = replace(gpu[1], disturbances=("the GPU was throttled",))
+    write_networks(tmp_path, gpu)
+    with pytest.raises(UsageError, match="group 1 of net has no time on gpu: the GPU was thrott"):
+        made(tmp_path)

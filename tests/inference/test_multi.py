@@ -31,7 +31,7 @@ from mansard.inference.multi.plan import (
 )
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.multi.trial import MULTI
-from mansard.inference.multi.workers import Shared, ThreadHand, Worker
+from mansard.inference.multi.workers import Shared, ThreadHand, Worker, move_to
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
@@ -277,6 +277,23 @@ def test_a_device_is_cpus_of_the_mode() -> None:
     ):
         with pytest.raises(UsageError, match=what):
             device_cpus(name, (0, 1, 4))
+
+
+def test_a_thread_moves_to_cpus_and_the_others_stay() -> None:
+    before, seen = os.sched_getaffinity(0), list[set[int]]()
+    last = max(before)
+
+    def move() -> None:
+        move_to((last,))
+        seen.append(os.sched_getaffinity(0))
+        with pytest.raises(OSError, match="cannot run on CPUs 4000-4001"):
+            move_to((4000, 4001))
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    thread.join(30)
+    assert seen == [{last}]
+    assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize("order", ["in turn", "pipelined"])

@@ -378,7 +378,7 @@ def _demand(
 ) -> tuple[float, Source] | None:
     """Bytes per second that a group moves while it runs alone: reported, else modelled."""
     peak, _ = peak_bytes_per_s(row, run)
-    if peak is not None and share is not None:
+    if peak is not None and share and not why_unused(row):  # a use of 0 was not resolved
         return peak * share, row.source
     of_layers = traffic.get((row.part.whole_hash, row.precision, row.batch, *_dimensions(row)), {})
     if time is None or time.value_s <= 0 or not of_layers.keys() >= set(row.part.nodes):

@@ -138,9 +138,19 @@ def _total_s(times: GroupTimes) -> float:
 
 
 def _filled(chain: NetworkChain, own: Sequence[GroupTimes]) -> NetworkChain:
-    """``chain`` with its groups; costs that were measured below 0 count as 0."""
-    numbered = zip(*(each.groups for each in own), strict=True)
+    """``chain`` with its groups; costs that were measured below 0 count as 0.
+
+    Raises UsageError for a group that has a time nowhere.
+    """
+    numbered = list(zip(*(each.groups for each in own), strict=True))
     names = [each.accelerator for each in own]
+    for one in numbered:
+        if all(each.time_s is None for each in one):
+            why = "; ".join(dict.fromkeys(each.remark for each in one))
+            raise UsageError(
+                f"group {one[0].number} of {chain.name} has no time on {listed(names)}: {why}",
+                fix="move the folder of its run away and measure it again",
+            )
     groups = tuple(_group(names, one, own[0].source) for one in numbered)
     return replace(
         chain,

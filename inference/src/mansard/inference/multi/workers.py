@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import threading
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Collection, Mapping, MutableSequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
+from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
@@ -24,6 +27,7 @@ from mansard.inference.multi.plan import MultiStage, is_cpu
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.npz import Array
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _PARENT_POLL_S = 0.5
 _GRACE_S = 60.0
 
@@ -116,7 +120,7 @@ def _load(
     loaded: list[_Loaded] = []
     given: Mapping[str, Array] = {}
     for number, (stage, cpus) in enumerate(zip(worker.stages, worker.cpus, strict=True)):
-        os.sched_setaffinity(0, cpus)  # of this thread, and of those that the engine starts
+        move_to(cpus)  # this thread, and those that the engine starts
         spec = stage.network
         inputs = make_inputs(spec, worker.folder, worker.seed)
         given = given or inputs
@@ -190,7 +194,7 @@ def _run_stages(
         if len(loaded) > 1:
             # Before it waits: it could not be woken on the CPUs of its last stage while another
             # network keeps them busy.
-            os.sched_setaffinity(0, stage.cpus)
+            move_to(stage.cpus)
         asked_s = gate.enter(step)
         tally.lap(number, "device_wait")
         if asked_s is None:
@@ -207,6 +211,17 @@ def _run_stages(
         gate.leave(step)
         tally.end_stage(number)
     return _RunEnded(arrays, tally.now_s if began_s is None else began_s)
+
+
+def move_to(cpus: Collection[int]) -> None:
+    """Let this thread run on ``cpus`` alone; while they are busy, that takes milliseconds.
+
+    ``os.sched_setaffinity`` would keep the interpreter's lock for so long.
+    """
+    n_bytes = max(cpus) // 64 * 8 + 8
+    mask = sum(1 << cpu for cpu in cpus).to_bytes(n_bytes, sys.byteorder)
+    if _LIBC.sched_setaffinity(0, ctypes.c_size_t(n_bytes), mask):
+        raise OSError(ctypes.get_errno(), f"cannot run on CPUs {cpu_list(sorted(cpus))}")
 
 
 class ThreadHand:
