@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from threading import Timer
 from typing import Literal
 
 import numpy as np
@@ -30,17 +31,21 @@ from mansard.scheduler.simulation import (
     Played,
     Run,
     Score,
+    ascending,
     can_beat,
     is_less,
     new_run,
+    play,
+    repeat,
     simulate,
 )
-from mansard.scheduler.steady import evaluate_steady, solve_steady
+from mansard.scheduler.steady import Repeated, evaluate_steady, solve_steady
 
 # "exact": every assignment in every order of groups; "first_come": every assignment, first come
 # first served; "local": from neighbour to neighbour.
 Method = Literal["auto", "exact", "first_come", "local"]
 
+_LONG_COMPILING_S = 3.0  # to read what was kept takes less
 _LARGE = 12_000_000  # combinations of which each is looked at
 _LARGEST = 2**62  # that can be numbered
 _MOST_CELLS = 10_000_000  # groups of all choices of one network: about 500 MB
@@ -145,8 +150,25 @@ def solve(
     ``time_limit_s`` the best that was found, with the bound of what was not searched.
     Raises InputError for a problem that cannot be scheduled.
     """
-    clock = Clock(time.perf_counter(), time_limit_s, progress or (lambda *_: None))
-    return solve_chains(chains(problem), method, clock, seed)
+    made, told = chains(problem), progress or (lambda *_: None)
+    _compile(made, told)
+    return solve_chains(made, method, Clock(time.perf_counter(), time_limit_s, told), seed)
+
+
+def _compile(made: Chains, progress: Progress) -> None:
+    """Has the simulator compiled, or read where it was kept: no search's time counts that."""
+    if (repeat if made.problem.is_steady else play).signatures:
+        return
+    none = np.zeros((0, made.instance.first[-1]), np.int64)
+    said = Timer(_LONG_COMPILING_S, progress, (0.0, "compiling the simulator"))
+    said.start()
+    try:
+        if made.problem.is_steady:
+            Repeated(made).rates(none)
+        else:
+            simulate(made.instance, new_run(made.instance), none)
+    finally:
+        said.cancel()
 
 
 def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Schedule:
@@ -263,7 +285,7 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool
             " of each accelerator",
             fix="take networks away, or measure their groups on another accelerator",
         )
-    order = np.lexsort((lower[:, 1], lower[:, 0]))
+    order = ascending(lower)
     ids, lower = ids[order], lower[order]
     if best.on is None:  # whatever the time limit, there is one
         rows = assignments(all_choices, ids[:1])
@@ -346,7 +368,7 @@ def _search(  # noqa: PLR0917 - what a search is made of
                 clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
             rest = np.concatenate(left) if left else np.zeros(0, np.int64)
             rest = rest[can_beat(lower[rest], best.score)]
-            rest = rest[np.lexsort((lower[rest, 1], lower[rest, 0]))]
+            rest = rest[ascending(lower[rest])]
             ids, lower = ids[rest], lower[rest]
             if clock.is_late():
                 break

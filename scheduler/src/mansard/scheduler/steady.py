@@ -27,7 +27,7 @@ from mansard.scheduler.chains import (
 from mansard.scheduler.choices import assignments, choices
 from mansard.scheduler.local_search import Clock, descend
 from mansard.scheduler.records import SHORT, Search, printed_bound, repeated
-from mansard.scheduler.simulation import CLOSE, Played, Score, is_less, new_run, repeat
+from mansard.scheduler.simulation import CLOSE, Played, Score, ascending, is_less, new_run, repeat
 
 _LARGE = 300_000  # combinations of which each is looked at
 # Of the slowest network, where no state returns: while searching, and of what is printed.
@@ -36,7 +36,7 @@ _BATCH = 64
 _ROUNDS, _LOCAL_ROUNDS = 4, 100
 
 
-class _Repeated:
+class Repeated:
     """Simulates assignments of one problem."""
 
     def __init__(self, made: Chains) -> None:
@@ -47,8 +47,8 @@ class _Repeated:
     def __call__(self, rows: Ints) -> Played:
         got, times = self.rates(rows)
         excess, values = _scores(self.made, rows, *got)
-        best = int(np.lexsort((values, excess))[0])
         scores = np.column_stack([excess, values])
+        best = int(ascending(scores)[0])
         return Played(scores, np.zeros(len(rows), np.int64), scores, best, times)
 
     def rates(self, rows: Ints, most: int = _RUNS) -> tuple[tuple[Floats, Floats, Floats], Floats]:
@@ -163,7 +163,7 @@ def _most(batch: Floats, fastest: Floats, load: Floats) -> Floats:
 
 def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) -> Schedule:
     """The best assignment under first come first served; InputError for rates above capacity."""
-    repeats = _Repeated(made)
+    repeats = Repeated(made)
     n_rounds = _ROUNDS if size <= _LARGE else _LOCAL_ROUNDS
     best, n_simulated = descend(made, start, seed, n_rounds, clock, repeats)
     score = repeats(best[None]).score
@@ -192,7 +192,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
 
 def evaluate_steady(made: Chains, on: Ints, method: str, clock: Clock) -> Schedule:
     """What an assignment [G] does, first come first served."""
-    (mean, largest, runs_per_s), times = _Repeated(made).rates(on[None], _LONG_RUNS)
+    (mean, largest, runs_per_s), times = Repeated(made).rates(on[None], _LONG_RUNS)
     found = Search(
         method, None, False, "one assignment, first come first served", 1, 1, clock.spent_s
     )
@@ -209,7 +209,7 @@ def _space_bound(made: Chains) -> Score:
 
 
 def _search(
-    made: Chains, repeats: _Repeated, best: Ints, score: Score, clock: Clock
+    made: Chains, repeats: Repeated, best: Ints, score: Score, clock: Clock
 ) -> tuple[Ints, Score, Score, int]:
     """All assignments by ascending bounds: the best, its score, a bound, how many simulated."""
     all_choices = [choices(made, n) for n in _networks(made)]
@@ -228,7 +228,7 @@ def _search(
     if not fits.any():
         raise InputError("no assignment keeps to the most segments of each accelerator")
     ids, lower = ids[fits], _bounds(made, chain[fits], load[fits], joules[fits])
-    order = np.lexsort((lower[:, 1], lower[:, 0]))
+    order = ascending(lower)
     ids, lower, n_simulated = ids[order], lower[order], 0
     for at in range(0, len(ids), _BATCH):
         if not is_less(*lower[at], *score):
