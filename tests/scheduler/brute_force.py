@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from mansard.core.records.schedule import NetworkChain, Problem
 
@@ -104,6 +107,86 @@ def all_ends(problem: Problem, speed: Contention) -> Iterator[tuple[list[list[st
             found = ends(problem, assignment, dict(zip(names, chosen, strict=True)), speed)
             if found is not None:
                 yield [list(row) for row in assignment], found
+
+
+def slowed(problem: Problem) -> Contention:
+    """PCCS and surfaces as they are defined, for demands and parameters in bytes per second."""
+
+    def speed(name: str, own: float, external: float) -> float:
+        if own <= 0 or external <= 0:
+            return 1.0
+        surface, fit = problem.surfaces.get(name), problem.pccs.get(name)
+        if surface is not None:
+            rows = [
+                np.interp(
+                    external,
+                    [0, *surface.external_byte_per_s],
+                    [1, *(min(max(got / asked, 0.01), 1) for got in row)],
+                )
+                for asked, row in zip(
+                    surface.own_byte_per_s, surface.achieved_byte_per_s, strict=True
+                )
+            ]
+            return float(np.interp(own, surface.own_byte_per_s, rows))
+        if fit is None:
+            return 1.0
+        reached = min(external, fit.contention_byte_per_s)
+        beyond = own - fit.total_byte_per_s
+        if own <= fit.normal_byte_per_s:
+            points = fit.minor_points * external / fit.peak_byte_per_s
+        elif own >= fit.intensive_byte_per_s:
+            slope = (beyond + fit.contention_byte_per_s) / fit.contention_byte_per_s
+            points = fit.points_per_byte_per_s * slope * reached
+        else:
+            points = fit.points_per_byte_per_s * (beyond + reached) if beyond > -external else 0.0
+        return 1 - min(max(points, 0), 99) / 100
+
+    return speed
+
+
+def score(
+    problem: Problem, assignment: Sequence[Sequence[str]], found: list[float]
+) -> tuple[float, float]:
+    """How far limits are exceeded, as a sum of shares of them, and the goal; less is better."""
+    makespan, networks = max(found), problem.networks
+    joules = (problem.idle_w or 0.0) * makespan + sum(
+        group.energy_j.get(name, 0.0)
+        for network, row in zip(networks, assignment, strict=True)
+        for group, name in zip(network.groups, row, strict=True)
+    )
+    limits = [
+        (makespan, problem.max_makespan_s),
+        (joules, problem.max_energy_j),
+        (joules / makespan, problem.max_power_w),
+    ]
+    deadlines = [(end, n.max_latency_s) for end, n in zip(found, networks, strict=True)]
+    if problem.goal != "misses":
+        limits += deadlines
+    rates = [network.batch / end for network, end in zip(networks, found, strict=True)]
+    goals = {
+        "makespan": makespan,
+        "throughput": -sum(rates),
+        "min_rate": -min(rates),
+        "weighted_latency": sum(n.weight * end for n, end in zip(networks, found, strict=True)),
+        "energy": joules,
+        "misses": float(sum(end > limit * (1 + 1e-9) for end, limit in deadlines if limit)),
+    }
+    excess = sum(max(value / limit - 1, 0.0) for value, limit in limits if limit)
+    return excess, goals[problem.goal]
+
+
+def least_score(problem: Problem) -> tuple[float, float] | None:
+    """Of all assignments that fit, in all orders; None where none fits."""
+    most = {a.name: a.max_segments for a in problem.accelerators if a.max_segments}
+    scores = []
+    for assignment, found in all_ends(problem, slowed(problem)):
+        used = Counter(name for row in assignment for name, _ in itertools.groupby(row))
+        if all(used[name] <= limit for name, limit in most.items()):
+            scores.append(score(problem, assignment, found))
+    if not scores:
+        return None
+    excess = min(scores)[0]
+    return excess, min(value for each, value in scores if each <= excess + 1e-9)
 
 
 def alone(_name: str, _own: float, _external: float) -> float:

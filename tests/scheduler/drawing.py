@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
+
+import msgspec
 
 from mansard.core.records.schedule import (
     Accelerator,
+    ContentionSurface,
     Goal,
     LayerGroup,
     NetworkChain,
@@ -69,4 +73,78 @@ def problem(
         goal=goal,
         max_transitions=max_transitions,
         idle_w=5.0,
+    )
+
+
+def hard(seed: int) -> Problem:
+    """Tiny, with all that makes a search go wrong: times of 0, equal times and ends, accelerators
+    that do not take a group, unknown costs and demands, few segments, limits, any contention.
+    """
+    draw = random.Random(seed)
+    n_networks = draw.choice([1, 2, 2, 3, 3, 4])
+    sizes = [1] * n_networks
+    while sum(sizes) < 6 and draw.random() < 0.9:
+        sizes[draw.randrange(n_networks)] += 1
+    goals: list[Goal] = ["makespan", "throughput", "min_rate", "weighted_latency"]
+    goal = draw.choice([*goals, "energy", "misses"])
+    whole = problem(seed, tuple(sizes), draw.choice([1, 2, 2, 3]), draw.choice([0, 1, 1, 2]))
+    names = [accelerator.name for accelerator in whole.accelerators]
+    is_grid, share = draw.random() < 0.5, draw.choice([0, 0, 0.2])
+
+    def some(values: dict[str, float], keep: float) -> dict[str, float]:
+        return {name: value for name, value in values.items() if draw.random() >= keep}
+
+    def on_grid(values: dict[str, float], steps: list[int]) -> dict[str, float]:
+        return {name: draw.choice(steps) * 1e-3 for name in values} if is_grid else values
+
+    def changed(group: LayerGroup, is_first: bool) -> LayerGroup:
+        times = on_grid(group.time_s, [1, 2, 3] if is_first else [0, 1, 1, 2])
+        taken = some(times, share) or {"gpu": times["gpu"]}
+        return msgspec.structs.replace(
+            group,
+            time_s=taken,
+            energy_j={name: group.energy_j[name] for name in taken},
+            leave_s=some(on_grid(group.leave_s, [0, 0, 1]), share),
+            enter_s=some(on_grid(group.enter_s, [0, 0, 1]), share),
+            demand_byte_per_s=some(group.demand_byte_per_s, 0.1),
+        )
+
+    def surface() -> ContentionSurface:
+        own, external = (sorted(draw.uniform(1e9, 9e10) for _ in range(3)) for _ in range(2))
+        rows = (tuple(x * draw.uniform(0, 1.1) for _ in external) for x in own)
+        return ContentionSurface(
+            own_byte_per_s=tuple(own),
+            external_byte_per_s=tuple(external),
+            achieved_byte_per_s=tuple(rows),
+        )
+
+    contention: list[dict[str, Any]] = [
+        {},
+        {"pccs": dict.fromkeys(names, FIT)},
+        {"surfaces": {name: surface() for name in names}},
+    ]
+    limits = {
+        "max_makespan_s": draw.uniform(5e-3, 4e-2),
+        "max_energy_j": draw.uniform(0.1, 0.6),
+        "max_power_w": draw.uniform(10, 40),
+    }
+    return msgspec.structs.replace(
+        whole,
+        networks=tuple(
+            msgspec.structs.replace(
+                network,
+                groups=tuple(changed(group, not at) for at, group in enumerate(network.groups)),
+                max_latency_s=draw.uniform(5e-3, 3e-2)
+                if goal == "misses" or draw.random() < 0.2
+                else 0.0,
+            )
+            for network in whole.networks
+        ),
+        accelerators=tuple(
+            msgspec.structs.replace(each, max_segments=draw.choice([0, 0, 0, 1, 2]))
+            for each in whole.accelerators
+        ),
+        goal=goal,
+        **draw.choice(contention),
+        **{name: limit for name, limit in limits.items() if draw.random() < 0.2},
     )

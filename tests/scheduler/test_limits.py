@@ -10,6 +10,7 @@ import pytest
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.scheduler import check, evaluate, solve
+from mansard.scheduler.baselines import gain
 from tests.scheduler import brute_force, drawing
 
 replace = msgspec.structs.replace
@@ -55,12 +56,39 @@ def test_an_impossible_deadline_gives_the_nearest_schedule_and_what_it_breaks() 
     found = solve(limited)
     nearest = min(ends[0] for _, _, ends in both_energies(problem))
     assert found.networks[0].latency_s == pytest.approx(nearest)
-    assert found.broken == (f"n0: latency {nearest:.4g} s, limit 0.001 s",)
+    assert found.broken == (f"n0: latency {1e3 * nearest:.4g} ms, limit 1 ms",)
     assert found.networks[0].is_missed
     # The other one is as fast as it can be beside that.
     assert found.value == pytest.approx(
         min(m for _, m, ends in both_energies(problem) if ends[0] < nearest * (1 + 1e-9))
     )
+
+
+def test_a_search_that_ends_early_knows_no_bound_of_what_breaks_limits_by_less() -> None:
+    problem = drawing.problem(24, (3, 3))
+    late = replace(problem.networks[0], max_latency_s=1e-3)
+    found = solve(replace(problem, networks=(late, problem.networks[1])), time_limit_s=0.0)
+    assert found.bound is None
+    assert found.unknown["bound"] == "another schedule may be nearer to the limits"
+
+
+def test_a_missed_deadline_is_what_is_counted_not_a_broken_limit() -> None:
+    # On the GPU 0.1 and on the DLA 0.2: one of the two ends at 0.2 at the earliest.
+    two = [replace(of(group()).networks[0], name=name, max_latency_s=0.15) for name in "ab"]
+    asked = of(networks=tuple(two), goal="misses")
+    found = solve(asked)
+    assert (found.value, found.broken) == (1.0, ())
+    none_kept = evaluate(asked, [["dla0"], ["dla0"]], "dla only")
+    assert none_kept.value == 2.0
+    assert gain(found, [none_kept]) == 1.0  # 2 / 1 − 1
+
+
+def test_what_is_too_large_to_look_at_is_refused_or_searched_locally() -> None:
+    with pytest.raises(InputError, match=r"assignments are too many to look at each; search local"):
+        solve(drawing.problem(25, (40,) * 4, max_transitions=6), method="exact")
+    # A network alone: 7,861,102 assignments of 40 groups; the first one is the shortest path.
+    found = solve(drawing.problem(25, (40,), max_transitions=6))
+    assert (found.n_assignments, found.method, found.is_optimal) == (7_861_102, "local", True)
 
 
 def test_a_dla_that_is_full_takes_no_more_segments() -> None:
@@ -119,7 +147,7 @@ def of(*groups: LayerGroup, **fields: Any) -> Problem:
         (of(group(), networks=()), r"needs an accelerator and a network"),
         (of(group(), accelerators=(Accelerator(name="gpu", kind="gpu"),) * 2), r"one name"),
         (of(group(), network={"weight": -1.0}), r"net: batch, rate, latency and weight"),
-        (of(group(time_s={"gpu": 0.0})), r"net: all its times are 0"),
+        (of(group(time_s={"gpu": 0.0})), r"net: each of its groups has a time of 0 somewhere"),
         (of(group(), goal="misses"), r"no network has a deadline to miss"),
         (of(group(), goal="energy"), r"net, g: its energy on gpu is not known, and 1 more"),
         (of(group(), max_transitions=-1), r"max_transitions is negative"),
@@ -159,3 +187,21 @@ def test_changes_of_unknown_cost_are_not_offered_and_said_to_be() -> None:
 def test_demands_that_are_not_known_are_noted() -> None:
     found = solve(of(group(demand_byte_per_s={"gpu": 1e9}), pccs=drawing.PCCS))
     assert any("the demand of 1 of 2 times is not known" in note for note in found.notes)
+
+
+def test_a_time_limit_ends_the_look_at_all_assignments() -> None:
+    # A network has 3 · (1 + 2 · 8 + 4 · 28) = 387 assignments; 387³ are 58 million.
+    problem = drawing.problem(31, (9, 9, 9), n_accelerators=3, max_transitions=2)
+    found = solve(problem, method="exact", time_limit_s=0.02)
+    assert found.n_assignments == 387**3
+    assert not found.is_optimal
+    assert found.bound is not None
+    assert found.value is not None
+    assert 0 < found.bound < found.value
+
+
+def test_assignments_without_number_are_refused() -> None:
+    problem = drawing.problem(32, (40, 40), max_transitions=20)
+    with pytest.raises(InputError, match="too many to look at each; search locally"):
+        solve(problem, method="exact")
+    assert solve(problem, time_limit_s=0.1).value is not None

@@ -59,6 +59,21 @@ def test_what_has_left_has_to_enter_again() -> None:
     assert len(got.problem.networks[1].groups) == 1
 
 
+def test_a_group_that_runs_does_not_wait_for_another_one() -> None:
+    networks = (chain("a", (10, 100)), chain("b", (4, 6), (5, 100), (100, 26)))
+    problem = msgspec.structs.replace(PROBLEM, networks=networks, max_transitions=2)
+    plan = evaluate(problem, [["gpu"], ["dla0", "gpu", "dla0"]], "plan", [[0.0], [0.0, 10.0, 16.0]])
+    # a runs for 30 more on the GPU, which b waits for: until 30, 5 there, leaves for 1, 26 on the
+    # DLA. Were a to wait until b has left the GPU, b would end at 32 and a at 36.
+    states = [NetworkState(0, left_s=30.0), NetworkState(1, has_left=True)]
+    got = reschedule(problem, plan, 7.0, states)
+    assert got.kept.makespan_s == got.found.makespan_s == 62
+    assert got.found.is_optimal
+    both = [NetworkState(0, left_s=30.0), NetworkState(1, left_s=5.0)]
+    with pytest.raises(InputError, match="b on gpu: two groups run on one accelerator"):
+        reschedule(problem, plan, 7.0, both)
+
+
 def test_on_time_the_plan_stays() -> None:
     problem = drawing.problem(11, (4, 3))
     plan = solve(problem)

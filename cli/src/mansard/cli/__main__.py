@@ -68,7 +68,8 @@ def _interrupted(arguments: list[str]) -> str:
     # No global option takes a value.
     command = next((word for word in arguments if not word.startswith("-")), "")
     # What measures and a merge keep what they have; the others write all or nothing.
-    if command in ("bench", "measure", "multi", "contention") or "--run" in arguments:
+    is_run = command == "schedule" and "--run" in arguments
+    if command in ("bench", "contention", "measure", "multi") or is_run:
         return "interrupted; what was finished is kept, the same command resumes"
     if command == "merge":
         return "interrupted; the runs that are there are whole, the same command brings the rest"

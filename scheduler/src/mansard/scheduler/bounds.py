@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints
+from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints, lengths
 from mansard.scheduler.simulation import Score, score
 
 _STEPS = 60
@@ -55,7 +55,8 @@ def least(made: Chains, network: int, weights: Floats, energy_weight: float) -> 
         known = np.isfinite(alone[table])
         return np.where(known, np.where(known, alone[table], 0.0) * weights, np.inf)
 
-    price = weighted(TIME) + alone[ENERGY] * energy_weight
+    price = weighted(TIME)
+    price += np.where(np.isfinite(price), alone[ENERGY], 0.0) * energy_weight
     enter, leave = weighted(ENTER), weighted(LEAVE)
     begin, end = int(first[network]), int(first[network + 1])
     costs = np.full((most + 1, n_accelerators), np.inf)  # by changes so far, and accelerator
@@ -80,11 +81,6 @@ def least(made: Chains, network: int, weights: Floats, energy_weight: float) -> 
 
 
 def _loads(made: Chains, network: int, on: Ints) -> Floats:
-    alone, first = made.instance.alone, made.instance.first
-    at = np.arange(first[network], first[network + 1])
-    whole = alone[TIME, at, on]
-    changed = np.flatnonzero(on[1:] != on[:-1])
-    whole[changed] += alone[LEAVE, at[changed], on[changed]]
-    whole[changed + 1] += alone[ENTER, at[changed + 1], on[changed + 1]]
-    loads: Floats = np.bincount(on, whole, minlength=len(made.names)).astype(float)
+    whole, _ = lengths(made.instance, made.instance.first[network], on[None])
+    loads: Floats = np.bincount(on, whole[0], minlength=len(made.names)).astype(float)
     return loads

@@ -17,6 +17,7 @@ from mansard.scheduler.contention import contention_of, curve
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 GOALS: tuple[Goal, ...] = get_args(Goal)
 
@@ -44,6 +45,7 @@ class Instance(NamedTuple):
     asked: Floats
     limits: Floats  # largest makespan, energy, power; then the constant power of the board
     goal: int  # of ``GOALS``
+    begun: Ints  # [N] 1: its first group runs from the start, whatever else waits
     orders: Ints  # [F, N] in which networks may end, where that bounds the goal; else none
 
 
@@ -73,10 +75,27 @@ class Chains:
         return bool(np.isfinite(alone[LEAVE, group, left] + alone[ENTER, group + 1, entered]))
 
 
-def chains(problem: Problem, max_transitions: Sequence[int] | None = None) -> Chains:
+def lengths(instance: Instance, begin: int, ons: Ints) -> tuple[Floats, Bools]:
+    """How long groups from ``begin`` on take alone, with changes, by assignments [M, groups].
+
+    And whether each is followed by a change [M, groups − 1].
+    """
+    alone, groups = instance.alone, np.arange(begin, begin + ons.shape[1])
+    whole, changed = alone[TIME, groups, ons], ons[:, 1:] != ons[:, :-1]
+    whole[:, 1:] += np.where(changed, alone[ENTER, groups[1:], ons[:, 1:]], 0.0)
+    whole[:, :-1] += np.where(changed, alone[LEAVE, groups[:-1], ons[:, :-1]], 0.0)
+    return whole, changed
+
+
+def chains(
+    problem: Problem,
+    max_transitions: Sequence[int] | None = None,
+    begun: Sequence[bool] | None = None,
+) -> Chains:
     """The arrays of ``problem``; ``max_transitions`` of each network, where they differ.
 
-    Raises InputError for what cannot be scheduled.
+    ``begun``: networks whose first group runs already; by default none. Raises InputError for what
+    cannot be scheduled.
     """
     _check_names(problem)
     groups = [group for network in problem.networks for group in network.groups]
@@ -126,6 +145,7 @@ def chains(problem: Problem, max_transitions: Sequence[int] | None = None) -> Ch
             ).T.copy(),
             limits=np.array([*(limit or math.inf for limit in limits), problem.idle_w or 0.0]),
             goal=GOALS.index(problem.goal),
+            begun=np.array(begun or [False] * len(problem.networks), np.int64),
             orders=_orders(problem),
         ),
         max_transitions=tuple(allowed),
@@ -186,15 +206,19 @@ def _check_numbers(problem: Problem) -> None:
                             where=f"{network.name}, {group.name}",
                             fix="a number that is not negative, or nothing where it is not known",
                         )
-        if not sum(max(group.time_s.values()) for group in network.groups) > 0:
-            raise InputError("all its times are 0", where=network.name, fix="measure it")
+        if not sum(min(group.time_s.values()) for group in network.groups) > 0:
+            raise InputError(
+                "each of its groups has a time of 0 somewhere",
+                where=network.name,
+                fix="measure it, or leave the network out",
+            )
     if problem.max_transitions < 0:
         raise InputError("max_transitions is negative", fix="0: each network whole on one")
     if problem.goal == "misses" and not any(n.max_latency_s for n in problem.networks):
         raise InputError("no network has a deadline to miss", fix="set max_latency of one")
 
 
-def _check_energy(problem: Problem, missing: npt.NDArray[np.bool_]) -> None:
+def _check_energy(problem: Problem, missing: Bools) -> None:
     if not missing.any():
         return
     at, accelerator = np.argwhere(missing)[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints
+from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints, lengths
 from mansard.scheduler.simulation import Score, bound_combinations
 
 _BLOCK = 1 << 19  # combinations bounded in one call
@@ -47,11 +47,7 @@ def choices(chains: Chains, network: int) -> Choices:
             rows.append(np.concatenate([kept_on, np.full((len(kept_on), 1), a)], axis=1))
             counts.append(count[kept])
         on, changes = np.concatenate(rows), np.concatenate(counts)
-    groups = np.arange(begin, end)
-    whole = alone[TIME, groups, on]
-    changed = on[:, 1:] != on[:, :-1]
-    whole[:, 1:] += np.where(changed, alone[ENTER, groups[1:], on[:, 1:]], 0.0)
-    whole[:, :-1] += np.where(changed, alone[LEAVE, groups[:-1], on[:, :-1]], 0.0)
+    whole, changed = lengths(instance, begin, on)
     after = np.cumsum(whole[:, ::-1], axis=1)[:, ::-1]  # from the start of each group
     chain = after[:, 0]
     n_accelerators = len(chains.names)
@@ -66,7 +62,7 @@ def choices(chains: Chains, network: int) -> Choices:
         head[:, number] = chain - after[each, first]
         tail[:, number] = after[each, last] - whole[each, last]
         segments[:, number] = (begins & here).sum(axis=1)
-    energy = alone[ENERGY, groups, on].sum(axis=1)
+    energy = alone[ENERGY, np.arange(begin, end), on].sum(axis=1)
     return Choices(on, chain, energy, load, head, tail, segments)
 
 

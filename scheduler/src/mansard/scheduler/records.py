@@ -8,7 +8,9 @@ import numpy as np
 
 from mansard.core.records.schedule import Schedule, ScheduledGroup, ScheduledNetwork
 from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, TIME, Chains, Floats, Ints
-from mansard.scheduler.simulation import CLOSE
+from mansard.scheduler.simulation import CLOSE, Score, is_less
+
+SHORT = 1e-3  # of the rate of a network that repeats: so little is none too few
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def record(  # noqa: PLR0917 - what a simulation gives
             ScheduledNetwork(
                 name=network.name,
                 latency_s=mean,
+                longest_s=largest,
                 rate_per_s=rate,
                 n_transitions=int(np.count_nonzero(np.diff(on[at]))),
                 is_missed=is_missed if is_limited else None,
@@ -101,6 +104,8 @@ def record(  # noqa: PLR0917 - what a simulation gives
         reasons |= dict.fromkeys(("energy_j", "power_w"), "the energy of a group is not known")
     if search.bound is None:
         reasons["bound"] = "nothing was searched"
+        if search.n_assignments > 1:
+            reasons["bound"] = "another schedule may be nearer to the limits"
     if value is None:
         reasons["value"] = "the energy of a group is not known"
     return Schedule(
@@ -163,9 +168,16 @@ def goal_value(
     return makespan if goal == "makespan" else energy
 
 
-def printed(goal: int, value: float) -> float:
-    """A score, of which less is better, as the goal is printed."""
-    return float(-value if GOALS[goal] in ("throughput", "min_rate") else value)
+def printed_bound(goal: int, score: Score, bound: Score) -> tuple[bool, float | None]:
+    """Whether nothing is better than a score, and the bound as the goal is printed.
+
+    None: another schedule may break the limits by less, whatever its goal is.
+    """
+    is_optimal = not is_less(*bound, *score)
+    if not is_optimal and bound[0] < score[0] - CLOSE:
+        return False, None
+    value = float(score[1] if is_optimal else bound[1])
+    return is_optimal, -value if GOALS[goal] in ("throughput", "min_rate") else value
 
 
 def broken(
@@ -178,18 +190,22 @@ def broken(
 ) -> tuple[str, ...]:
     """A line for each limit that a schedule breaks."""
     problem, lines = chains.problem, []
-    for what, unit, value, limit in (
+    checked = [
         ("makespan", "s", makespan, problem.max_makespan_s),
         ("energy", "J", energy, problem.max_energy_j),
         ("power", "W", power, problem.max_power_w),
-    ):
-        if limit and value is not None and value > limit * (1 + CLOSE):
-            lines.append(f"{what} {value:.4g} {unit}, limit {limit:.4g} {unit}")
+    ]
     for asked, got in zip(problem.networks, networks, strict=True):
-        if got.is_missed:
-            lines.append(
-                f"{got.name}: latency {got.latency_s:.4g} s, limit {asked.max_latency_s:.4g} s"
-            )
+        if problem.goal != "misses":
+            checked.append((f"{got.name}: latency", "s", got.longest_s, asked.max_latency_s))
+    for what, unit, value, limit in checked:
+        if limit and value is not None and value > limit * (1 + CLOSE):
+            scale, prefix = (1, "") if limit >= 1 else (1e3, "m")
+            shown = f"{scale * value:.4g} {prefix}{unit}, limit {scale * limit:.4g} {prefix}{unit}"
+            lines.append(f"{what} {shown}")
+    for asked, got in zip(problem.networks, networks, strict=True):
+        if problem.is_steady and got.rate_per_s < asked.rate_per_s * (1 - SHORT):
+            lines.append(f"{got.name}: {got.rate_per_s:.4g} of {asked.rate_per_s:.4g} per second")
     for a, accelerator in enumerate(problem.accelerators):
         used = int(segments(chains, on[None])[0, a])
         if accelerator.max_segments and used > accelerator.max_segments:

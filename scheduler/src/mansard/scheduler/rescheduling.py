@@ -13,9 +13,9 @@ from mansard.core.errors import InputError
 from mansard.core.records.schedule import LayerGroup, NetworkChain, Problem, Schedule
 from mansard.scheduler.chains import chains
 from mansard.scheduler.local_search import Clock
-from mansard.scheduler.search import evaluate, solve_chains
+from mansard.scheduler.search import evaluate_chains, solve_chains
 
-_PAST_S = 1e-9  # a limit that is over: 0 would be none
+_PAST_S = 1e-9  # a limit that is over, a group about to end: 0 would be none
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def reschedule(
     clock = Clock(time.perf_counter(), time_limit_s, lambda *_: None)
     if len(states) != len(problem.networks) or problem.is_steady:
         raise InputError("a new schedule needs the state of each network that runs once")
-    networks, assignment, starts, transitions = [], [], [], []
+    networks, assignment, starts, transitions, runs = [], [], [], [], []
+    busy: set[str] = set()
     for n, (network, state) in enumerate(zip(problem.networks, states, strict=True)):
         groups = sorted((g for g in planned.groups if g.network == n), key=lambda g: g.group)
         names = [group.accelerator for group in groups]
@@ -62,13 +63,22 @@ def reschedule(
             raise InputError(f"{state.n_done} of its groups ended", where=network.name)
         if state.n_done == len(names):
             continue
+        is_running = state.left_s is not None
+        if is_running and names[state.n_done] in busy:
+            raise InputError(
+                "two groups run on one accelerator",
+                where=f"{network.name} on {names[state.n_done]}",
+                fix="give left_s of the one that has begun",
+            )
+        busy |= {names[state.n_done]} if is_running else set()
         rest, first = _rest(network, names, state)
         networks.append(_later(network, rest, now_s))
         assignment.append(names[first:])
         starts.append([group.start_s for group in groups[first:]])
-        begun = names[: state.n_done + (state.left_s is not None)] or names[:1]
+        begun = names[: state.n_done + is_running] or names[:1]
         used = sum(a != b for a, b in itertools.pairwise(begun)) + state.has_left
         transitions.append(max(problem.max_transitions - used, 0))
+        runs.append(is_running)
     if not networks:
         raise InputError("every network has ended", fix="nothing is left to schedule")
     left = msgspec.structs.replace(
@@ -77,8 +87,9 @@ def reschedule(
         max_makespan_s=_remaining(problem.max_makespan_s, now_s),
         max_energy_j=0.0,  # what was spent is not known here
     )
-    kept = evaluate(left, assignment, "the plan", starts)
-    found = solve_chains(chains(left, transitions), "auto", clock, seed)
+    made = chains(left, transitions, runs)
+    kept = evaluate_chains(made, assignment, "the plan", starts)
+    found = solve_chains(made, "auto", clock, seed)
     return Rescheduled(left, kept, found, kept.makespan_s - found.makespan_s)
 
 
@@ -93,8 +104,9 @@ def _rest(
     done, groups = state.n_done, network.groups
     if state.left_s is not None:
         running, name = groups[done], names[done]
-        share = min(state.left_s / running.time_s[name], 1.0) if running.time_s[name] else 0.0
-        return [_only(running, name, state.left_s, share), *groups[done + 1 :]], done
+        left_s, time_s = max(state.left_s, _PAST_S), running.time_s[name]
+        share = min(left_s / time_s, 1.0) if time_s else 0.0
+        return [_only(running, name, left_s, share), *groups[done + 1 :]], done
     if not done:
         return list(groups), 0
     if not state.has_left:

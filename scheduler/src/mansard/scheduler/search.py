@@ -7,6 +7,7 @@ slows down. Assignments are searched from the best bound on until a bound reache
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -20,10 +21,10 @@ import numpy as np
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem, Schedule
 from mansard.scheduler.bounds import least, space_bound
-from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at
+from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
 from mansard.scheduler.local_search import Clock, Progress, descend
-from mansard.scheduler.records import Search, one_shot, printed, segments
+from mansard.scheduler.records import Search, one_shot, printed_bound, segments
 from mansard.scheduler.simulation import (
     WORST,
     Played,
@@ -41,6 +42,8 @@ from mansard.scheduler.steady import evaluate_steady, solve_steady
 Method = Literal["auto", "exact", "first_come", "local"]
 
 _LARGE = 12_000_000  # combinations of which each is looked at
+_LARGEST = 2**62  # that can be numbered
+_MOST_CELLS = 10_000_000  # groups of all choices of one network: about 500 MB
 _SMALL = 2_000  # combinations that need no schedule to begin with
 _ROUNDS = 8
 _LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
@@ -64,12 +67,21 @@ def evaluate(
     [network][group], seconds. Any number of changes is allowed. Raises InputError where a group's
     time or the cost of a change is not known.
     """
+    return evaluate_chains(chains(problem), assignment, method, starts)
+
+
+def evaluate_chains(
+    made: Chains,
+    assignment: Sequence[Sequence[str]],
+    method: str,
+    starts: Sequence[Sequence[float]] | None,
+) -> Schedule:
+    """``evaluate``, where groups may have begun."""
     begun = time.perf_counter()
-    made = chains(problem)
     on = _assignment(made, assignment)
-    if problem.is_steady:
+    if made.problem.is_steady:
         return evaluate_steady(made, on, method, Clock(begun, math.inf, lambda *_: None))
-    planned = np.concatenate([np.asarray(s, float) for s in starts]) if starts else None
+    planned = _turns(made, on, starts) if starts else None
     played = simulate(made.instance, new_run(made.instance), on[None], planned=planned)
     if played.best < 0:
         raise InputError("the starts of these groups cannot be kept: they wait for one another")
@@ -83,6 +95,15 @@ def evaluate(
         solve_s=time.perf_counter() - begun,
     )
     return one_shot(made, on, played.times, found)
+
+
+def _turns(made: Chains, on: Ints, starts: Sequence[Sequence[float]]) -> Floats:
+    """The place of each group by its start [G]; of those that start at once the shortest first."""
+    first, turns = made.instance.first, np.empty(len(on))
+    each = [on[None, begin:end] for begin, end in itertools.pairwise(first)]
+    whole = [lengths(made.instance, at, row)[0][0] for at, row in zip(first, each, strict=False)]
+    turns[np.lexsort((np.concatenate(whole), np.concatenate(starts)))] = np.arange(len(on))
+    return turns
 
 
 def _assignment(made: Chains, assignment: Sequence[Sequence[str]]) -> Ints:
@@ -132,10 +153,19 @@ def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Sched
     """``solve``, with a number of changes for each network."""
     size = _size(made)
     if made.problem.is_steady:
-        return solve_steady(made, size, clock, _fastest(made), seed)
-    if method in ("exact", "first_come") or (method == "auto" and size <= _LARGE):
-        return _exact(made, size, clock, seed, method == "first_come")
-    return _local(made, size, clock, seed)
+        return solve_steady(made, size, clock, _start(made), seed)
+    n_cells = [
+        n_choices(made, n) * len(network.groups) for n, network in enumerate(made.problem.networks)
+    ]
+    is_small = size <= _LARGEST and max(n_cells) <= _MOST_CELLS
+    if method in ("exact", "first_come") and not is_small:
+        raise InputError(
+            f"{size:,} assignments are too many to look at each",
+            fix="search locally, or allow fewer transitions",
+        )
+    if method == "local" or not is_small or (method == "auto" and size > _LARGE):
+        return _local(made, size, clock, seed)
+    return _exact(made, size, clock, seed, method == "first_come")
 
 
 def check(problem: Problem) -> None:
@@ -173,16 +203,32 @@ class _Best:
 def _local(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
     """The best that a search from neighbour to neighbour finds, then the best order of it."""
     simulated = partial(simulate, made.instance, new_run(made.instance))
-    best, bound = _Best(), space_bound(made)
-    on, best.n_simulated = descend(made, _fastest(made), seed, _LOCAL_ROUNDS, clock, simulated)
+    best, bound, on = _Best(), space_bound(made), _start(made)
+    best.take(on[None], simulated(on[None]))
+    if is_less(*bound, *best.score):  # never so for the makespan of one network
+        on, best.n_simulated = descend(made, on, seed, _LOCAL_ROUNDS, clock, simulated)
     rows, lower = on[None], np.array([bound])
     best.take(rows, simulated(rows))
     best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=_LOCAL_NODES))
     return _answer(made, best, bound, "local", size, clock)
 
 
-def _fastest(made: Chains) -> Ints:
-    """Each network as it is fastest alone, but for accelerators that hold no more segments."""
+def _start(made: Chains) -> Ints:
+    """``_fastest``, or InputError."""
+    on = _fastest(made)
+    if on is None:
+        raise InputError(
+            "no assignment was found that keeps to the most segments of each accelerator",
+            fix="allow fewer transitions, or take networks away",
+        )
+    return on
+
+
+def _fastest(made: Chains) -> Ints | None:
+    """Each network as it is fastest alone, but for accelerators that hold no more segments.
+
+    None where one of them holds too few nevertheless.
+    """
     networks, weights = range(len(made.max_transitions)), np.ones(len(made.names))
     rows = [least(made, n, weights, 0.0)[1] for n in networks]
     for n in reversed(networks):
@@ -192,28 +238,29 @@ def _fastest(made: Chains) -> Ints:
         weights = np.where(full, _AVOIDED, weights)
         rows[n] = least(made, n, weights, 0.0)[1]
     on = np.concatenate(rows)
-    if (segments(made, on[None]) > made.most_segments).any():
-        raise InputError(
-            "no assignment was found that keeps to the most segments of each accelerator",
-            fix="allow fewer transitions, or take networks away",
-        )
-    return on
+    return None if (segments(made, on[None]) > made.most_segments).any() else on
 
 
 def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool) -> Schedule:
     all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
-    if size > _SMALL:  # a good schedule first, so that few combinations can beat it
-        on, best.n_simulated = descend(made, _fastest(made), seed, _ROUNDS, clock, simulated)
+    start = _fastest(made) if size > _SMALL else None
+    if start is not None:  # a good schedule first, so that few combinations can beat it
+        on, best.n_simulated = descend(made, start, seed, _ROUNDS, clock, simulated)
         best.take(on[None], simulated(on[None]))
-    blocks = []
+    blocks, n_kept, is_whole = [], 0, True
     for share, ids, lower in promising(made, all_choices, best.score):
         blocks.append((ids, lower))
         clock.progress(0.1 * share, "assignments bounded")
+        n_kept += len(ids)
+        is_whole = share == 1 or not (n_kept > _LARGE or (size > _LARGE and clock.is_late()))
+        if not is_whole:
+            break
     ids, lower = (np.concatenate(column) for column in zip(*blocks, strict=True))
     if not len(ids) and best.on is None:
         raise InputError(
-            "no assignment keeps to the most segments of each accelerator",
+            f"no assignment {'keeps' if is_whole else 'was found that keeps'} to the most segments"
+            " of each accelerator",
             fix="take networks away, or measure their groups on another accelerator",
         )
     order = np.lexsort((lower[:, 1], lower[:, 0]))
@@ -222,6 +269,8 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool
         rows = assignments(all_choices, ids[:1])
         best.take(rows, simulated(rows))
     bound = _search(made, all_choices, ids, lower, best, clock, is_first_come)
+    if not is_whole:
+        bound = min(bound, space_bound(made))
     return _answer(made, best, bound, "first_come" if is_first_come else "exact", size, clock)
 
 
@@ -233,12 +282,12 @@ def _answer(
         "first_come": "each first come first served",
         "local": "searched locally",
     }[method]
-    is_optimal = not is_less(*bound, *best.score)
+    is_optimal, at_best = printed_bound(made.instance.goal, best.score, bound)
     search = Search(
         method=method,
-        bound=printed(made.instance.goal, best.score[1] if is_optimal else bound[1]),
+        bound=at_best,
         is_optimal=is_optimal,
-        space=f"{size} assignments, {way}",
+        space=f"{size:,} assignments, {way}",
         n_assignments=size,
         n_simulated=best.n_simulated,
         solve_s=clock.spent_s,
@@ -290,10 +339,14 @@ def _search(  # noqa: PLR0917 - what a search is made of
                     parts, run_lanes(search, lanes, *jobs, [best.score] * n_lanes), strict=True
                 ):
                     best.take(rows[part], played)
-                    left.append(at + np.arange(len(rows))[part][played.nodes < -1])
+                    is_open = played.nodes < -1
+                    opened = at + np.arange(len(rows))[part][is_open]
+                    lower[opened] = played.lower[is_open]
+                    left.append(opened)
                 clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
-            rest = np.sort(np.concatenate(left)) if left else np.zeros(0, np.int64)
+            rest = np.concatenate(left) if left else np.zeros(0, np.int64)
             rest = rest[can_beat(lower[rest], best.score)]
+            rest = rest[np.lexsort((lower[rest, 1], lower[rest, 0]))]
             ids, lower = ids[rest], lower[rest]
             if clock.is_late():
                 break

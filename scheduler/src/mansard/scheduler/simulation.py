@@ -97,6 +97,19 @@ def new_run(instance: Instance) -> Run:
 
 
 @inner
+def _start(run: Run, n: int, n_networks: int) -> None:
+    """The next group of network n begins on its accelerator."""
+    g = run.state[n]
+    busy = 2 * n_networks + run.on[g, 0]
+    run.state[busy] = n
+    run.state[busy + (len(run.state) - 2 * n_networks) // 2] = -1
+    run.times[0, g] = run.time[4 * n_networks]
+    entering = run.groups[g, _ENTER] > 0.0
+    run.state[n_networks + n] = _ENTERING if entering else _RUNNING
+    run.time[n] = run.groups[g, _ENTER] if entering else run.groups[g, _WORK]
+
+
+@inner
 def _unfold(instance: Instance, on: Ints, run: Run) -> float:
     """Fills what follows from an assignment and sets the state to the start; its energy."""
     n_networks, n_accelerators = len(instance.first) - 1, instance.alone.shape[2]
@@ -127,6 +140,9 @@ def _unfold(instance: Instance, on: Ints, run: Run) -> float:
     for i in range(2 * n_networks, len(run.state)):
         run.state[i] = -1
     run.time[4 * n_networks] = 0.0
+    for n in range(n_networks):
+        if instance.begun[n]:
+            _start(run, n, n_networks)
     if instance.curves.shape[3] > 1:
         _set_losses(instance, run)
     return energy
@@ -177,19 +193,6 @@ def _share(instance: Instance, g: int, a: int, external: float) -> float:
 def _copy(values: Any, to: Any) -> None:
     for i in range(min(len(values), len(to))):  # a slice takes a second longer to compile
         to[i] = values[i]
-
-
-@inner
-def _start(run: Run, n: int, n_networks: int) -> None:
-    """The next group of network n begins on its accelerator."""
-    g = run.state[n]
-    busy = 2 * n_networks + run.on[g, 0]
-    run.state[busy] = n
-    run.state[busy + (len(run.state) - 2 * n_networks) // 2] = -1
-    run.times[0, g] = run.time[4 * n_networks]
-    entering = run.groups[g, _ENTER] > 0.0
-    run.state[n_networks + n] = _ENTERING if entering else _RUNNING
-    run.time[n] = run.groups[g, _ENTER] if entering else run.groups[g, _WORK]
 
 
 @inner
@@ -288,7 +291,7 @@ def is_less(excess: float, value: float, than_excess: float, than_value: float) 
     """Whether a score is less than another by more than rounding."""
     if excess < than_excess - CLOSE:
         return True
-    return excess <= than_excess and value < than_value - CLOSE * abs(than_value)
+    return excess <= than_excess + CLOSE and value < than_value - CLOSE * abs(than_value)
 
 
 @inner
@@ -500,7 +503,7 @@ def _decide(run: Run, a: int, n: int, n_networks: int, n_accelerators: int) -> N
 
 
 @inner
-def _play(
+def _play(  # noqa: PLR0915 - one loop
     instance: Instance,
     run: Run,
     energy: float,
@@ -508,20 +511,21 @@ def _play(
     planned: Floats,
     best: tuple[float, float],
     most_nodes: int,
-) -> tuple[float, float, int, bool]:
+) -> tuple[float, float, int, bool, tuple[float, float]]:
     """Simulates from the state of ``run``; with ``SEARCHED`` all orders that can beat ``best``.
 
     Excess and value of the best that was met (``best`` where none is better), whose times go to
-    ``run.found``; how many decisions were tried; whether all were.
+    ``run.found``; how many decisions were tried; whether all were; a bound of what beats ``best``.
     """
     n_networks, n_accelerators = len(instance.first) - 1, instance.alone.shape[2]
     depth, nodes = 0, 0
     excess, value = best
     state, time, decisions = run.state, run.time, run.decisions
     ends = time[3 * n_networks : 4 * n_networks]
+    of_all, is_start = best, rule == SEARCHED
     while True:
-        # Decisions at this time, accelerator by accelerator.
-        a = 0
+        # Decisions at this time, accelerator by accelerator; none before the bound of all.
+        a = n_accelerators if is_start else 0
         while a < n_accelerators:
             n_options = 0
             if state[2 * n_networks + a] < 0:
@@ -541,7 +545,10 @@ def _play(
         if rule == SEARCHED:
             bound = _bound(instance, run, energy, excess, value)
             is_dead = not is_less(bound[0], bound[1], excess, value)
-        if not is_dead and _advance(instance, run):
+            if is_start:
+                of_all = bound
+        if not is_dead and (is_start or _advance(instance, run)):
+            is_start = False
             continue
         if not is_dead:
             makespan, is_whole = 0.0, True
@@ -559,7 +566,7 @@ def _play(
         while depth > 0 and decisions[depth - 1, 1] == decisions[depth - 1, 0]:
             depth -= 1
         if depth == 0 or nodes > most_nodes:
-            return excess, value, nodes, depth == 0
+            return excess, value, nodes, depth == 0, of_all
         _copy(decisions[depth - 1, 3 + n_networks :], state)
         _copy(run.decided_at[depth - 1], time)
         chosen = decisions[depth - 1, 3 + decisions[depth - 1, 1]]
@@ -586,8 +593,9 @@ def play(
     """Simulates assignments [M, G] by a rule; with ``SEARCHED`` those that can beat the best.
 
     Fills ``scores`` [M, 2], infinite for those that cannot; ``nodes``, the decisions tried of
-    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` were not; and
-    ``times``, starts and ends of the groups of the best [2, G]. Which is best; −1: none.
+    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` were not: then
+    ``lower`` is raised to a bound with contention; and ``times``, starts and ends of the groups of
+    the best [2, G]. Which is best; −1: none.
     """
     best, excess, value = -1, best_excess, best_value
     for i in range(len(assignments)):
@@ -599,6 +607,8 @@ def play(
         goal = (excess, value) if searched else (np.inf, np.inf)
         got = _play(instance, run, energy, rule, planned, goal, most_nodes)
         nodes[i] = got[2] if got[3] else -2 - got[2]
+        if not got[3] and is_less(lower[i, 0], lower[i, 1], got[4][0], got[4][1]):
+            lower[i, 0], lower[i, 1] = got[4]
         if searched and not is_less(got[0], got[1], excess, value):
             continue
         scores[i, 0], scores[i, 1] = got[0], got[1]
@@ -623,8 +633,8 @@ def repeat(
 
     Until the state at an end of network ``slowest`` is one that was there before, or for ``most``
     of its runs; each state is compared with the last whose number is a power of two. Fills
-    ``rounds`` [M, N, 5] with arrival of the run at hand, then since that state: runs that ended,
-    sum and largest of their latencies, duration; and ``times`` [2, G] with the last whole run of
+    ``rounds`` [M, N, 5] with whether one was, then since that state: runs that ended, sum and
+    largest of their latencies, duration; and ``times`` [2, G] with the last whole run of
     each network.
     """
     n_networks = len(instance.first) - 1
@@ -635,7 +645,7 @@ def repeat(
         for n in range(n_networks):
             for k in range(5):
                 here[n, k] = 0.0
-        begun, n_rounds, n_next, is_known = 0.0, 0, 1, False
+        begun, n_rounds, n_next, is_known, is_same = 0.0, 0, 1, False, False
         while not is_known:
             for a in range(instance.alone.shape[2]):
                 while state[2 * n_networks + a] < 0 and _options(
@@ -652,13 +662,15 @@ def repeat(
                 has_all = True
                 for n in range(n_networks):
                     has_all = has_all and here[n, 1] > 0.0
-                is_known = has_all and (n_rounds >= most or _is_as_before(run, here))
+                # What the last assignment left is nothing to compare with.
+                is_same = has_all and n_rounds > 1 and _is_as_before(instance, run, here)
+                is_known = is_same or (has_all and n_rounds >= most)
                 is_known = is_known or n_rounds >= 4 * most
                 if n_rounds >= n_next and not is_known:
                     _remember(run, here)
                     begun, n_next = time[now], 2 * n_next
         for n in range(n_networks):
-            here[n, 4] = time[now] - begun
+            here[n, 0], here[n, 4] = 1.0 if is_same else 0.0, time[now] - begun
 
 
 @inner
@@ -675,6 +687,7 @@ def _run_again(instance: Instance, run: Run, n: int, here: Floats, times: Floats
     here[n, 0] = here[n, 0] + period if period > 0.0 else now
     run.state[n] = instance.first[n]
     is_there = here[n, 0] <= now
+    here[n, 4] = max(here[n, 4], 0.0 if is_there else 1.0)
     run.state[n_networks + n] = _WAITING if is_there else _AWAY
     run.time[n] = here[n, 0] - now
     run.time[n_networks + n] = now
@@ -687,19 +700,28 @@ def _remember(run: Run, here: Floats) -> None:
     for n in range(n_networks):
         run.decided_at[0, n] = run.time[n]
         run.decided_at[0, n_networks + n] = now - run.time[n_networks + n]
-        for k in range(1, 4):
+        run.decided_at[0, 2 * n_networks + n] = now - here[n, 0]
+        for k in range(1, 5):
             here[n, k] = 0.0
 
 
 @inner
-def _is_as_before(run: Run, here: Floats) -> bool:
-    """Whether the state is that of ``_remember``, but for rounding and growing queues."""
+def _is_as_before(instance: Instance, run: Run, here: Floats) -> bool:
+    """Whether the state is that of ``_remember``, but for rounding.
+
+    How long ago the run at hand arrived is part of it, unless runs waited all the time, and longer
+    and longer: then it grows for good.
+    """
     n_networks, now = len(here), run.time[len(run.time) - 1]
     before = run.decisions[0, 3 + n_networks :]
     for at in range(len(run.state)):
         if run.state[at] != before[at]:
             return False
     for n in range(n_networks):
+        later = now - here[n, 0] - run.decided_at[0, 2 * n_networks + n]
+        always_waited = instance.asked[PERIOD, n] > 0.0 and here[n, 4] == 0.0
+        if abs(later) > CLOSE * now and not (later > 0.0 and always_waited):
+            return False
         phase, left = run.state[n_networks + n], run.time[n]
         if phase == _WAITING:
             left = now - run.time[n_networks + n]
@@ -791,7 +813,7 @@ def can_beat(lower: Floats, best: Score) -> npt.NDArray[np.bool_]:
     excess, value = best
     if excess == np.inf:
         return np.ones(len(lower), bool)
-    fits = lower[:, 0] <= excess
+    fits = lower[:, 0] <= excess + CLOSE
     return (lower[:, 0] < excess - CLOSE) | (fits & (lower[:, 1] < value - CLOSE * abs(value)))
 
 
@@ -801,6 +823,7 @@ class Played:
 
     scores: Floats  # [M, 2] of those that beat the best; infinite: others
     nodes: Ints  # [M] decisions tried; −1: the bound was enough; below: −2 − those tried
+    lower: Floats  # [M, 2] bounds of those that were not searched to the end
     best: int  # −1: none
     times: Floats  # [2, G] starts and ends of its groups
 
@@ -827,12 +850,13 @@ def simulate(
     """
     n, n_groups = assignments.shape
     scores, nodes, times = np.empty((n, 2)), np.empty(n, np.int64), np.zeros((2, n_groups))
+    raised = np.zeros((n, 2)) if lower is None else np.array(lower)
     rule = FIRST_COME if planned is None else PLANNED
     found = play(
         instance,
         run,
         np.ascontiguousarray(assignments),  # another layout would be compiled for anew
-        np.zeros((1, 2)) if lower is None else np.ascontiguousarray(lower),
+        raised,
         rule if lower is None else SEARCHED,
         np.zeros(1) if planned is None else planned,
         *best,
@@ -841,4 +865,4 @@ def simulate(
         nodes,
         times,
     )
-    return Played(scores, nodes, int(found), times)
+    return Played(scores, nodes, raised, int(found), times)

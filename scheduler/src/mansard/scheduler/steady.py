@@ -26,13 +26,13 @@ from mansard.scheduler.chains import (
 )
 from mansard.scheduler.choices import assignments, choices
 from mansard.scheduler.local_search import Clock, descend
-from mansard.scheduler.records import Search, printed, repeated
+from mansard.scheduler.records import SHORT, Search, printed_bound, repeated
 from mansard.scheduler.simulation import CLOSE, Played, Score, is_less, new_run, repeat
 
 _LARGE = 300_000  # combinations of which each is looked at
-_RUNS = 256  # of the first network, where no state returns
+# Of the slowest network, where no state returns: while searching, and of what is printed.
+_RUNS, _LONG_RUNS = 256, 4096
 _BATCH = 64
-_SHORT = 1e-3  # of a rate that is missing
 _ROUNDS, _LOCAL_ROUNDS = 4, 100
 
 
@@ -49,17 +49,22 @@ class _Repeated:
         excess, values = _scores(self.made, rows, *got)
         best = int(np.lexsort((values, excess))[0])
         scores = np.column_stack([excess, values])
-        return Played(scores, np.zeros(len(rows), np.int64), best, times)
+        return Played(scores, np.zeros(len(rows), np.int64), scores, best, times)
 
-    def rates(self, rows: Ints) -> tuple[tuple[Floats, Floats, Floats], Floats]:
+    def rates(self, rows: Ints, most: int = _RUNS) -> tuple[tuple[Floats, Floats, Floats], Floats]:
         """Mean and largest latency, runs per second [M, N]; times of the last assignment."""
         instance = self.made.instance
         rounds = np.zeros((len(rows), instance.asked.shape[1], 5))
         times = np.zeros((2, instance.alone.shape[1]))
         rows = np.ascontiguousarray(rows)
-        repeat(instance, self.run, rows, self.slowest, _RUNS, rounds, times)
+        repeat(instance, self.run, rows, self.slowest, most, rounds, times)
         runs = np.maximum(rounds[:, :, 1], 1e-9)
-        return (rounds[:, :, 2] / runs, rounds[:, :, 3], runs / rounds[:, :, 4]), times
+        period, runs_per_s = instance.asked[PERIOD], runs / rounds[:, :, 4]
+        # Where no state returned, a run or two more in the window are no lack of rate.
+        late = rounds[:, :, 4] - runs * period
+        keeps_up = (rounds[:, :, 0] == 0) & (period > 0) & (late <= 2 * period)
+        runs_per_s = np.where(keeps_up, 1 / np.where(keeps_up, period, 1.0), runs_per_s)
+        return (rounds[:, :, 2] / runs, rounds[:, :, 3], runs_per_s), times
 
 
 def _networks(made: Chains) -> range:
@@ -75,7 +80,7 @@ def _scores(
     joules = np.add.reduceat(energy, first[:-1], axis=1)
     asked = made.instance.asked
     wanted = np.divide(1, asked[PERIOD], out=np.zeros_like(asked[PERIOD]), where=asked[PERIOD] > 0)
-    short = np.where(runs_per_s < wanted * (1 - _SHORT), wanted / runs_per_s - 1, 0.0)
+    short = np.where(runs_per_s < wanted * (1 - SHORT), wanted / runs_per_s - 1, 0.0)
     return _score(made, mean, largest, runs_per_s, joules, short.sum(axis=1))
 
 
@@ -119,7 +124,7 @@ def _bounds(made: Chains, chain: Floats, load: Floats, joules: Floats) -> Floats
     wanted = np.divide(1, period, out=np.zeros_like(period), where=period > 0)
     used = (load * wanted[:, None]).sum(axis=1).max(axis=1)
     late = (chain * wanted).max(axis=1)
-    excess = np.maximum(np.maximum(used, late) - 1 - 2 * _SHORT, 0)
+    excess = np.maximum(np.maximum(used, late) - 1 - 2 * SHORT, 0)
     makespan = np.maximum((1 / fastest).max(axis=1), load.sum(axis=1).max(axis=1))
     goal = GOALS[instance.goal]
     if goal in ("throughput", "min_rate"):
@@ -169,14 +174,14 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
     else:
         method, way = "local", "searched locally, first come first served"
         bound = _space_bound(made)
-    (mean, largest, runs_per_s), times = repeats.rates(best[None])
+    (mean, largest, runs_per_s), times = repeats.rates(best[None], _LONG_RUNS)
     _check_capacity(made, runs_per_s[0])
-    is_optimal = not is_less(*bound, *score)
+    is_optimal, at_best = printed_bound(made.instance.goal, score, bound)
     found = Search(
         method=method,
-        bound=printed(made.instance.goal, score[1] if is_optimal else bound[1]),
+        bound=at_best,
         is_optimal=is_optimal,
-        space=f"{size} assignments, {way}",
+        space=f"{size:,} assignments, {way}",
         n_assignments=size,
         n_simulated=n_simulated,
         solve_s=clock.spent_s,
@@ -187,7 +192,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
 
 def evaluate_steady(made: Chains, on: Ints, method: str, clock: Clock) -> Schedule:
     """What an assignment [G] does, first come first served."""
-    (mean, largest, runs_per_s), times = _Repeated(made).rates(on[None])
+    (mean, largest, runs_per_s), times = _Repeated(made).rates(on[None], _LONG_RUNS)
     found = Search(
         method, None, False, "one assignment, first come first served", 1, 1, clock.spent_s
     )
@@ -244,7 +249,7 @@ def _check_capacity(made: Chains, runs_per_s: Floats) -> None:
     networks = made.problem.networks
     rates = runs_per_s * made.instance.asked[BATCH]
     asked = np.array([network.rate_per_s for network in networks])
-    if (rates >= asked * (1 - _SHORT)).all():
+    if (rates >= asked * (1 - SHORT)).all():
         return
     reached = ", ".join(
         f"{network.name} {rate:.4g} of {network.rate_per_s:g}"

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Collection, Mapping, MutableSequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
@@ -27,6 +26,8 @@ from mansard.inference.multi.plan import MultiStage, is_cpu
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.npz import Array
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_MASK_BYTES = 128  # a bit for each of 1024 CPUs, as in glibc
 _PARENT_POLL_S = 0.5
 _GRACE_S = 60.0
 
@@ -190,13 +191,15 @@ def _run_stages(
     began_s: float | None = None
     for number, stage in enumerate(loaded):
         step = (worker.network, worker.first_stage + number)
-        asked_s = gate.enter(step)
-        if asked_s is not None and len(loaded) > 1:
+        if len(loaded) > 1:
+            # Before it waits: it could not be woken on the CPUs of its last stage while another
+            # network keeps them busy.
             move_to(stage.cpus)
+        entered_s = gate.enter(step, tally.now_s)
         tally.lap(number, "device_wait")
-        if asked_s is None:
+        if entered_s is None:
             return None
-        began_s = asked_s if began_s is None else began_s
+        began_s = entered_s if began_s is None else began_s
         if stage.is_fed:
             stage.network.feed({name: arrays[name] for name in stage.names if name in arrays})
             tally.lap(number, "transfer")
@@ -210,16 +213,15 @@ def _run_stages(
     return _RunEnded(arrays, tally.now_s if began_s is None else began_s)
 
 
-def move_to(cpus: tuple[int, ...]) -> None:
-    """Let this thread run on ``cpus`` alone. That takes until one of them runs it.
+def move_to(cpus: Collection[int]) -> None:
+    """Let this thread run on ``cpus`` alone; while they are busy, that takes milliseconds.
 
-    ``os.sched_setaffinity`` would keep the interpreter all that time, and with it all networks.
+    ``os.sched_setaffinity`` would keep the interpreter's lock for so long.
     """
-    n_bytes = max(cpus) // 64 * 8 + 8
-    mask = sum(1 << cpu for cpu in cpus).to_bytes(n_bytes, sys.byteorder)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.sched_setaffinity(0, ctypes.c_size_t(n_bytes), mask):
-        raise OSError(ctypes.get_errno(), f"cannot run on CPUs {cpu_list(cpus)}")
+    mask = sum(1 << cpu for cpu in cpus).to_bytes(_MASK_BYTES, sys.byteorder)
+    if _LIBC.sched_setaffinity(0, len(mask), mask):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 class ThreadHand:
