@@ -2,7 +2,7 @@
 
     python benchmarks/dataset_size.py [--modes 500] [--samples 10000000] [--folder FOLDER]
 
-Makes up runs in a temporary folder (about 2 GB), beside scores of the zoo's 32 networks in two
+Makes up runs in a temporary folder (about 2 GB), beside scores of the zoo's networks in two
 batch sizes, then does each step in a process of its own: three times where that takes less than
 a minute, and the least counts.
 CPU time is of all threads. Memory is the process's largest resident set, with the interpreter and

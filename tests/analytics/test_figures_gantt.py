@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from mansard.analytics.figures.gantt import gantt_figure
+from mansard.analytics.figures.gantt import gantt_figure, last_s
 from mansard.analytics.report.schedule_page import write_schedule_page
 from mansard.core.records import (
     Accelerator,
@@ -50,8 +51,8 @@ def placed(network: int, at: int, on: str, *times_ms: float) -> ScheduledGroup:
 
 def network(name: str, latency_ms: float) -> ScheduledNetwork:
     return ScheduledNetwork(
-        name=name, latency_s=latency_ms * 1e-3, rate_per_s=1e3 / latency_ms, n_transitions=0,
-        is_missed=False,
+        name=name, latency_s=latency_ms * 1e-3, longest_s=latency_ms * 1e-3,
+        rate_per_s=1e3 / latency_ms, n_transitions=0, is_missed=False,
     )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ SCHEDULE = Schedule(
 
 
 def test_bars_are_alone_contention_and_transitions() -> None:
-    figure = gantt_figure("gantt", PROBLEM, SCHEDULE)
+    figure = gantt_figure("gantt", PROBLEM, SCHEDULE, 9e-3)
     parts: dict[str, list[tuple[float, float]]] = {}
     for data in figure.datasets.values():
         if "part" not in data["columns"]:
@@ -94,6 +95,15 @@ def test_bars_are_alone_contention_and_transitions() -> None:
     assert "Dashed lines are deadlines." in figure.caption[0]
 
 
+def test_the_axis_ends_with_the_last_group_or_a_deadline_close_behind() -> None:
+    assert last_s(PROBLEM, [SCHEDULE]) == pytest.approx(9e-3)  # 8 ms; the deadline is 9
+    late = msgspec.structs.replace(PROBLEM.networks[0], max_latency_s=13e-3)
+    far = msgspec.structs.replace(PROBLEM, networks=(late, PROBLEM.networks[1]))
+    assert last_s(far, [SCHEDULE]) == pytest.approx(8e-3)
+    figure = gantt_figure("gantt", far, SCHEDULE, 8e-3)
+    assert "deadline" not in figure.caption[0]
+
+
 def unfolded(column: Any) -> list[Any]:
     """A column as the page stores it, as values."""
     if isinstance(column, dict):
@@ -104,7 +114,8 @@ def unfolded(column: Any) -> list[Any]:
 
 def test_the_page_escapes_names(tmp_path: Path) -> None:
     path = tmp_path / "schedule.html"
-    write_schedule_page(path, PROBLEM, SCHEDULE, "2 networks.", [HOSTILE])
+    other = msgspec.structs.replace(SCHEDULE, method=HOSTILE)
+    write_schedule_page(path, PROBLEM, [SCHEDULE, other], other, "2 networks.", [HOSTILE])
     text = path.read_text("utf-8")
     assert HOSTILE not in text
     assert "&lt;/script&gt;&lt;b&gt;" in text
@@ -113,9 +124,7 @@ def test_the_page_escapes_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_steady", [False, True])
 def test_a_steady_chart_says_which_round_it_is(is_steady: bool) -> None:
-    import msgspec
-
     found = msgspec.structs.replace(SCHEDULE, is_steady=is_steady)
-    figure = gantt_figure("gantt", PROBLEM, found)
-    assert any("last whole round" in note for note in figure.notes) is is_steady
+    figure = gantt_figure("gantt", PROBLEM, found, 9e-3)
+    assert any("last run of each network" in note for note in figure.notes) is is_steady
     assert ("deadline" in json.dumps(figure.spec)) is not is_steady

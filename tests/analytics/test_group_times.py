@@ -10,12 +10,31 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mansard.analytics.counters.counted import Counted
+from mansard.analytics.counters.group_bytes import counted_bytes
+from mansard.analytics.counters.importing import ExportOrigin
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.group_times import group_times, leave_times, prefix_times
+from mansard.analytics.predict.group_times import (
+    Difference,
+    group_times,
+    leave_times,
+    prefix_times,
+    scaled_times,
+)
 from mansard.analytics.report.parts import group_tables
-from mansard.core.records import Board, Measurement, MemoryUse, NetworkPart, PartKind, Spread
+from mansard.core.node_labels import label
+from mansard.core.records import (
+    Board,
+    CounterRun,
+    Measurement,
+    MemoryUse,
+    NetworkPart,
+    PartKind,
+    Spread,
+)
 from tests.analytics.factory import calm, machine, measurement, window, write_networks
 from tests.analytics.score_factory import layer, score, write_scores
+from tests.analytics.test_counters_check import kernel, rows_of
 
 # Two-sided 95 % quantile of Student's t with two degrees of freedom.
 T_2 = 4.302653
@@ -42,6 +61,20 @@ def test_a_group_on_a_dla_is_the_difference_of_two_prefixes() -> None:
     assert [each.half_s for each in found.values()] == pytest.approx(halves, rel=1e-5)
     # Without the second prefix only the first group is known.
     assert list(prefix_times(WHOLE_S, {0: 4.0}, 3)) == [0]
+
+
+def test_groups_alone_are_scaled_to_the_whole_network() -> None:
+    alone = {0: Difference(4.0, 0.04), 1: Difference(1.5, None)}
+    found, share = scaled_times(WHOLE_S, alone, 2)
+    # 4 + 1.5 where the whole takes (10 + 12 + 11) / 3 = 11: all count twice.
+    assert share == pytest.approx(0.5)
+    assert [each.value_s for each in found.values()] == pytest.approx([8.0, 3.0])
+    # 1 % of its own, and of the whole the interval of a mean of three: a third of a variance.
+    of_whole = T_2 * (1.25 / 3) ** 0.5 / 11
+    assert found[0].half_s == pytest.approx(8 * (0.01**2 + of_whole**2) ** 0.5, rel=1e-5)
+    assert found[1].half_s is None
+    # A group that was not run, or no whole network: as they are.
+    assert scaled_times(WHOLE_S, alone, 3) == scaled_times({}, alone, 2) == (alone, None)
 
 
 def part(kind: PartKind, number: int, time_s: float, **known: Any) -> Measurement:
@@ -101,17 +134,21 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     dla, gpu = group_times(open_runs([tmp_path]))
     assert (dla.accelerator, gpu.accelerator) == ("dla0", "gpu")
     assert dla.machine_id == gpu.machine_id
-    # On the GPU a group's own time; marked less the mean of 3.0 and 3.2 ms.
-    assert [each.time_s for each in gpu.groups] == pytest.approx([0.002, 0.001])
+    # On the GPU 2 and 1 ms alone, where the whole network takes 3.1; marked less that.
+    assert gpu.alone_share == pytest.approx(3 / 3.1)
+    assert [each.time_s for each in gpu.groups] == pytest.approx([0.0031 * 2 / 3, 0.0031 / 3])
     assert [each.leave_s for each in gpu.groups] == [pytest.approx(0.0002), None]
-    # Fused bytes over time: 10 MB in 2 ms, 1 MB in 1 ms; the board's bus is not known.
-    assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([5e9, 1e9])
+    # Fused bytes over time: 10 MB in 2.067 ms, 1 MB in 1.033; the board's bus is not known.
+    assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([15e9 / 3.1, 3e9 / 3.1])
     assert {each.demand_source for each in (*gpu.groups, *dla.groups)} == {"modelled"}
     # On the DLA differences: 5 ms, then 8 − 5; what each takes alone (9 ms) does not count.
     assert [each.time_s for each in dla.groups] == pytest.approx([0.005, 0.003])
     assert dla.groups[0].leave_s == pytest.approx(0.002)
     # HaX-CoNN's rule: the GPU's demand times the use on the DLA over that on the GPU.
-    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx([1e9, 0.4e9])
+    # 4.839 · 0.1 / 0.5 and 0.968 · 0.1 / 0.25 GB/s.
+    assert [each.demand_byte_per_s for each in dla.groups] == pytest.approx(
+        [3e9 / 3.1, 1.2e9 / 3.1]
+    )
     assert dla.fallback_share == pytest.approx(0.2)
     assert gpu.fallback_share is None
     # Another cut stands beside it, though it is older.
@@ -121,6 +158,47 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     assert cuts == [("dla0", 2), ("gpu", 2), ("gpu", 7)]
     (table,) = group_tables((dla, gpu), lambda row: row.mode)
     assert len(table.rows) == 4
+
+
+def test_numbers_of_two_runs_are_never_mixed(tmp_path: Path) -> None:
+    """A later run has other cuts, and was killed behind its first group."""
+    write_networks(tmp_path, on_both())
+    later = [
+        replace(part("stage", 0, 0.007), run_id="q" * 16, started_utc="2026-02-01T00:00:00Z"),
+        replace(part("prefix", 2, 0.9), run_id="q" * 16, started_utc="2026-02-01T00:00:01Z"),
+    ]
+    later[0] = replace(later[0], part=replace(later[0].part, nodes=(0,), op_types=("Conv",)))
+    write_networks(tmp_path, later)
+    _, gpu = group_times(open_runs([tmp_path]))
+    assert [each.nodes for each in gpu.groups] == [(0, 1), (2,)]
+    # Alone 2 and 1 ms, of the 3.1 ms of the whole network.
+    assert [each.time_s for each in gpu.groups] == pytest.approx([3.1e-3 * 2 / 3, 3.1e-3 / 3])
+    # 3.3 ms less the mean of 3.0 and 3.2; not of 3.0 and the later 900 ms.
+    assert gpu.groups[0].leave_s == pytest.approx(0.0002)
+    (only,) = group_times(open_runs([tmp_path]), {"q" * 16})
+    assert [each.nodes for each in only.groups] == [(0,)]
+    # Of two runs with all groups the newer one counts, and of several engines the newest.
+    for run_id, month, version in (("s" * 16, "03", "10"), ("t" * 16, "04", "11")):
+        new = {"started_utc": f"2026-{month}-01T00:00:00Z", "run_id": run_id}
+        rows = [part("stage", n, 0.005, engine_version=version) for n in (0, 1)]
+        write_networks(tmp_path, [replace(row, **new) for row in rows][: 2 if month == "03" else 1])
+    _, gpu = group_times(open_runs([tmp_path]))
+    assert [each.time_s for each in gpu.groups] == [0.005]
+
+
+def test_a_dla_without_a_whole_network_has_no_differences(tmp_path: Path) -> None:
+    """Nor do its groups' own times stand in their place."""
+    dla = {"dla_core": "0"}
+    rows = [part("stage", n, 0.009, options=dla) for n in (0, 1)]
+    write_networks(tmp_path, rows)
+    (alone,) = group_times(open_runs([tmp_path]))
+    assert [each.time_s for each in alone.groups] == [0.009, 0.009]  # no prefix was asked for
+    rows += [part("prefix", 0, 0.005, options=dla)]
+    rows += [part("prefix", n, 0.008, options=dla, disturbances=("throttled",)) for n in (1, 2)]
+    write_networks(tmp_path, [replace(row, run_id="q" * 16) for row in rows])
+    (found,) = group_times(open_runs([tmp_path]), {"q" * 16})
+    assert [each.time_s for each in found.groups] == [None, None]
+    assert {each.remark for each in found.groups} == {"a prefix was not measured"}
 
 
 def test_prefixes_closer_than_the_noise_give_no_time(tmp_path: Path) -> None:
@@ -146,14 +224,75 @@ def test_the_demand_that_a_board_reports_comes_first(tmp_path: Path) -> None:
     )
     unknown = {name: why for name, why in plain.unknown.items() if name != "board"}
     on = replace(plain, board=board, kind="jetson", unknown=unknown)
-    use = MemoryUse(mean_share=0.25, low_share=0, high_share=1, n_readings=9, source="actmon")
+
+    def use(share: float) -> MemoryUse:
+        return MemoryUse(mean_share=share, low_share=0, high_share=1, n_readings=9, source="actmon")
+
     hz = Spread(before=2e9, low=2e9, high=2e9, after=2e9)
-    seen = calm(memory_use=use, memory_clock_hz=hz)
-    write_networks(tmp_path, [part("stage", n, 0.01, conditions=seen) for n in (0, 1)], on=on)
+    seen = [calm(memory_use=use(share), memory_clock_hz=hz) for share in (0.25, 0)]
+    layers = [layer(n, 10**9, 10**6) for n in range(3)]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    rows = [part("stage", n, 0.01, conditions=each) for n, each in enumerate(seen)]
+    write_networks(tmp_path, rows, on=on)
     (found,) = group_times(open_runs([tmp_path]))
-    # A quarter of 2 GHz · 2 · 256 bits / 8.
-    assert [each.demand_byte_per_s for each in found.groups] == pytest.approx([32e9, 32e9])
+    # A quarter of 2 GHz · 2 · 256 bits / 8; 0 is below what the monitor resolves: 1 MB in 10 ms.
+    assert [each.demand_byte_per_s for each in found.groups] == pytest.approx([32e9, 1e8])
+    assert found.groups[1].demand_source == "modelled"
     assert found.groups[0].demand_source == "measured"
+
+
+def test_the_demand_on_a_gpu_is_what_counters_say(tmp_path: Path) -> None:
+    """Two calls of three kernels under Nsight Compute: 3 MB in the first group, 2 in the second."""
+    layers = [layer(n, 10**9, n_bytes) for n, n_bytes in enumerate((6_000_000, 4_000_000, 10**6))]
+    scored = score("net", layers, precision="fp16")
+    write_scores(tmp_path, [scored])
+    rows = on_both()
+    write_networks(tmp_path, rows)
+
+    def demands(*nodes: tuple[int, ...], **changed: str) -> tuple[list[float], set[str]]:
+        """``nodes``: of each kernel, which moves 1 MB more than the one before it, from 1 MB on."""
+        counters = [
+            kernel("k", 0, 1e6 * (n + 1), 0, nvtx=(f"call {call}", "".join(map(label, own))))
+            for call in range(2)
+            for n, own in enumerate(nodes)
+        ]
+        origin = ExportOrigin(
+            device="Example CPU",
+            mode="2c",
+            network="net",
+            model_hash=scored.model_hash,
+            batch=1,
+            precision="fp16",
+        )
+        fields = [name for name in CounterRun.__struct_fields__ if hasattr(rows[0], name)]
+        run = CounterRun(
+            **{name: getattr(rows[0], name) for name in fields if name != "unknown"},
+            tool="Nsight Compute 1",
+            chip="ga10b",
+            metrics=(),
+            lacking=(),
+            n_calls=2,
+            cache_control="all",
+            export="exports/a.csv",
+            unknown={"failure": "it ran"},
+        )
+        run = replace(run, **{"model_hash": scored.model_hash} | changed)
+        found = counted_bytes([Counted(rows_of(counters, origin), run)], [scored])
+        chains = group_times(open_runs([tmp_path]), counted=found)
+        groups = [each for chain in chains for each in chain.groups]
+        values = [each.demand_byte_per_s or 0 for each in groups]
+        return values, {each.demand_source or "" for each in groups}
+
+    # (1 + 2) MB in 2 ms, 3 MB in 1 ms, each 3.1 / 3.0 as long in the whole network; on the DLA
+    # by the ratio of uses, 0.1 / 0.5 and 0.1 / 0.25.
+    longer = 3.1 / 3.0
+    values, sources = demands((0,), (1,), (2,))
+    assert [longer * each for each in values] == pytest.approx([0.3e9, 1.2e9, 1.5e9, 3e9])
+    assert sources == {"measured"}
+    # A kernel of both groups, and counters of another version: the modelled ones.
+    for values, sources in (demands((0,), (1, 2)), demands((0,), (1,), (2,), engine_version="9")):
+        assert [longer * each for each in values] == pytest.approx([1e9, 0.4e9, 5e9, 1e9])
+        assert sources == {"modelled"}
 
 
 @pytest.mark.shared_data

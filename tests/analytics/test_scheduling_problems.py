@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from mansard.analytics.contention import VictimContention
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.predict.group_times import group_times
 from mansard.analytics.scheduling.problems import problem_of_runs
 from mansard.core.errors import UsageError
-from mansard.core.records import Accelerator, NetworkChain, Problem
+from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from tests.analytics.factory import write_networks, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
+from tests.analytics.test_contention import found as measured_contention
+from tests.analytics.test_contention import points
 from tests.analytics.test_group_times import on_both
 from tests.cli.decide_runs import answer, document
 
@@ -35,24 +39,58 @@ def made(runs: Path, wanted: Problem = WANTED, mode: str | None = None) -> Probl
 
 
 def test_groups_on_both_accelerators(runs: Path) -> None:
-    found = made(runs)
-    assert found.accelerators == (
+    problem = made(runs)
+    assert problem.accelerators == (
         Accelerator(name="dla0", kind="dla", max_segments=16),
         Accelerator(name="gpu", kind="gpu"),
     )
-    (network,) = found.networks
+    (network,) = problem.networks
     assert (network.name, network.precision) == ("net", "fp16")
     first, second = network.groups
     assert (first.name, first.nodes, second.name) == ("0-1", (0, 1), "2")
-    assert first.time_s == {"dla0": 0.005, "gpu": 0.002}
+    # Of 3.1 ms of the whole network two thirds: alone the groups took 2 and 1 ms.
+    assert first.time_s == {"dla0": 0.005, "gpu": 0.00206667}
     # Marked less the two whole networks beside it: 3.3 − 3.1 ms, and 10 − 8 ms.
     assert first.leave_s == pytest.approx({"dla0": 0.002, "gpu": 0.0002})
     assert first.enter_s == {"dla0": 0.0, "gpu": 0.0}
-    assert first.demand_byte_per_s["gpu"] == 5e9
+    assert first.demand_byte_per_s["gpu"] == 4.83871e9  # 10 MB in 2.067 ms
     assert {group.source for group in network.groups} == {"measured"}
-    text = "\n".join(found.notes)
-    assert "net on gpu: demands of 2 groups are modelled" in text
+    text = "\n".join(problem.notes)
+    assert "demands are modelled, fused traffic over the time: 2 of net on " in text
+    scaled = "times are scaled to whole networks, of which groups alone took: 97 % of net on gpu"
+    assert scaled in text
     assert "contention of gpu is not known, and not counted: mansard contention" in text
+    assert "contention of dla0 is not known, and not counted: no demand of a DLA can be set" in text
+
+
+def test_why_an_accelerator_has_no_surface(tmp_path: Path) -> None:
+    one = LayerGroup(name="1", time_s={"cpu": 1.0, "cpu:0": 1.0, "dla0": 1.0})
+    given = replace(
+        WANTED,
+        accelerators=(
+            Accelerator(name="cpu", kind="cpu"),
+            Accelerator(name="cpu:0", kind="cpu", cpus=(0,)),
+            Accelerator(name="dla0", kind="dla"),
+        ),
+        networks=(NetworkChain(name="net", groups=(one,)),),
+    )
+
+    def notes(contention: Sequence[VictimContention]) -> list[str]:
+        made = problem_of_runs(given, (), contention, open_runs([tmp_path]))
+        return [note.partition("not counted: ")[2] or note for note in made.notes]
+
+    of_dla = "no demand of a DLA can be set"
+    first, second = measured_contention(tmp_path, points())
+    assert notes((first, second)) == [
+        "that of cpu:0 and cpu:1 was measured; mansard measure --cpus 0 takes the same",
+        "contention of cpu:0 was measured beside cpu:1 alone",
+        of_dla,
+    ]
+    few = {**first.unknown, "surface": "too few undisturbed points"}
+    disturbed = replace(first, surface=None, unknown=few)
+    again = "too few undisturbed points; mansard contention measures them again"
+    assert notes((disturbed,))[1:] == [again, of_dla]
+    assert notes(()) == ["mansard contention", "mansard contention", of_dla]
 
 
 def test_what_the_file_has_stays(runs: Path) -> None:
@@ -79,14 +117,25 @@ def test_what_was_not_measured_is_named(
         made(runs, replace(WANTED, networks=(chain,)), mode)
 
 
+def test_without_a_file_the_batch_is_the_one_that_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_networks(tmp_path, [replace(row, batch=16) for row in on_both()])
+    for names in ((), ("net",)):
+        found = document(capsys, "schedule", *names, "--runs", tmp_path)
+        assert found["problem"]["networks"][0]["batch"] == 16
+        # 16 items in 3.1 ms on the GPU.
+        assert found["best"]["networks"][0]["rate_per_s"] == pytest.approx(16 / 3.1e-3)
+
+
 def test_the_command_schedules_runs(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved = tmp_path / "saved.toml"
     given = ("--runs", runs, "--save-problem", saved)
     found = document(capsys, "schedule", *given)
-    # One network: 2 + 1 ms on the GPU is better than any other way.
-    assert found["best"]["value"] == pytest.approx(3e-3)
+    # One network: the GPU's 3.1 ms are better than any other way.
+    assert found["best"]["value"] == pytest.approx(3.1e-3)
     assert document(capsys, "schedule", saved)["best"]["groups"] == found["best"]["groups"]
     code, _, err = answer(capsys, "schedule", "other", "--runs", runs)
     assert code == 2
@@ -107,3 +156,28 @@ def test_modelled_times_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, _, err = answer(capsys, "schedule", *given[:-2], "--modelled")
     assert code == 2
     assert "the runs are of several modes: 1c and 2c" in err
+
+
+def test_a_network_of_which_some_groups_are_missing_is_left_out(tmp_path: Path) -> None:
+    """A sweep that was killed: the groups that it measured are not the network."""
+    layers = [layer(n, 10**9, 10**6) for n in range(3)]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    write_networks(tmp_path, [row for row in on_both() if "dla_core" in row.options][:1])
+    chain = NetworkChain(name="net", groups=())
+    with pytest.raises(UsageError, match="only 1 of 2 groups of net were measured on dla0"):
+        made(tmp_path, replace(WANTED, networks=(chain,)))
+    gpu = [replace(row, run_id="q" * 16) for row in on_both() if "dla_core" not in row.options]
+    write_networks(tmp_path, gpu)
+    found = made(tmp_path)
+    assert [each.name for each in found.accelerators] == ["gpu"]
+    assert "only 1 of 2 groups of net were measured on dla0: left out" in found.notes
+
+
+def test_a_group_that_was_disturbed_everywhere_is_refused_with_its_reason(tmp_path: Path) -> None:
+    layers = [layer(n, 10**9, 10**6) for n in range(3)]
+    write_scores(tmp_path, [score("net", layers, precision="fp16")])
+    gpu = [row for row in on_both() if "dla_core" not in row.options]
+    gpu[1] = replace(gpu[1], disturbances=("the GPU was throttled",))
+    write_networks(tmp_path, gpu)
+    with pytest.raises(UsageError, match="group 1 of net has no time on gpu: the GPU was thrott"):
+        made(tmp_path)

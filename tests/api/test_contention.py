@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from mansard import api
+from mansard.api.contention_runs import ContentionResult
+from mansard.core.errors import MeasurementError
 from tests.analytics.factory import HOSTILE, manifest, write_run
 from tests.analytics.test_contention import points
 
@@ -42,3 +45,14 @@ def test_the_report_has_a_section_where_something_was_measured(tmp_path: Path) -
     assert 'id="contention"' in page
     assert 'data-spec="contention-0"' in page
     assert HOSTILE not in page
+    section = page.partition('id="contention"')[2].partition("</section>")[0]
+    assert 'class="note"' not in section  # nothing is left out
+    assert "(no name)" not in section
+
+
+def test_where_nothing_counts_the_measurement_has_failed(tmp_path: Path) -> None:
+    rows = [replace(row, disturbances=("other programs used 0.9 CPUs",)) for row in points()]
+    write_run(tmp_path / "run", manifest("run", 2, len(rows), kind="contention"), rows)
+    result = ContentionResult(api.measured_contention([tmp_path]), None)
+    with pytest.raises(MeasurementError, match="too few points of cpu:0 and cpu:1 count: 9 points"):
+        result.check()

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from mansard import api
-from mansard.core.errors import UsageError
+from mansard.core.errors import ModelError, UsageError
 from mansard.simulator import create_board
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
+from tests.inference.test_splitting import drawing
 
 PAIR = api.LayerSettings(kind="stage", n_groups=2, with_transitions=True)
 
@@ -48,6 +49,14 @@ def test_groups_are_marked_beside_the_whole_in_each_partition(tmp_path: Path) ->
     assert "cpus" not in whole.options
     assert [each.part.kind for each in result.parts] == ["stage", "stage"]
     assert api.measure_layers(request, alone).rows == result.rows  # nothing is measured again
+
+
+def test_a_network_that_its_stages_do_not_compute_is_not_measured(tmp_path: Path) -> None:
+    request = request_of(drawing(tmp_path), tmp_path / "runs")
+    with pytest.raises(ModelError, match="drawing computes something else in 2 stages"):
+        api.measure_layers(request, PAIR)
+    (run,) = (tmp_path / "runs").glob("*/measurements.jsonl")  # of the whole network
+    assert '"stage"' not in run.read_text()
 
 
 @pytest.mark.parametrize(

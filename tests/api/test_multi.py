@@ -9,7 +9,9 @@ import pytest
 
 from mansard import api
 from mansard.analytics.data.opening import open_runs
+from mansard.api.reporter import SilentReporter
 from mansard.core.errors import InputError, MansardError, ModelError, UsageError
+from mansard.device.identity import identify
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 
@@ -132,3 +134,45 @@ def test_drawn_mappings_run(request_of: api.MultiRequest, tmp_path: Path) -> Non
     result.check()
     assert len(result.rows) == 2
     assert any(each.n_stages == 2 for found in result.rows for each in found.row.networks)
+
+
+def test_a_mapping_that_comes_twice_is_run_once(
+    request_of: api.MultiRequest, tmp_path: Path
+) -> None:
+    perceptron(tmp_path / "mlp.onnx")
+    brief = msgspec.structs.replace(request_of, multi=api.MultiSettings(seconds_s=0.1))
+    mapping = api.whole_mapping([str(tmp_path / "mlp.onnx")], ["cpu:0"])
+    result = api.run_mappings(brief, [mapping, mapping])
+    result.check()
+    assert len(result.rows) == 1
+
+
+def test_mappings_that_differ_are_drawn_and_too_few_are_told(
+    request_of: api.MultiRequest, tmp_path: Path
+) -> None:
+    four(tmp_path)
+    notes: list[str] = []
+
+    class Told(SilentReporter):
+        def note(self, line: str) -> None:
+            notes.append(line)
+
+    # One network, whole, on two devices: two mappings.
+    drawing = api.Drawing(n_mappings=5, most_split=0)
+    brief = msgspec.structs.replace(request_of, multi=api.MultiSettings(seconds_s=0.1))
+    result = api.run_drawn(brief, [str(tmp_path / "mlp.onnx")], ("cpu:0", "cpu"), drawing, Told())
+    assert len(result.rows) == 2
+    assert any(line.startswith("2 mappings, not 5") for line in notes)
+
+
+def test_a_mode_without_the_cpus_is_left_out(request_of: api.MultiRequest, tmp_path: Path) -> None:
+    cpus = identify().cpus
+    if len(cpus) < 2:
+        pytest.skip("it takes two CPUs")
+    perceptron(tmp_path / "mlp.onnx")
+    mapping = api.whole_mapping([str(tmp_path / "mlp.onnx")], [f"cpu:{cpus[1]}"])
+    brief = msgspec.structs.replace(request_of, multi=api.MultiSettings(seconds_s=0.1))
+    both = msgspec.structs.replace(brief, mode="1c,2c")
+    assert [found.mode for found in api.run_mappings(both, [mapping]).rows] == ["2c"]
+    with pytest.raises(UsageError, match="in this mode"):
+        api.run_mappings(msgspec.structs.replace(brief, mode="1c"), [mapping])

@@ -92,7 +92,7 @@ BAD = {
     HEAD + "group = [{name='a'}, {name='b', after='a'}, {name='c', after='a'}]": "both after 'a'",
     HEAD + "group = [{name='a', after='z'}]": "'z', which is none of its groups",
     GROUP + "time = {gpu = 3}": "network 1, group 1, time: 3 has no unit",
-    GROUP + 'time = {gpu = "nan"}': "group 1, time: 'nan' is no time",
+    GROUP + 'time = {gpu = "nan"}': "group 1, time: 'nan' is no time; write 20ms",
     GROUP + 'time = {gpu = "-1ms"}': "group 1, time: '-1ms' is no time",
     GROUP + 'time = {gpu = "0ms"}': "group 1, time: '0ms' bounds nothing",
     GROUP + 'time = {gpu = "1GB"}': "has the unit 'GB'",
@@ -100,6 +100,9 @@ BAD = {
     GROUP + 'time = "1ms"': "group 1, time: Expected `object`, got `str`",
     HEAD + f"group = [{'{},' * 600}]": "group: Expected `array` of length <= 500",
     HEAD + '[surface.gpu]\nown=["1GB/s"]\nexternal=["2GB/s","1GB/s"]\nachieved=[]': "is none",
+    HEAD + '[surface.gpu]\nown=["0GB/s"]\nexternal=["1GB/s"]\nachieved=[["0B/s"]]': "is none",
+    HEAD.replace("[[n", "max_segments = 99999999999999999999\n[[n"): "max_segments: Expected `int`",
+    HEAD.replace("[[n", "cpus = [-1]\n[[n"): "accelerator 1, cpus 1: Expected `int` >= 0",
     "[" * 5000: "is no TOML",
     f"machine = '{'x' * (1 << 20)}'": "is too long for a problem",
 }
@@ -114,11 +117,23 @@ def test_a_hostile_file_is_one_line(tmp_path: Path, text: str, line: str) -> Non
     assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"network": [{"model": 3}]}', "nul"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "[" * 100_000, '{"network": [{"model": 3}]}', "nul", "\xff"),
+        '{"network": [{"model": "a", "weight": NaN}]}',
+    ],
+)
 def test_json_is_as_hostile(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError) as found:
         read(tmp_path, text, "problem.json")
     assert "\n" not in str(found.value)
+
+
+def test_a_key_that_is_there_twice_is_no_json(tmp_path: Path) -> None:
+    text = '{"network": [{"model": "a", "group": [{"time": {"gpu": "1ms", "gpu": "2ms"}}]}]}'
+    with pytest.raises(InputError, match="is no JSON: 'gpu' is there twice"):
+        read(tmp_path, text, "problem.json")
 
 
 def test_a_model_of_any_length_is_a_name(tmp_path: Path) -> None:
@@ -175,7 +190,7 @@ def problems(draw: st.DrawFn) -> Problem:
         minor_points=COSTS,
     )
     surface = ContentionSurface(
-        own_byte_per_s=(0.0, 1e9),
+        own_byte_per_s=(5e8, 1e9),
         external_byte_per_s=(3e9,),
         achieved_byte_per_s=((0.0,), (0.9e9,)),
     )

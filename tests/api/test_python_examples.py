@@ -144,6 +144,8 @@ def test_a_schedule_is_that_of_the_command(
         each["best"]["solve_s"] = 0
         each["baselines"] = [one | {"solve_s": 0} for one in each["baselines"]]
     assert printed == found
+    # b has 6 ms left where it runs, and a at most 2 on the other one.
+    assert names["changed"].found.makespan_s == pytest.approx(6e-3)
 
 
 def test_checks_are_those_of_doctor(

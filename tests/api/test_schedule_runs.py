@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from onnx import helper
 
 from mansard import api
-from mansard.api.schedule_runs import mapping_of
+from mansard.api.schedule_runs import check_runnable, mapping_of
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.inference.multi.mappings import MappedNetwork, StagePlace
@@ -65,11 +66,52 @@ def test_a_schedule_becomes_stages_that_take_turns() -> None:
     assert [each.end for each in mapping_of(problem(ONE), alone).networks[0].stages] == [2, None]
 
 
-def test_groups_without_nodes_cannot_be_cut() -> None:
-    chain = NetworkChain(name="one", groups=(group("a", big=1), group("b", small=1)))
-    found = evaluate(problem(chain), (("big", "small"),), "by hand")
-    with pytest.raises(UsageError, match="nothing says which nodes its groups are"):
-        mapping_of(problem(chain), found)
+def test_a_steady_schedule_takes_groups_first_come_first_served() -> None:
+    steady = msgspec.structs.replace(problem(ONE, TWO), is_steady=True)
+    found = evaluate(steady, (("big", "big", "small"), ("big", "big")), "by hand")
+    mapping = mapping_of(steady, found)
+    # Two share the GPU, group by group; nobody else is on the DLA.
+    assert mapping.turns == ()
+    assert [[each.device for each in own.stages] for own in mapping.networks] == [
+        ["gpu", "gpu", "dla0"],
+        ["gpu", "gpu"],
+    ]
+    alone = msgspec.structs.replace(problem(ONE), is_steady=True)
+    found = evaluate(alone, (("big", "big", "small"),), "by hand")
+    assert [each.end for each in mapping_of(alone, found).networks[0].stages] == [2, None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"networks": (ONE, NetworkChain(name="x", groups=(group("a", big=1),) * 2))},
+            "x: nothing",
+        ),
+        ({"accelerators": (GPU, Accelerator(name="b", kind="gpu"))}, "two accelerators are gpu"),
+        (
+            {"networks": (msgspec.structs.replace(ONE, rate_per_s=9),), "is_steady": True},
+            "one: runs that arrive at a rate cannot be executed",
+        ),
+        ({"networks": (ONE, msgspec.structs.replace(TWO, batch=2))}, "several batch sizes"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_the_search(changes: Any, line: str) -> None:
+    check_runnable(problem(ONE, TWO))
+    with pytest.raises(UsageError, match=line):
+        check_runnable(msgspec.structs.replace(problem(ONE, TWO), **changes))
+
+
+def test_what_keeps_a_schedule_from_being_run_is_its_remark(tmp_path: Path) -> None:
+    chain = msgspec.structs.replace(TWO, model=str(tmp_path / "none.onnx"))
+    path = tmp_path / "problem.toml"
+    api.write_problem(path, problem(chain, of=(Accelerator(name="big", kind="cpu"),)))
+    executed = api.MultiRequest(runs=tmp_path / "runs", is_local=True, profile="brief")
+    found = api.schedule(api.ScheduleRequest(problem=path, run=executed))
+    assert found.best.value == pytest.approx(10)
+    (ran,) = found.ran
+    assert (ran.networks, ran.measured_s) == ((), None)
+    assert "none.onnx" in ran.remark
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -87,7 +129,8 @@ def test_predicted_beside_measured(tmp_path: Path) -> None:
         for name in ("one", "two")
     ]
     path = tmp_path / "problem.toml"
-    api.write_problem(path, problem(*chains, of=(here, there)))
+    asked = msgspec.structs.replace(problem(*chains, of=(here, there)), machine="Another")
+    api.write_problem(path, asked)
     settings = api.MultiSettings(seconds_s=0.3)
     executed = api.MultiRequest(
         multi=settings, runs=tmp_path / "runs", is_local=True, profile="brief"
@@ -99,6 +142,7 @@ def test_predicted_beside_measured(tmp_path: Path) -> None:
     assert best.measured_s is not None
     assert best.error == pytest.approx(best.measured_s / 2e-5 - 1)
     assert best.beside_solver_s is not None
+    assert best.remark.endswith("predicted from times of Another")
     assert [each.name for each in best.networks] == ["one", "two"]
     for each in best.networks:
         assert each.predicted_per_s == pytest.approx(5e4)  # a run each round

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mansard.core.jsonl import read_rows
 from mansard.core.records import MultiRun
 from tests.inference.small_networks import perceptron
+from tests.inference.test_cutting import residual
 from tests.waiting import awaited
 
 
@@ -47,8 +50,42 @@ def rows(folder: Path) -> list[Path]:
     return list((folder / "runs").glob("*/multi.jsonl"))
 
 
-def test_networks_and_mappings_are_not_both_named(tmp_path: Path) -> None:
-    wanted = command(tmp_path, "a.onnx", "--mapping", "b.json")
-    done = subprocess.run(wanted, capture_output=True, check=False, text=True)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("a.onnx", "--mapping", "b.json"), "name networks or --mapping FILE, and not both"),
+        (("--mapping", "b.json", "--devices", "cpu"), "--mapping FILE names the devices itself"),
+        (("--mapping", "b.json", "--draw", "2"), "--draw is for networks, not for mappings"),
+        (("a.onnx", "--seed", "3"), "mappings are not drawn, but an option says how"),
+        (("a.onnx", "--devices", "npu"), "unknown device 'npu'"),
+        (("a.onnx", "--devices", "cpu", "--seconds", "inf"), "--seconds is above 0 and at most"),
+    ],
+)
+def test_what_contradicts_is_one_line(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    perceptron(tmp_path / "a.onnx")
+    wanted = command(tmp_path, *arguments)
+    done = subprocess.run(wanted, capture_output=True, check=False, text=True, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("mansard: name networks or --mapping FILE, and not both")
+    assert done.stderr.startswith(f"mansard: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_tables_say_where_the_time_went(tmp_path: Path) -> None:
+    perceptron(tmp_path / "a.onnx")
+    mapping = {
+        str(tmp_path / "a.onnx"): {"9": "cpu:0"},
+        str(residual(tmp_path)): {"6": "cpu", "9": "cpu"},
+    }
+    (tmp_path / "mapping.json").write_text(json.dumps(mapping))
+    options = ["--mapping", str(tmp_path / "mapping.json"), "--seconds", "0.3", "--pipelined"]
+    done = subprocess.run(
+        command(tmp_path, *options), capture_output=True, check=False, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    title, *table = done.stdout.splitlines()
+    assert title.startswith("2 networks in ")
+    assert ", pipelined" in title
+    assert all(name in table[1] for name in ("transfer", "wait for input", "wait for room"))
+    assert [line.split("│")[2].strip() for line in table[3:6]] == ["cpu:0", "6 cpu", "cpu"]

@@ -61,16 +61,46 @@ def test_tables_and_the_page(
     assert code == 0
     assert "2 networks on gpu and dla: makespan 5.00 ms, optimal, proven" in out
     assert "as good as the best baseline (naive, 5.00 ms)" in out
+    assert "slowdown" not in out  # without contention nothing is known of it
     text = page.read_text("utf-8")
     assert 'id="gantt-spec"' in text
     assert "<title>Schedule of a and b</title>" in text
+    assert "The best baseline, naive" in text
+
+
+def test_what_cannot_be_written_is_an_error_before_the_search(
+    problem: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "saved.toml"
+    code, out, err = answer(
+        capsys, "schedule", problem, "--chart", tmp_path, "--save-problem", saved
+    )
+    assert (code, out) == (2, "")
+    assert "a folder stands where the chart is to be" in err
+    assert saved.exists()
+
+
+def test_steady_rates_and_what_arrives(problem: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = TWO.replace('model = "b"', 'model = "b"\nrate = "100/s"\nmax_latency = "6ms"')
+    problem.write_text(text, encoding="utf-8")
+    given = ("schedule", problem, "--goal", "throughput")
+    code, out, _ = answer(capsys, *given)
+    assert code == 0
+    assert "note: each network runs once, so its rate does not count: --steady" in out
+    code, out, _ = answer(capsys, *given, "--steady")
+    # a again and again on the GPU in 2 ms; b on the DLA every 10 ms, in 5.
+    assert code == 0
+    assert "total rate 600.0 /s, optimal" in out
+    assert "The best schedule, the last run of each network" in out
+    assert "│ b       │ 5.00 ms │ 5.00 ms │  6.00 ms │ kept    │   100.0 │       0 │" in out
+    assert "does not count" not in out
 
 
 def test_limits_that_cannot_be_kept(problem: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = answer(capsys, "schedule", problem, "--max-latency", "4ms")
     assert code == 1
     assert "No schedule keeps the limits of 2 networks" in out
-    assert "The nearest one: makespan 5.00 ms" in out
+    assert "The nearest one: makespan 5 ms, limit 4 ms." in out
 
 
 def test_a_saved_problem_has_the_same_answer(
@@ -89,7 +119,6 @@ def test_a_saved_problem_has_the_same_answer(
     ("old", "new", "line"),
     [
         ('time = {gpu = "1ms", dla = "3ms"}, ', "", "no accelerator takes this group"),
-        ('group = [{time = {gpu = "4ms", dla = "5ms"}}]', "", "a network without groups"),
         ('"4ms"', '"4"', "time: '4' has no unit"),
     ],
 )
@@ -101,6 +130,16 @@ def test_what_cannot_be_scheduled_is_one_line(
     assert (code, out) == (1, "")
     assert line in err
     assert err.count("\n") == 1
+
+
+def test_a_network_without_groups_names_the_option(
+    problem: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem.write_text(TWO.replace('group = [{time = {gpu = "4ms", dla = "5ms"}}]', ""), "utf-8")
+    code, out, err = answer(capsys, "schedule", problem)
+    assert (code, out) == (2, "")
+    line = "mansard: b has no groups in this file; write its groups, or take them from --runs\n"
+    assert err == line
 
 
 def test_a_limit_without_its_unit_is_wrong_usage(
@@ -125,5 +164,7 @@ def test_the_front_and_the_sensitivity(problem: Path, capsys: pytest.CaptureFixt
     assert (found["sensitivity"]["n_best"], found["sensitivity"]["n_draws"]) == (20, 20)
     code, out, _ = answer(capsys, "schedule", problem, *given)
     assert code == 0
-    assert "sensitivity: the best in 20 of 20 draws" in out
+    assert "sensitivity: no schedule is better in 20 of 20 draws of the inputs" in out
+    # Of six times and two costs one time has an error.
+    assert "sensitivity: 5 times and 2 costs of changes have no known error" in out
     assert "The front of one network alone" in out

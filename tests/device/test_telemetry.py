@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from mansard.device.conditions import Telemetry, find_sources
+from mansard.device.conditions import OtherWork, Telemetry, Watch, find_sources
 
 
 def test_least_greatest_and_mean_of_what_can_be_read(tmp_path: Path) -> None:
@@ -37,3 +38,41 @@ def test_least_greatest_and_mean_of_what_can_be_read(tmp_path: Path) -> None:
         "gpu_share": pytest.approx((0.2, 0.4, 0.3)),
         "CPU-therm_temperature_c": (40.0, 50.0, 45.0),
     }
+
+
+def test_what_other_programs_had_of_the_cpus(tmp_path: Path) -> None:
+    (tmp_path / "proc/7").mkdir(parents=True)
+
+    def write(cpu0: int, cpu1: int, own: int) -> None:
+        lines = [f"cpu{n} {work} 0 0 5000 0 0 0 0 0 0" for n, work in enumerate((cpu0, cpu1, 900))]
+        (tmp_path / "proc/stat").write_text("\n".join(lines) + "\n")
+        before = " ".join(["0"] * 10)  # from the parent's id to faults of children
+        text = f"7 (a) b) S {before} {own // 2} {own - own // 2} 0\n"
+        (tmp_path / "proc/7/stat").write_text(text)
+
+    times = iter([0.0, 2.0, 2.0, 4.0, 4.0, 6.0])
+    write(100, 200, 50)
+    others = OtherWork((0, 1), (7,), tmp_path, times.__next__)
+    with others:
+        # In 2 s 400 jiffies at work on both CPUs, 150 of them our own; 5 on each may be miscounted:
+        # 240 of 2 · 200 are left.
+        write(300, 400, 200)
+    per_s = os.sysconf("SC_CLK_TCK")
+    assert others.share == pytest.approx(240 / (4 * per_s))
+    with others:
+        write(500, 500, 490)  # 300 on both, 290 our own: what is left may be miscounted
+    assert others.share == 0
+    with OtherWork((0, 5), (7,), tmp_path, times.__next__) as unknown:
+        pass
+    assert unknown.share is None
+
+
+def test_what_was_seen_before_a_restart_does_not_count(tmp_path: Path) -> None:
+    vmstat = tmp_path / "proc/vmstat"
+    vmstat.parent.mkdir()
+    vmstat.write_text("pswpin 0\npswpout 0\n")
+    with Watch(tmp_path, (0,)) as watch:
+        vmstat.write_text("pswpin 1000\npswpout 0\n")
+        watch.restart()
+        vmstat.write_text("pswpin 1001\npswpout 0\n")
+    assert watch.conditions.swapped_bytes == os.sysconf("SC_PAGE_SIZE")

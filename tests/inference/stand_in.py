@@ -29,12 +29,14 @@ def played(version: str = VERSIONS[-1], device: str = "orin", **variables: str) 
         for name, value in variables.items():
             patch.setenv(name, value)
         patch.setenv("PYTHONPATH", str(FOLDER), prepend=":")
-        patch.syspath_prepend(str(FOLDER))
+        # Not by ``patch``, which would also take back what onnxruntime.transformers appends.
+        sys.path.insert(0, str(FOLDER))
         importlib.invalidate_caches()
         before = _taken_out()
         try:
             yield
         finally:
+            sys.path.remove(str(FOLDER))
             _taken_out()
             sys.modules.update(before)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -14,11 +16,14 @@ from mansard.core.hashing import file_hash
 from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild, Gpu
+from mansard.device.conditions import find_sources
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS
+from mansard.device.system import SYSTEM_ROOT
 from mansard.inference.builds import (
     BUILDS,
     CACHES,
+    build_engine_file,
     built_options,
     caches_name,
     device_name,
@@ -27,10 +32,12 @@ from mansard.inference.builds import (
 )
 from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
+from mansard.inference.engines.engine import BuildingEngine, Built
 from mansard.inference.engines.tensorrt import progress
 from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.events import Done, Event, Row, started
+from mansard.measuring.instruments import Instruments
 from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
 from tests.inference import small_networks
@@ -410,3 +417,36 @@ def test_a_document_of_another_kind_is_no_row(kept: EngineFiles) -> None:
 
 def test_a_build_of_four_hours_may_tell_its_progress() -> None:
     assert BUILDS.most_events * progress.PAUSE_S > 4 * 3600
+
+
+def test_an_engine_that_is_being_built_is_no_cache(kept: EngineFiles, outputs: Path) -> None:
+    """The caches of one build are copied while the next one goes on."""
+    (outputs / "a.onnx").touch()
+    copied = caches_of(kept).parent / "copied"
+    plan = plan_of(build("a"))
+
+    class Engine:
+        name, package = "ort", "onnxruntime"
+
+        def build(self, trial: BuildTrial, _folder: Path, into: Path, _announce: object) -> Built:
+            (into / trial.engine_file).write_bytes(b"half of it")
+            (into / "timing.cache").write_bytes(b"known")
+            copied.mkdir()
+            shutil.copytree(into, outputs / CACHES / "copied", dirs_exist_ok=True)
+            FolderOutputs(outputs).take_caches(copied)
+            return Built(3, None, "new", {}, unknown={"dla_share": "it is built for the GPU"})
+
+    instruments = Instruments(
+        root=SYSTEM_ROOT,
+        mode=plan.mode,
+        sources=find_sources(SYSTEM_ROOT, plan.cpus),
+        meters=NO_METERS,
+        keep=lambda _sample: None,
+        gpu=None,
+        files=outputs,
+        outputs=outputs,
+    )
+    row = build_engine_file(plan.trials[0], plan, instruments, cast("BuildingEngine", Engine()))
+    assert row.failure is None
+    assert [path.name for path in copied.iterdir()] == ["timing.cache"]
+    assert (outputs / "a.engine").read_bytes() == b"half of it"

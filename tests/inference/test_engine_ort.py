@@ -54,6 +54,20 @@ def weights(*shape: int) -> Any:
     return np.random.default_rng(7).standard_normal(shape, dtype=np.float32)
 
 
+def test_what_was_fetched_stays_while_the_network_runs_on(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    write(tmp_path / "net.onnx", [node], {}, inputs={"x": (3,)}, output="y")
+    made = trial("net.onnx", uniform("x", (3,)))
+    network = find_engine("ort").load(made, tmp_path, make_inputs(made, tmp_path, 1), 1)
+    fetched = []
+    for first in (1.0, 2.0, 3.0):
+        network.feed({"x": np.array([first, -1.0, 5.0], np.float32)})
+        network.call()
+        fetched.append(network.fetch()["y"])
+    network.close()
+    assert [each.tolist() for each in fetched] == [[first, 0.0, 5.0] for first in (1, 2, 3)]
+
+
 def test_a_product_with_its_activation_is_one_layer(tmp_path: Path) -> None:
     assert parts(layers_of(tmp_path, perceptron(tmp_path / "net.onnx"))) == [(0, 1), (2,)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,13 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import MultiRun
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.multi.gates import Turns
+from mansard.inference.multi.gates import Queue, Step, Turns
 from mansard.inference.multi.plan import (
     MultiNetwork,
     MultiPlan,
@@ -30,6 +31,7 @@ from mansard.inference.multi.plan import (
 )
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.multi.trial import MULTI
+from mansard.inference.multi.workers import Shared, ThreadHand, Worker, move_to
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
@@ -105,6 +107,37 @@ def test_whole_networks_in_threads(tmp_path: Path) -> None:
     assert row.options["waiting"] == "block"
 
 
+class WatchedGate:
+    """Lets three stages begin; remembers on which CPUs their thread waited for it."""
+
+    def __init__(self) -> None:
+        self.waited_on: list[set[int]] = []
+
+    def enter(self, step: Step) -> float | None:
+        self.waited_on.append(os.sched_getaffinity(0))
+        return None if len(self.waited_on) > 3 else 0.0
+
+    def leave(self, step: Step) -> None:
+        pass
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_stage_waits_on_the_cpus_that_will_run_it(tmp_path: Path) -> None:
+    # Where its last stage ran another network may run by now: it would be woken late there.
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    stages = tuple(
+        MultiStage(network=network, device=f"cpu:{cpu}")
+        for network, cpu in zip(gemms(tmp_path, "x", "h", "y"), (first, second), strict=True)
+    )
+    cpus, gate = ((first,), (second,)), WatchedGate()
+    worker = Worker(0, 0, 0, stages, cpus, tmp_path, 1, None, None)
+    shared = Shared([math.inf, math.inf], [0], threading.Lock())
+    hand = ThreadHand(worker, shared, gate)
+    hand.end()
+    assert hand.failure() == ""
+    assert gate.waited_on == [{first}, {second}, {first}, {second}]
+
+
 @pytest.mark.parametrize("way", ["threads", "processes"])
 @pytest.mark.parametrize("order", ["in turn", "pipelined"])
 def test_stages_of_a_network(tmp_path: Path, way: str, order: str) -> None:
@@ -121,15 +154,47 @@ def test_time_counts_as_far_as_it_lies_in_the_window() -> None:
     times = iter([8.0, 12.0, 19.0, 25.0])
     window = Window([10.0, 20.0])
     tally = Tally(window, 1, lambda: next(times))
-    tally.lap(0, "wait")
+    tally.lap(0, "input_wait")
     tally.lap(0, "inference")
     tally.end_stage(0)
     tally.end_network(12.0)
     tally.lap(0, "transfer")
     tally.end_stage(0)
     tally.end_network(12.0)
-    assert tally.stages == [StageTotals(n_runs=1, inference_s=7.0, transfer_s=1.0, wait_s=2.0)]
+    (totals,) = tally.stages
+    assert totals == StageTotals(n_runs=1, inference_s=7.0, transfer_s=1.0, input_wait_s=2.0)
     assert tally.latency_s == [7.0]
+
+
+def test_latencies_are_of_the_whole_window() -> None:
+    # 2500 runs, the n-th takes n s: of more than 1000 every second is kept, of more than 2000 every
+    # fourth; 0, 4, 8, … 2496 are 625.
+    tally = Tally(Window([0.0, math.inf]), 1, lambda: 3000.0)
+    for number in range(2500):
+        tally.end_network(3000.0 - number)
+    assert tally.latency_s == [float(number) for number in range(0, 2500, 4)]
+
+
+@pytest.mark.parametrize("module", [threading, multiprocessing])
+def test_a_device_serves_first_who_came_first(module: Any) -> None:
+    window, tickets, order = Window([0.0, math.inf]), [0, 0], list[str]()
+    queue = Queue(tickets, module.Condition())
+
+    def second() -> None:
+        assert queue.enter(window)
+        order.append("second")
+        queue.leave()
+
+    assert queue.enter(window)
+    thread = threading.Thread(target=second)
+    thread.start()
+    assert awaited(lambda: tickets[0] == 2)  # it waits
+    queue.leave()
+    assert queue.enter(window)  # again, at once
+    order.append("first again")
+    queue.leave()
+    thread.join(30)
+    assert order == ["second", "first again"]
 
 
 @pytest.mark.parametrize("has_rounds", [True, False])
@@ -196,7 +261,7 @@ def test_a_process_that_is_killed_ends_the_trial(tmp_path: Path) -> None:
     killer.start()
     (row,) = measured(tmp_path, spec)
     killer.join()
-    assert row.failure == "x-y on cpu: its process ended with code -9"
+    assert row.failure == "x-y on cpu: its process was killed, as where the memory runs out"
 
 
 def test_a_device_is_cpus_of_the_mode() -> None:
@@ -208,14 +273,33 @@ def test_a_device_is_cpus_of_the_mode() -> None:
         ("cpu:x", "names no CPUs"),
         ("npu", "unknown device 'npu'"),
         ("gpu:1", "names no CPUs"),
+        ("cpu:0-9999999999999", "names no CPUs"),
     ):
-        with pytest.raises(MeasurementError, match=what):
+        with pytest.raises(UsageError, match=what):
             device_cpus(name, (0, 1, 4))
 
 
-def test_energy_is_that_of_the_window(tmp_path: Path) -> None:
-    (one,) = gemms(tmp_path, "x", "y")
-    planned = plan(multi((one,), (one,)))
+def test_a_thread_moves_to_cpus_and_the_others_stay() -> None:
+    before, seen = os.sched_getaffinity(0), list[set[int]]()
+    last = max(before)
+
+    def move() -> None:
+        move_to((last,))
+        seen.append(os.sched_getaffinity(0))
+        with pytest.raises(OSError, match="cannot run on CPUs 4000-4001"):
+            move_to((4000, 4001))
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    thread.join(30)
+    assert seen == [{last}]
+    assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize("order", ["in turn", "pipelined"])
+def test_energy_is_that_of_the_window(tmp_path: Path, order: str) -> None:
+    one, two = gemms(tmp_path, "x", "h", "y")
+    planned = plan(multi((one, two), (two,), order=order))
     brief = msgspec.structs.replace(planned.protocol, idle_s=0.2, n_changed_min=5)
     planned = msgspec.structs.replace(planned, protocol=brief)
     measurer = LocalMeasurer(meters=metered(SteadyMeter()), files=tmp_path)

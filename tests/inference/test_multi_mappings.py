@@ -57,6 +57,7 @@ def test_nn_profilers_files_are_read(shared_data: Path) -> None:
         ('{"a": {"last": "gpu"}}', "a: 'last' is no number of a node"),
         ('{"a": ["gpu"]}', "this is no mapping"),
         ('{"a": {"3": 1}}', "this is no mapping"),
+        ('{"a": {"3": "cpu"}, "a": {"3": "gpu"}}', "'a' is there twice.* 'a#2'"),
     ],
 )
 def test_what_is_no_mapping_is_one_line(tmp_path: Path, text: str, what: str) -> None:
@@ -88,16 +89,15 @@ def test_numbers_of_networks_and_sets() -> None:
 
 
 def test_how_many_networks_are_split() -> None:
-    cuts = dict.fromkeys("abc", (1, 2, 3))
+    cuts = dict.fromkeys("abcde", (1, 2, 3))
 
     def n_split(**settings: Any) -> dict[int, int]:
         drawn = draw(cuts, DEVICES, Drawing(n_mappings=100, per_set=100, **settings))
         split = [sum(len(n.stages) > 1 for n in each.networks) for each in drawn]
         return dict(Counter(split))
 
-    # exp(-k/2) of k = 0 to 3 whole networks: 1, .6065, .3679, .2231, together 2.1975; of 100: 45,
-    # 27, 16, 10, and the 2 that are left to none whole.
-    assert n_split() == {3: 47, 2: 27, 1: 16, 0: 10}
+    # 0 to 5: 16 each, and of the 4 that are left one each to 5, 4, 3 and 2.
+    assert n_split() == {5: 17, 4: 17, 3: 17, 2: 17, 1: 16, 0: 16}
     # At most 2: 33 each, the one that is left to none split.
     assert n_split(most_split=2) == {2: 33, 1: 33, 0: 34}
     assert n_split(most_split=0) == {0: 100}
@@ -126,10 +126,17 @@ def test_gpu_only_single_and_priorities() -> None:
     ]
     for first in rest[::10]:
         assert {place.device for n in first.networks for place in n.stages} == {"gpu"}
-    # With 99 of 100 the CPU has far more than a third of 160 networks.
-    heavy = draw(CUTS, DEVICES, Drawing(n_mappings=40, priorities=(1, 1, 198), most_split=0))
+    # With 18 of 20 the CPU has more than all others, also where no mapping comes twice.
+    heavy = draw(CUTS, DEVICES, Drawing(n_mappings=20, priorities=(1, 1, 18), most_split=0))
     devices = Counter(n.stages[0].device for each in heavy for n in each.networks)
-    assert devices["cpu"] > 140
+    assert devices["cpu"] > devices["gpu"] + devices["dla0"]
+
+
+def test_no_mapping_comes_twice() -> None:
+    # Two networks, whole, on two devices: 4 mappings are different, however many are asked for.
+    cuts = {"a": (), "b": ()}
+    drawn = draw(cuts, ("gpu", "cpu"), Drawing(n_mappings=8, most_split=0))
+    assert len(drawn) == len(set(drawn)) == 4
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -58,6 +59,17 @@ def short_plan() -> ContentionPlan:
     kept = [one for one in plan.trials if one.victim_share != 0.6667]
     trials = tuple(one for one in kept if one.aggressor_share in {0.0, 1.0})
     return msgspec.structs.replace(plan, trials=trials, protocol=protocol)
+
+
+def instruments(plan: ContentionPlan) -> Instruments:
+    return Instruments(
+        root=Path("/"),
+        mode=plan.mode,
+        sources=find_sources(Path("/"), plan.cpus),
+        meters=NO_METERS,
+        keep=lambda _sample: None,
+        gpu=plan.gpu,
+    )
 
 
 def start_child(plan: ContentionPlan, runs: Path) -> tuple[int, int]:
@@ -116,20 +128,14 @@ def test_the_gpu_beside_cpus() -> None:
     plan = make_contention_plan(machine, core_count_mode(2), "brief", found)
     names = accelerators_of(machine.cpus, has_gpu=True)
     assert names == ("gpu", f"cpu:{machine.cpus[1]}")
-    instruments = Instruments(
-        root=Path("/"),
-        mode=plan.mode,
-        sources=find_sources(Path("/"), plan.cpus),
-        meters=NO_METERS,
-        keep=lambda _sample: None,
-        gpu=GPU,
-    )
     with opened_loads(plan, opened) as loads:
         chains = {name: {0.6667: 10, 1.0: 1} for name in names}
         wanted = [
             one for one in plan.trials if (one.victim_share, one.aggressor_share) == (0.6667, 1.0)
         ]
-        rows = {one.victim: measure_point(one, plan, instruments, loads, chains) for one in wanted}
+        rows = {
+            one.victim: measure_point(one, plan, instruments(plan), loads, chains) for one in wanted
+        }
     # A chain of 10 is bound by memory: 190 GB/s.
     watched = rows["gpu"]
     if watched.failure is None:  # else other work interrupted the CPU beside it all the time
@@ -154,6 +160,62 @@ def test_chains_ask_for_shares() -> None:
     assert chains[1.0] == 1
     assert chains[0.5] == pytest.approx(224, abs=2)
     assert chains[0.25] == pytest.approx(448, abs=4)
+
+
+class SoftLoad:
+    """A core that waits for memory and computes in turns: 1 s for 30 bytes, 1 s for 300 FMA.
+
+    A byte needs as many FMA as its chain has: 1 / (1/30 + n/300) bytes per second.
+    """
+
+    sample_bytes = 1
+
+    def __init__(self) -> None:
+        self.n_fma = 1
+
+    def __enter__(self) -> SoftLoad:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ask(self, fma_per_element: int) -> None:
+        self.n_fma = fma_per_element
+
+    def take(self, n_samples: int, should_stop: Callable[[], bool] = bool) -> list[RawSample]:
+        return [RawSample(1 / 30 + self.n_fma / 300, 0.0)] * n_samples
+
+    def stop(self) -> None:
+        pass
+
+
+def test_chains_ask_for_shares_of_a_core_without_a_ridge() -> None:
+    chains = find_chains(SoftLoad(), (0.2, 0.4, 0.6, 0.8, 1.0))
+    # A chain of 1: 300 / 11. A share s of it is 300 / (10 + n) with n = 11 / s - 10, so 3.75, 8.3,
+    # 17.5 and 45.
+    assert chains == {1.0: 1, 0.8: 4, 0.6: 8, 0.4: 18, 0.2: 45}
+
+
+class IdleLoad(SoftLoad):
+    """Never runs."""
+
+    def take(self, n_samples: int, should_stop: Callable[[], bool] = bool) -> list[RawSample]:
+        return []
+
+
+def test_a_victim_that_was_never_seen_beside_the_other_is_a_failure() -> None:
+    """Exactly half of the samples count: all of those alone, none beside the other."""
+    plan = short_plan()
+    plan = msgspec.structs.replace(
+        plan, protocol=msgspec.structs.replace(plan.protocol, time_cap_s=0.01)
+    )
+    spec = next(one for one in plan.trials if one.aggressor_share)
+    loads = {spec.victim: SoftLoad(), spec.aggressor: IdleLoad()}
+    chains = {name: {0.3333: 9, 1.0: 1} for name in loads}
+    row = measure_point(spec, plan, instruments(plan), loads, chains)
+    assert row.failure is not None
+    assert row.failure.startswith("other work interrupted ")
+    assert row.achieved_byte_per_s == ()
 
 
 def test_a_rate_is_the_traffic_within_a_sample() -> None:

@@ -56,7 +56,7 @@ def test_an_impossible_deadline_gives_the_nearest_schedule_and_what_it_breaks() 
     found = solve(limited)
     nearest = min(ends[0] for _, _, ends in both_energies(problem))
     assert found.networks[0].latency_s == pytest.approx(nearest)
-    assert found.broken == (f"n0: latency {nearest:.4g} s, limit 0.001 s",)
+    assert found.broken == (f"n0: latency {1e3 * nearest:.4g} ms, limit 1 ms",)
     assert found.networks[0].is_missed
     # The other one is as fast as it can be beside that.
     assert found.value == pytest.approx(
@@ -187,3 +187,21 @@ def test_changes_of_unknown_cost_are_not_offered_and_said_to_be() -> None:
 def test_demands_that_are_not_known_are_noted() -> None:
     found = solve(of(group(demand_byte_per_s={"gpu": 1e9}), pccs=drawing.PCCS))
     assert any("the demand of 1 of 2 times is not known" in note for note in found.notes)
+
+
+def test_a_time_limit_ends_the_look_at_all_assignments() -> None:
+    # A network has 3 · (1 + 2 · 8 + 4 · 28) = 387 assignments; 387³ are 58 million.
+    problem = drawing.problem(31, (9, 9, 9), n_accelerators=3, max_transitions=2)
+    found = solve(problem, method="exact", time_limit_s=0.02)
+    assert found.n_assignments == 387**3
+    assert not found.is_optimal
+    assert found.bound is not None
+    assert found.value is not None
+    assert 0 < found.bound < found.value
+
+
+def test_assignments_without_number_are_refused() -> None:
+    problem = drawing.problem(32, (40, 40), max_transitions=20)
+    with pytest.raises(InputError, match="too many to look at each; search locally"):
+        solve(problem, method="exact")
+    assert solve(problem, time_limit_s=0.1).value is not None

@@ -45,7 +45,9 @@ def hard(number: int) -> Problem:
 
 
 @SOLVERS
-def test_without_contention_solvers_and_ours_agree(module: str, solver: Callable[..., Any]) -> None:
+def test_without_contention_solvers_and_ours_agree(
+    module: str, solver: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip(module)
     for number in range(3):
         asked = hard(number)
@@ -54,6 +56,7 @@ def test_without_contention_solvers_and_ours_agree(module: str, solver: Callable
         assert answer.is_proved
         assert answer.makespan_s == pytest.approx(ours.makespan_s, rel=1e-5)
         assert score(asked, answer, "peer").makespan_s == pytest.approx(ours.makespan_s, rel=1e-5)
+    assert capfd.readouterr().out == ""  # a command prints JSON there
 
 
 @SOLVERS

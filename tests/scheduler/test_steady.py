@@ -122,3 +122,27 @@ def test_rates_above_capacity_are_refused_with_what_was_reached() -> None:
     too_much = problem(chain("a", [{"gpu": 0.01}], rate_per_s=150.0))
     with pytest.raises(InputError, match=r"highest that was reached is a 100 of 150 per second"):
         solve(too_much)
+
+
+def test_a_deadline_is_missed_by_the_longest_run_not_by_the_mean() -> None:
+    # Every 20 ms b runs first: a takes 8 ms there, and 4 ms 10 ms later.
+    both = problem(
+        chain("b", [{"gpu": 0.004}], rate_per_s=50.0),
+        chain("a", [{"gpu": 0.004}], rate_per_s=100.0, max_latency_s=0.007),
+    )
+    found = evaluate(both, [["gpu"], ["gpu"]], "gpu only")
+    late = found.networks[1]
+    assert (late.latency_s, late.longest_s) == pytest.approx((0.006, 0.008))
+    assert late.is_missed
+    assert found.broken == ("a: latency 8 ms, limit 7 ms",)
+
+
+def test_what_one_assignment_leaves_is_not_the_state_of_the_next() -> None:
+    both = problem(
+        chain("a", [{"gpu": 0.001, "dla0": 0.003}, {"gpu": 0.001, "dla0": 0.002}]),
+        chain("b", [{"gpu": 0.004, "dla0": 0.005}], rate_per_s=100.0),
+        goal="throughput",
+    )
+    # a again and again on the GPU; b once in 10 ms on the DLA. The search simulates this
+    # assignment, and then once more for the answer.
+    assert rates(solve(both)) == pytest.approx([500, 100])

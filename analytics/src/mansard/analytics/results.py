@@ -17,7 +17,7 @@ from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_rails
 from mansard.analytics.predict.engine import SHARE_SCHEMA
 from mansard.analytics.predict.group_rows import predict_groups
-from mansard.analytics.predict.group_times import GroupTimes, group_times
+from mansard.analytics.predict.group_times import CountedBytes, GroupTimes, group_times
 from mansard.analytics.predict.measured import (
     NetworkTimes,
     ProgramTimes,
@@ -93,11 +93,15 @@ class Results:
         return {roof.run_id: roof.label for roof in self.roofs}
 
 
-def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Results:
+def compute(
+    dataset: Dataset,
+    wanted_modes: Sequence[pl.DataFrame] = (),
+    counted: Sequence[CountedBytes] = (),
+) -> Results:
     """Everything, from raw rows; the same rows always give the same results.
 
     ``wanted_modes`` (each MODE_SCHEMA): modes to predict beside those that were measured or
-    published.
+    published. ``counted``: what counters say of networks' traffic.
     """
     models = find_models(dataset)
     modes = _with_wanted(models.modes, wanted_modes)
@@ -130,7 +134,7 @@ def compute(dataset: Dataset, wanted_modes: Sequence[pl.DataFrame] = ()) -> Resu
         accuracies=network_accuracies(dataset),
         parts=measured_parts(dataset),
         part_sums=part_sums(dataset),
-        group_times=group_times(dataset),
+        group_times=group_times(dataset, counted=counted),
         memory=memory_traffic(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),

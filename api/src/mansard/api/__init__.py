@@ -77,18 +77,16 @@ if TYPE_CHECKING:
     from mansard.analytics.report.memory_traffic import memory_table as memory_table
     from mansard.analytics.report.parts import group_tables as group_tables
     from mansard.analytics.report.parts import part_tables as part_tables
+    from mansard.analytics.report.schedules import method_table as method_table
+    from mansard.analytics.report.schedules import network_table as network_table
+    from mansard.analytics.report.schedules import segment_table as segment_table
     from mansard.analytics.report.score_page import write_score_page as write_score_page
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import accuracy_table as accuracy_table
     from mansard.analytics.report.workloads import network_tables as network_tables
     from mansard.analytics.report.workloads import program_table as program_table
     from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
-    from mansard.analytics.scheduling.wording import Segment as Segment
-    from mansard.analytics.scheduling.wording import group_names as group_names
     from mansard.analytics.scheduling.wording import in_rows as in_rows
-    from mansard.analytics.scheduling.wording import proof_text as proof_text
-    from mansard.analytics.scheduling.wording import segments as segments
-    from mansard.analytics.scheduling.wording import value_text as value_text
     from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
@@ -230,6 +228,9 @@ if TYPE_CHECKING:
     from mansard.inference.multi.mappings import StagePlace as StagePlace
     from mansard.inference.multi.mappings import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
+    from mansard.scheduler.rescheduling import NetworkState as NetworkState
+    from mansard.scheduler.rescheduling import Rescheduled as Rescheduled
+    from mansard.scheduler.rescheduling import reschedule as reschedule
 
 
 @cache

@@ -13,8 +13,9 @@ from mansard.api.measurements import ModePlan, plan_modes
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.sweeps import DryRun, SweepRequest, dry_run, sweep
 from mansard.api.targets import BenchTarget, find_processor
-from mansard.core.errors import MansardError
+from mansard.core.errors import MansardError, MeasurementError
 from mansard.core.records import PowerMode
+from mansard.core.text import listed
 
 if TYPE_CHECKING:
     from mansard.analytics.contention import VictimContention
@@ -27,9 +28,16 @@ class ContentionResult(msgspec.Struct, frozen=True):
     failure: MansardError | None
 
     def check(self) -> None:
-        """Raise ``failure``, if there is one."""
+        """Raise ``failure``, or name the accelerators of which too few points count."""
         if self.failure is not None:
             raise self.failure
+        bare = [each for each in self.contention if each.surface is None]
+        if bare:
+            raise MeasurementError(
+                f"too few points of {listed([each.victim for each in bare])} count: "
+                f"{bare[0].remark}",
+                fix="end what else runs; the same command measures them again",
+            )
 
 
 def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> ContentionResult:

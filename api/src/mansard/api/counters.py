@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mansard.analytics.counters.check import CheckedNetwork
     from mansard.analytics.counters.counted import Counted
     from mansard.analytics.counters.importing import ExportOrigin
+    from mansard.analytics.predict.group_times import CountedBytes
 
 
 class ImportedExport(msgspec.Struct, frozen=True):
@@ -154,6 +156,23 @@ def checks_in(
                 reporter.note(f"note: {_without_estimate(one)}; 'mansard ncu check FILE' has it")
             else:
                 found.append(result)
+    return tuple(found)
+
+
+def group_bytes_in(
+    locations: Sequence[str | Path], scores: Sequence[ModelScore]
+) -> tuple[CountedBytes, ...]:
+    """What 'ncu run' counted in folders of runs, by parts of networks with ``scores``.
+
+    A folder that cannot be read has none: ``checks_in`` says why.
+    """
+    from mansard.analytics.counters.counted import measured_counters
+    from mansard.analytics.counters.group_bytes import counted_bytes
+
+    found: list[CountedBytes] = []
+    for folder in (Path(each) for each in locations if "://" not in str(each)):
+        with suppress(MansardError):
+            found += counted_bytes(measured_counters(folder), scores)
     return tuple(found)
 
 

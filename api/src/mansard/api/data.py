@@ -61,14 +61,14 @@ def report(
     from mansard.analytics.report.write import write_report
     from mansard.analytics.results import compute
     from mansard.api.contention import contention_of
-    from mansard.api.counters import checks_in
+    from mansard.api.counters import checks_in, group_bytes_in
 
     dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:
         reporter.note(f"note: {line}")
     devices = dict.fromkeys(device_labels(dataset.all_manifests).values())
     wanted = [] if modes is None else [find_modes(modes, board, name)[0] for name in devices]
-    results = compute(dataset, wanted)
+    results = compute(dataset, wanted, group_bytes_in(locations, dataset.scores))
     first = Path() if "://" in locations[0] else Path(locations[0])
     path, within = (first / "report.html", first) if output is None else (output, None)
     answers = answers_in(locations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 
 import msgspec
@@ -14,6 +15,7 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.api.sweeps import choose_modes
 from mansard.core.errors import UsageError
 from mansard.inference.multi.drawing import Drawing, draw
+from mansard.inference.multi.mappings import Mapping
 
 
 def run_drawn(
@@ -41,7 +43,7 @@ def run_drawn(
             with preparation:
                 cuts[name] = preparation.cut_nodes(name, reporter)
     if not has_seed_per_mode:
-        return run_mappings(request, draw(cuts, devices, drawing), reporter)
+        return run_mappings(request, _drawn(cuts, devices, drawing, reporter), reporter)
     from mansard.device.controller.controller import LocalController
 
     if request.hosts:
@@ -50,7 +52,7 @@ def run_drawn(
     results = [
         run_mappings(
             msgspec.structs.replace(request, mode=mode.name, pick=None),
-            draw(cuts, devices, _seeded(drawing, mode.name)),
+            _drawn(cuts, devices, _seeded(drawing, mode.name), reporter),
             reporter,
         )
         for mode in modes
@@ -58,6 +60,19 @@ def run_drawn(
     failures = [each.failure for each in results if each.failure is not None]
     rows = tuple(row for each in results for row in each.rows)
     return MultiResult(rows, failures[0] if failures else None)
+
+
+def _drawn(
+    cuts: Dict[str, Sequence[int]], devices: Sequence[str], drawing: Drawing, reporter: Reporter
+) -> tuple[Mapping, ...]:
+    found = draw(cuts, devices, drawing)
+    n_single = len(cuts) * len(devices) if drawing.has_single else 0
+    if len(found) - n_single < drawing.n_mappings:
+        reporter.note(
+            f"{len(found) - n_single} mappings, not {drawing.n_mappings}: no more that differ "
+            "were found among these networks and devices"
+        )
+    return found
 
 
 def _seeded(drawing: Drawing, mode: str) -> Drawing:

@@ -271,12 +271,13 @@ def _compared(
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.group_times import group_times
     from mansard.analytics.predict.parts import measured_parts, part_sums
+    from mansard.api.counters import group_bytes_in
 
     try:
         dataset = open_runs([runs], newest_only=True)
         parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
-        groups = [each for each in group_times(dataset) if run_ids.intersection(each.run_ids)]
-        return tuple(parts), part_sums(dataset, frozenset(run_ids)), tuple(groups)
+        counted = group_bytes_in([runs], dataset.scores)
+        return tuple(parts), part_sums(dataset, run_ids), group_times(dataset, run_ids, counted)
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return (), (), ()

@@ -42,8 +42,9 @@ class ModePlan(msgspec.Struct, frozen=True):
 
     ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
     trials into it. ``of``: what is measured, for progress; empty for kernels. ``is_bounded``:
-    whether the protocol bounds how long a trial takes. ``again``: how to measure it again, in
-    words.
+    whether the protocol bounds how long a trial takes; ``least_s``: else, how long at least.
+    ``n_after``: trials that are to come when the sweep is over. ``again``: how to measure it again,
+    in words.
     """
 
     plan: RunPlan
@@ -52,6 +53,8 @@ class ModePlan(msgspec.Struct, frozen=True):
     write_files: Callable[[], object] | None = None
     of: str = ""
     is_bounded: bool = True
+    least_s: float = 0.0
+    n_after: int = 0
     again: str = ""  # empty: to move its folder away
     kept: EngineFiles | None = None  # of a run of builds: where its engine files are kept
 
@@ -95,7 +98,9 @@ def describe_time(plans: Sequence[ModePlan]) -> str:
     n_modes = len({each.plan.mode.name for each in bounded or plans if each.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
     if not bounded:
-        return f"{modes} to measure"
+        least_s = sum(each.n_missing * each.least_s for each in plans)
+        least = f": at least {format_duration(least_s)}" if least_s else ""
+        return f"{modes} to measure{least}"
     n_missing = sum(each.n_missing for each in bounded)
     longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
@@ -133,7 +138,7 @@ def measure_modes(
         for number, each in enumerate(plans):
             if each.plan.mode.name in failed:
                 continue
-            n_later = sum(later.n_missing for later in plans[number + 1 :])
+            n_later = each.n_after + sum(later.n_missing for later in plans[number + 1 :])
             try:
                 run_ids.add(_measure_mode(each, setter, target, runs, reporter, n_later))
             except (ContainerError, DeviceError, UsageError) as error:
@@ -228,7 +233,7 @@ def _measure_mode(
             changes=changes,
             image=target.image,
             is_there=lambda row: each.kept is None or each.kept.find(row.engine_file) is not None,
-            on_progress=partial(_show, progress, n_later),
+            on_progress=partial(_show, progress, n_later, each.least_s),
         )
     _note_outcome(each, outcome, reporter)
     return outcome.run_id
@@ -240,10 +245,15 @@ def _measurer(each: ModePlan, target: BenchTarget) -> Measurer:
     return target.measurer(each.files if each.n_missing else None)
 
 
-def _show(progress: ProgressDisplay, n_later: int, state: SweepState) -> None:
-    """Show a sweep with the time left for it and for ``n_later`` trials of later modes."""
+def _show(progress: ProgressDisplay, n_later: int, least_s: float, state: SweepState) -> None:
+    """Show a sweep with the time left for it and for ``n_later`` trials that follow it.
+
+    ``least_s``: of a trial, which counts until one has been timed; 0: not known.
+    """
     remaining_s = state.remaining_s
     n_left = state.n_total - state.n_done
+    if remaining_s is None and least_s:
+        remaining_s = n_left * least_s
     if remaining_s is not None and n_left:
         remaining_s *= (n_left + n_later) / n_left
     progress.update(state.n_done, state.n_total, remaining_s, state.now)

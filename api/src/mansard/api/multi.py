@@ -22,7 +22,8 @@ from mansard.api.scores import keep_scores
 from mansard.api.sweeps import sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import ModelScore, MultiRun, PowerMode
+from mansard.core.records import MachineIdentity, ModelScore, MultiRun, PowerMode
+from mansard.core.text import printable
 from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
@@ -40,6 +41,9 @@ from mansard.inference.multi.plan import (
 if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.preparing.quantising import Form
+
+
+_LONGEST_S = 86_400  # a day
 
 
 class MultiRequest(EngineRequest, frozen=True, kw_only=True):
@@ -111,13 +115,13 @@ def run_mappings(
     """Run each of ``mappings`` in each mode, and keep every row in ``request.runs``.
 
     Mappings of the same networks that follow one another share their files and a run of each mode;
-    the files are removed after it. What was measured before is not measured again. Raises
-    UsageError for a mapping that nothing could run, and any MansardError that keeps everything
-    from being measured.
+    the files are removed after it. What was measured before, or comes twice, is not measured
+    again. Raises UsageError for a mapping that nothing could run, and any MansardError that keeps
+    everything from being measured.
     """
     settings = request.settings
-    if not request.multi.seconds_s > 0:
-        raise UsageError("--seconds is above 0", fix="use 30")
+    if not 0 < request.multi.seconds_s <= _LONGEST_S:
+        raise UsageError(f"--seconds is above 0 and at most {_LONGEST_S}", fix="use 30")
     if len(settings.batches) > 1 or len(settings.precisions) > 1:
         raise UsageError(
             "several networks at once have one batch size and one precision", fix="name one"
@@ -132,11 +136,14 @@ def run_mappings(
     request = with_image(request)
     keep_scores(request.runs, ())  # a file of scores that cannot be read is an error now
     run_ids, failures = set[str](), list[MansardError]()
-    for _, group in groupby(mappings, key=_models):
-        preparation = MultiPreparation(settings)
+    n_after = len(mappings)
+    for _, each in groupby(mappings, key=_models):
+        group, preparation = tuple(each), MultiPreparation(settings)
+        n_after -= len(group)
+        plan = partial(_plan, request, preparation, group, n_after=n_after)
         with preparation:
             try:
-                found = sweep(request, partial(_plan, request, preparation, tuple(group)), reporter)
+                found = sweep(request, plan, reporter)
             finally:
                 if request.runs.exists():
                     keep_scores(request.runs, preparation.scores)
@@ -177,12 +184,16 @@ def _plan(
     target: BenchTarget,
     modes: Sequence[PowerMode],
     reporter: Reporter,
+    *,
+    n_after: int,
 ) -> list[ModePlan]:
-    """The plan of each mode; raises UsageError and MeasurementError for an absent device."""
+    """The plan of each mode; raises UsageError and MeasurementError for an absent device.
+
+    ``n_after``: mappings that follow these.
+    """
     from mansard.inference.builds import device_name
     from mansard.inference.multi.plan import MultiPlan
     from mansard.inference.planning import make_plan
-    from mansard.measuring.plan import cpus_of
     from mansard.measuring.runner import missing_trials
 
     machine = target.controller.identify()
@@ -192,14 +203,13 @@ def _plan(
     for mapping in mappings:
         check_mapping(mapping)
     devices = sorted({place.device for mapping in mappings for place in _places(mapping)})
-    for device in devices:
-        for mode in modes:
-            device_cpus(device, cpus_of(machine, mode))
+    modes = _with_cpus(machine, modes, devices, reporter)
     used = {device: engines.find(device) for device in devices}
     gpu = None if all(map(is_cpu, devices)) else gpu
     preparation.cut(mappings, reporter, engines.form)
     built = preparation.builds_of(mappings, used, device_name(gpu, machine))
-    trials = [preparation.multi_trial(each, used, built, request.multi) for each in mappings]
+    found = [preparation.multi_trial(each, used, built, request.multi) for each in mappings]
+    trials = list({each.trial_id: each for each in found}.values())  # two ends may mean one cut
     versions = {name: text for probe, _ in used.values() for name, text in probe.versions.items()}
     probe = msgspec.structs.replace(used[devices[-1]][0], versions=versions)
     files, plans, needed = preparation.new_folder(), list[ModePlan](), set[str]()
@@ -211,7 +221,12 @@ def _plan(
         needed |= {each.engine_file for each in stages}
         write = partial(write_loaded, preparation, stages, files, request.runs, reporter)
         plans.append(
-            ModePlan(plan, len(missing), files, write, of=preparation.title, is_bounded=False)
+            ModePlan(
+                *(plan, len(missing), files, write, preparation.title),
+                is_bounded=False,
+                least_s=request.multi.seconds_s + plan.protocol.settle_s,
+                n_after=n_after * len(modes),
+            )
         )
     wanted = [build for build in built.values() if build.engine_file in needed]
     for each, _ in used.values():
@@ -219,6 +234,29 @@ def _plan(
         preparation.build(own, each, gpu, target, modes, runs=request.runs, reporter=reporter)
         wanted = [build for build in wanted if build not in own]
     return plans
+
+
+def _with_cpus(
+    machine: MachineIdentity,
+    modes: Sequence[PowerMode],
+    devices: Sequence[str],
+    reporter: Reporter,
+) -> list[PowerMode]:
+    """The modes that have all CPUs of the devices; raises UsageError where none has."""
+    from mansard.measuring.plan import cpus_of
+
+    errors = dict[str, UsageError]()
+    for mode in modes:
+        try:
+            for device in devices:
+                device_cpus(device, cpus_of(machine, mode))
+        except UsageError as error:
+            errors[mode.name] = error
+    if len(errors) == len(modes):
+        raise next(iter(errors.values()))
+    for name, why in errors.items():
+        reporter.note(f"{printable(name)}: left out: {why}")
+    return [mode for mode in modes if mode.name not in errors]
 
 
 class _Engines:

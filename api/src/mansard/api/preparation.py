@@ -89,6 +89,7 @@ class Preparation:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._is_done = False
+        self._checked: set[str] = set()  # files of networks whose stages were compared with them
 
     @property
     def store(self) -> Path:
@@ -196,6 +197,7 @@ class Preparation:
         if not found:
             return
         store = self.store
+        self._check_stages(found, reporter)
         with self._lock, reporter.progress("Writing networks") as progress:
             check_space([network.files for network in found], store)
             for number, network in enumerate(found):
@@ -204,6 +206,25 @@ class Preparation:
                     with storage_errors(folder / name), suppress(FileExistsError):
                         os.link(store / name, folder / name)
             progress.update(len(found), len(found), None, "done")
+
+    def _check_stages(self, written: Sequence[PreparedNetwork], reporter: Reporter) -> None:
+        """Run the stages of networks that ``written`` are cut out of, once; raises ModelError."""
+        from mansard.inference.preparing import PreparedPart, check_stages
+
+        parts = [each for each in written if isinstance(each, PreparedPart)]
+        wholes = {each.whole.file: each.whole for each in parts if each.part.kind != "layer"}
+        with self._lock:
+            for file in wholes.keys() - self._checked:
+                whole = wholes[file]
+                with reporter.progress("Comparing stages with the whole network") as progress:
+                    progress.update(0, 1, None, whole.model)
+                    why = check_stages(whole, self.store)
+                    progress.update(1, 1, None, "done")
+                self._checked.add(file)
+                if why:
+                    reporter.note(
+                        f"note: {whole.model}: its stages are not compared with it: {why}"
+                    )
 
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
         """The engine file of each network, by the name of its ONNX file, as ``Builds.trials``."""

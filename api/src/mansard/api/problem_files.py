@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -94,6 +94,13 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_
 
 
 _Index = Annotated[int, Meta(ge=0, lt=1 << 31)]
+
+
+class _Accelerator(_Entry, kw_only=True):
+    name: str = ""
+    kind: Literal["gpu", "dla", "cpu"]
+    cpus: tuple[_Index, ...] = ()
+    max_segments: _Index = 0
 
 
 class _Group(
@@ -200,7 +207,7 @@ class _File(
     idle_w: _Power | None = None
     source: Source = "measured"  # of times, where a group does not say it
     notes: tuple[str, ...] = ()
-    accelerators: Annotated[tuple[Accelerator, ...], Meta(max_length=16)] = ()
+    accelerators: Annotated[tuple[_Accelerator, ...], Meta(max_length=16)] = ()
     networks: Annotated[tuple[_Network, ...], Meta(min_length=1, max_length=32)]
     pccs: dict[str, _Pccs] = {}
     surfaces: dict[str, _Surface] = {}
@@ -258,9 +265,19 @@ def _read_json(path: Path) -> Any:
     if len(data) > _MOST_BYTES:
         raise InputError("is too long for a problem", where=str(path))
     try:
-        return msgspec.json.decode(data)
+        return json.loads(data, object_pairs_hook=_once)
     except DECODE_ERRORS as error:
         raise InputError(f"is no JSON: {error}", where=str(path)) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of JSON, where the last of two equal keys would silently win."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise ValueError(f"{twice!r} is there twice")
+    return found
 
 
 def _decoded(kind: type[Any], value: Any) -> Any:
@@ -271,7 +288,7 @@ def _decoded(kind: type[Any], value: Any) -> Any:
         try:
             return kind(parse_quantity("", value, kind.kind, may_be_zero=kind.may_be_zero))
         except UsageError as error:
-            raise ValueError(str(error).strip()) from error
+            raise ValueError(str(error).strip().replace("write  ", "write ")) from error
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= value < 1e15:  # what is not a number is neither
         raise ValueError(f"{value!r} is no number from 0")
@@ -305,6 +322,7 @@ def _problem(found: _File, folder: Path) -> Problem:
     return _record(
         Problem,
         found,
+        accelerators=tuple(_record(Accelerator, each) for each in found.accelerators),
         networks=tuple(networks),
         **{name: float(getattr(found, name) or 0) for name in _LIMITS},
         pccs={name: _record(PccsFit, each) for name, each in found.pccs.items()},
@@ -390,10 +408,12 @@ def _in_order(
 
 def _surface(entry: _Surface, name: str) -> ContentionSurface:
     axes = (entry.own_byte_per_s, entry.external_byte_per_s)
-    is_rising = all(axis and list(axis) == sorted(set(axis)) for axis in axes)
+    is_rising = all(axis and list(axis) == sorted({*axis} - {0}) for axis in axes)
     widths = [len(row) for row in entry.achieved_byte_per_s]
     if not is_rising or widths != [len(axes[1])] * len(axes[0]):
-        fix = "own and external ascend; achieved has a list for each of own, as long as external"
+        fix = (
+            "own and external ascend from above 0; achieved has for each of own a list for external"
+        )
         raise UsageError(f"surface {name} is none", fix=fix)
     return _record(ContentionSurface, entry)
 
@@ -407,14 +427,12 @@ def write_problem(path: Path, problem: Problem) -> None:
         _File,
         problem,
         **{name: getattr(problem, name) or None for name in _LIMITS},
+        accelerators=[_entry(_Accelerator, each) for each in problem.accelerators],
         networks=[_network_entry(each, path.parent) for each in problem.networks],
         pccs={name: _entry(_Pccs, each) for name, each in problem.pccs.items()},
         surfaces={name: _entry(_Surface, each) for name, each in problem.surfaces.items()},
     )
     content = msgspec.to_builtins(file, enc_hook=_encoded)
-    content["accelerator"] = [
-        {key: value for key, value in each.items() if value} for each in content["accelerator"]
-    ]
     is_json = path.suffix.lower() == ".json"
     write_atomic(path, readable_json(content) if is_json else _toml(content).encode())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,8 +16,9 @@ from mansard.api.multi import MultiRequest
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.problem_files import read_problem, write_problem
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.schedule_runs import RanSchedule, run_schedules
+from mansard.api.schedule_runs import RanSchedule, check_runnable, run_schedules
 from mansard.core.errors import InputError, UsageError
+from mansard.core.files import make_folder
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 
@@ -68,7 +71,8 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     baselines: tuple[Schedule, ...]
     peers: tuple[Schedule, ...]
     gain: float | None  # over the best baseline, see ``scheduler.baselines.gain``
-    sensitivity: Sensitivity | None  # to the errors of times and costs; None: none is known
+    # To the errors of times and costs; None: none is known, or the search took long.
+    sensitivity: Sensitivity | None
     front: tuple[FrontPoint, ...]  # of the network that was named, alone
     ran: tuple[RanSchedule, ...]  # the best and the baselines, where they were executed
     notes: tuple[str, ...]
@@ -80,34 +84,33 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
     be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
-    from mansard.analytics.scheduling.wording import best_of, schedule_sentence
-    from mansard.scheduler import solve
-    from mansard.scheduler.baselines import baselines, gain
+    from mansard.analytics.scheduling.wording import schedule_sentence
+    from mansard.scheduler import check
+    from mansard.scheduler.baselines import best_of, gain
     from mansard.scheduler.front import front
 
     problem = _wanted(_problem(request, reporter), request)
-    begun_s = time.monotonic()
-
-    def told(share: float, line: str) -> None:
-        if time.monotonic() - begun_s > _QUIET_S:
-            progress.update(round(100 * min(share, 1.0)), 100, None, line)
-
-    with reporter.progress("Searching schedules") as progress:
-        best = solve(
-            problem, method=request.method, time_limit_s=request.time_limit_s, progress=told
-        )
-    others = baselines(problem)
-    peers = _peers(problem, request.time_limit_s, reporter) if request.uses_peers else ()
-    gained = gain(best, others)
-    sentence = schedule_sentence(problem, best, best_of(others), gained)
-    notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_sources(problem))))
+    # What cannot be run or written is an error before the search.
+    check(problem)
+    if request.run is not None:
+        check_runnable(problem)
     if request.save is not None:
         write_problem(request.save, problem)
     if request.chart is not None:
+        make_folder(request.chart.parent)
+        if request.chart.is_dir():
+            raise UsageError("a folder stands where the chart is to be", where=str(request.chart))
+    points = () if request.front is None else front(problem, request.front)
+    best, others = _searched(problem, request, reporter)
+    peers = _peers(problem, request.time_limit_s, reporter) if request.uses_peers else ()
+    gained = gain(best, others)
+    sentence = schedule_sentence(problem, best, best_of(others), gained)
+    notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_doubts(problem, best))))
+    if request.chart is not None:
         from mansard.analytics.report.schedule_page import write_schedule_page
 
-        write_schedule_page(request.chart, problem, best, sentence, notes)
-    points = () if request.front is None else front(problem, request.front)
+        found = (best, *peers, *others)
+        write_schedule_page(request.chart, problem, found, best_of(others), sentence, notes)
     ran: tuple[RanSchedule, ...] = ()
     if request.run is not None:
         ran = run_schedules(request.run, problem, (best, *others), reporter)
@@ -125,6 +128,37 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     )
 
 
+def _searched(
+    problem: Problem, request: ScheduleRequest, reporter: Reporter
+) -> tuple[Schedule, tuple[Schedule, ...]]:
+    """What the search finds, and the baselines; the best of these where its time was too short."""
+    from mansard.scheduler import solve
+    from mansard.scheduler.baselines import baselines, best_of
+
+    begun_s = time.monotonic()
+
+    def told(share: float, line: str) -> None:
+        if time.monotonic() - begun_s > _QUIET_S:
+            progress.update(round(100 * min(share, 1.0)), 100, None, line)
+
+    with reporter.progress("Searching schedules, percent") as progress:
+        found = solve(
+            problem, method=request.method, time_limit_s=request.time_limit_s, progress=told
+        )
+    others = baselines(problem)
+    best = best_of((found, *others))
+    if found.is_optimal or best is None or best is found:
+        return found, others
+    searched = ("bound", "space", "n_assignments", "n_simulated", "solve_s", "notes")
+    best = msgspec.structs.replace(
+        best,
+        method=f"{found.method}, {best.method}",
+        **{name: getattr(found, name) for name in searched},
+        unknown={each: why for each, why in best.unknown.items() if each != "bound"},
+    )
+    return best, others
+
+
 def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
     """That of the file, filled with what runs know of it."""
     if request.problem is not None and request.models:
@@ -132,20 +166,26 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
     if request.problem is not None:
         found = read_problem(request.problem)
     else:
-        models = [NetworkChain(name=each, groups=(), model=each) for each in request.models]
+        names = request.models
+        models = [NetworkChain(name=each, groups=(), model=each, batch=0) for each in names]
         unknown = {"idle_w": "no meter was read while nothing ran"}
         found = Problem(accelerators=(), networks=tuple(models), idle_w=None, unknown=unknown)
     is_whole = bool(found.networks) and all(each.groups for each in found.networks)
     is_new = request.run is not None and is_whole and not request.run.runs.exists()
     if not request.runs or is_new:  # the folder is to keep what is executed
+        for each in found.networks:
+            if not each.groups:
+                fix = "write its groups, or take them from --runs"
+                raise UsageError(f"{each.name} has no groups in this file", fix=fix)
         return found
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.group_times import group_times
     from mansard.analytics.scheduling.problems import problem_of_runs
+    from mansard.api.counters import group_bytes_in
 
     dataset = open_runs(request.runs, newest_only=True)
     contention = measured_contention(request.runs, newest_only=True)
-    measured = group_times(dataset)
+    measured = group_times(dataset, counted=group_bytes_in(request.runs, dataset.scores))
     found = problem_of_runs(
         found, measured, contention, dataset, request.mode, is_lenient=request.is_modelled
     )
@@ -200,11 +240,14 @@ def _sensitivity(problem: Problem, best: Schedule) -> Sensitivity | None:
     """Of a schedule that was found quickly, of inputs with known errors."""
     from mansard.scheduler.sensitivity import sensitivity
 
-    groups = [group for network in problem.networks for group in network.groups]
-    is_known = any(group.time_error or group.leave_error_s for group in groups)
-    if not is_known or best.broken or best.solve_s > _QUIET_S:
+    if not _has_errors(problem) or best.broken or best.solve_s > _QUIET_S:
         return None
     return sensitivity(problem, best, n_draws=_N_DRAWS, time_limit_s=0.5)
+
+
+def _has_errors(problem: Problem) -> bool:
+    groups = (group for network in problem.networks for group in network.groups)
+    return any(group.time_error or group.leave_error_s for group in groups)
 
 
 def _peers(problem: Problem, time_limit_s: float, reporter: Reporter) -> tuple[Schedule, ...]:
@@ -235,13 +278,14 @@ def _peers(problem: Problem, time_limit_s: float, reporter: Reporter) -> tuple[S
     return tuple(found)
 
 
-def _sources(problem: Problem) -> tuple[str, ...]:
-    """What the times are, where not all of them were measured."""
-    counts: dict[str, int] = {}
-    for network in problem.networks:
-        for group in network.groups:
-            counts[group.source] = counts.get(group.source, 0) + 1
-    if set(counts) <= {"measured"}:
-        return ()
-    shares = ", ".join(f"{n} {source}" for source, n in counts.items())
-    return (f"groups by what their times are: {shares}",)
+def _doubts(problem: Problem, best: Schedule) -> Iterator[str]:
+    """What the times are, where not all of them were measured; what does not count."""
+    groups = [group for network in problem.networks for group in network.groups]
+    counts = Counter(group.source for group in groups)
+    if set(counts) > {"measured"} or "measured" not in counts:
+        shares = ", ".join(f"{n} {source}" for source, n in counts.items())
+        yield f"groups by what their times are: {shares}"
+    if not problem.is_steady and any(network.rate_per_s for network in problem.networks):
+        yield "each network runs once, so its rate does not count: --steady"
+    if _has_errors(problem) and not best.broken and best.solve_s > _QUIET_S:
+        yield f"no errors of its inputs were drawn: the search took longer than {_QUIET_S:g} s"

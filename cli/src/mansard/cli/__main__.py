@@ -67,8 +67,9 @@ def _interrupted(arguments: list[str]) -> str:
         return "interrupted; what came until then is written"
     # No global option takes a value.
     command = next((word for word in arguments if not word.startswith("-")), "")
-    # A bench and a merge keep what they have; the others write all or nothing.
-    if command in ("bench", "measure"):
+    # What measures and a merge keep what they have; the others write all or nothing.
+    is_run = command == "schedule" and "--run" in arguments
+    if command in ("bench", "contention", "measure", "multi") or is_run:
         return "interrupted; what was finished is kept, the same command resumes"
     if command == "merge":
         return "interrupted; the runs that are there are whole, the same command brings the rest"

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from mansard.core.documents import read_document
 from mansard.core.errors import (
     InputError,
@@ -129,8 +131,10 @@ def build_engine_file(
     caches = make_folder(into / CACHES / caches_name(plan))
     failed: Exception | None = None
     try:
-        built = engine.build(spec, folder, caches, instruments.announce)
-        move_over(caches / spec.engine_file, into / spec.engine_file)
+        # Under a hidden name: meanwhile the caches of the build before it are copied.
+        hidden = replace(spec, engine_file=f".{spec.engine_file}")
+        built = engine.build(hidden, folder, caches, instruments.announce)
+        move_over(caches / hidden.engine_file, into / spec.engine_file)
     except (MeasurementError, InputError) as error:
         failed = error
     except MemoryError:

@@ -112,6 +112,8 @@ def measure_network(
     with Observation(instruments, plan) as seen, _kept_to(plan.cpus):
         try:
             timed = _time(spec, plan, instruments, engine, folder)
+            core = timed.options.get("dla_core")
+            seen.own_engines = () if core is None else (f"DLA{core}",)
             seen.limit_memory_use(timed.energy.windows or ())
         except (MeasurementError, InputError) as error:
             failure = str(error)

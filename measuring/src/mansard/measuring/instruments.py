@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -64,6 +64,8 @@ class Observation:
         self._start_s = 0.0
         self.started_utc = ""
         self.duration_s = 0.0
+        self.own_engines: Collection[str] = ()  # that the trial itself uses: "DLA0"
+        self.other_cpu_share: float | None = None  # that other programs had, where it was watched
 
     def __enter__(self) -> Observation:
         self.started_utc, self._start_s = utc_now(), time.monotonic()
@@ -73,6 +75,10 @@ class Observation:
     def __exit__(self, *_: object) -> None:
         self._watch.__exit__(None, None, None)
         self.duration_s = time.monotonic() - self._start_s
+
+    def restart(self) -> None:
+        """Let what was seen so far not count: what it takes to get ready disturbs nothing."""
+        self._watch.restart()
 
     def limit_memory_use(self, windows: Sequence[EnergyWindow]) -> None:
         """Let the memory's use be that in ``windows`` alone, in which the trial runs on."""
@@ -86,5 +92,11 @@ class Observation:
     @property
     def disturbances(self) -> tuple[str, ...]:
         """Why the trial is kept but not averaged in; empty where nothing disturbed it."""
-        uses_gpu, cpus = self._plan.processor == "gpu", self._plan.cpus
-        return disturbances(self.conditions, self._instruments.mode, uses_gpu=uses_gpu, cpus=cpus)
+        return disturbances(
+            self.conditions,
+            self._instruments.mode,
+            uses_gpu=self._plan.processor == "gpu",
+            cpus=self._plan.cpus,
+            own_engines=self.own_engines,
+            other_cpu_share=self.other_cpu_share,
+        )

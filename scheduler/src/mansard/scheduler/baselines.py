@@ -48,27 +48,32 @@ def baselines(problem: Problem) -> tuple[Schedule, ...]:
     return tuple(found)
 
 
+def best_of(found: Sequence[Schedule]) -> Schedule | None:
+    """The first of the best of schedules with one goal; those that keep all limits come first."""
+    return min(
+        (each for each in found if each.value is not None),
+        key=lambda each: (len(each.broken), _cost(each), each.makespan_s),
+        default=None,
+    )
+
+
 def gain(schedule: Schedule, over: Sequence[Schedule]) -> float | None:
     """How much better ``schedule`` is than the best of ``over``, as a share; None: no comparison.
 
     Of a time, an energy or a count: theirs / ours − 1; of a rate: ours / theirs − 1. A schedule
     that breaks a limit is compared with nothing.
     """
-    goal = schedule.goal
-    kept = [other for other in over if other.value is not None and not other.broken]
-    if not kept or schedule.value is None or schedule.broken:
+    best = best_of(over)
+    if best is None or best.broken or schedule.broken:
         return None
-    best = min(kept, key=lambda other: _order(other, goal)).value
-    better, worse = (schedule.value, best) if goal in _GREATER_IS_BETTER else (best, schedule.value)
-    return better / worse - 1 if better is not None and worse else None
+    is_rate = schedule.goal in _GREATER_IS_BETTER
+    better, worse = (schedule, best) if is_rate else (best, schedule)
+    return better.value / worse.value - 1 if better.value is not None and worse.value else None
 
 
-def _order(schedule: Schedule, goal: Goal) -> tuple[int, float, float]:
-    """Sorts by broken limits, then by the goal, then by the makespan."""
-    if schedule.value is None:
-        return len(schedule.broken), float("inf"), schedule.makespan_s
-    value = -schedule.value if goal in _GREATER_IS_BETTER else schedule.value
-    return len(schedule.broken), value, schedule.makespan_s
+def _cost(schedule: Schedule) -> float:
+    value = schedule.value or 0.0
+    return -value if schedule.goal in _GREATER_IS_BETTER else value
 
 
 def _takes(network: NetworkChain, accelerator: str) -> bool:

@@ -90,6 +90,7 @@ def record(  # noqa: PLR0917 - what a simulation gives
             ScheduledNetwork(
                 name=network.name,
                 latency_s=mean,
+                longest_s=largest,
                 rate_per_s=rate,
                 n_transitions=int(np.count_nonzero(np.diff(on[at]))),
                 is_missed=is_missed if is_limited else None,
@@ -189,18 +190,20 @@ def broken(
 ) -> tuple[str, ...]:
     """A line for each limit that a schedule breaks."""
     problem, lines = chains.problem, []
-    for what, unit, value, limit in (
+    checked = [
         ("makespan", "s", makespan, problem.max_makespan_s),
         ("energy", "J", energy, problem.max_energy_j),
         ("power", "W", power, problem.max_power_w),
-    ):
-        if limit and value is not None and value > limit * (1 + CLOSE):
-            lines.append(f"{what} {value:.4g} {unit}, limit {limit:.4g} {unit}")
+    ]
     for asked, got in zip(problem.networks, networks, strict=True):
-        if got.is_missed and problem.goal != "misses":
-            lines.append(
-                f"{got.name}: latency {got.latency_s:.4g} s, limit {asked.max_latency_s:.4g} s"
-            )
+        if problem.goal != "misses":
+            checked.append((f"{got.name}: latency", "s", got.longest_s, asked.max_latency_s))
+    for what, unit, value, limit in checked:
+        if limit and value is not None and value > limit * (1 + CLOSE):
+            scale, prefix = (1, "") if limit >= 1 else (1e3, "m")
+            shown = f"{scale * value:.4g} {prefix}{unit}, limit {scale * limit:.4g} {prefix}{unit}"
+            lines.append(f"{what} {shown}")
+    for asked, got in zip(problem.networks, networks, strict=True):
         if problem.is_steady and got.rate_per_s < asked.rate_per_s * (1 - SHORT):
             lines.append(f"{got.name}: {got.rate_per_s:.4g} of {asked.rate_per_s:.4g} per second")
     for a, accelerator in enumerate(problem.accelerators):

@@ -37,7 +37,7 @@ _BATCH = 64
 _ROUNDS, _LOCAL_ROUNDS = 4, 100
 
 
-class Repeated:
+class _Repeated:
     """Simulates assignments of one problem."""
 
     def __init__(self, made: Chains) -> None:
@@ -166,7 +166,7 @@ def _most(batch: Floats, fastest: Floats, load: Floats) -> Floats:
 
 def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) -> Schedule:
     """The best assignment under first come first served; InputError for rates above capacity."""
-    repeats = Repeated(made)
+    repeats = _Repeated(made)
     n_rounds = _ROUNDS if size <= _LARGE else _LOCAL_ROUNDS
     n_simulated = 0
     while True:
@@ -191,7 +191,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
-        space=f"{size} assignments, {way}",
+        space=f"{size:,} assignments, {way}",
         n_assignments=size,
         n_simulated=n_simulated,
         solve_s=clock.spent_s,
@@ -202,7 +202,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
 
 def evaluate_steady(made: Chains, on: Ints, method: str, clock: Clock) -> Schedule:
     """What an assignment [G] does, first come first served."""
-    repeats = Repeated(made)
+    repeats = _Repeated(made)
     repeats.most = _LONG_RUNS
     (mean, largest, runs_per_s), times = repeats.rates(on[None])
     found = Search(
@@ -221,7 +221,7 @@ def _space_bound(made: Chains) -> Score:
 
 
 def _search(
-    made: Chains, repeats: Repeated, best: Ints, score: Score, clock: Clock
+    made: Chains, repeats: _Repeated, best: Ints, score: Score, clock: Clock
 ) -> tuple[Ints, Score, Score, int]:
     """All assignments by ascending bounds: the best, its score, a bound, how many simulated."""
     all_choices = [choices(made, n) for n in _networks(made)]

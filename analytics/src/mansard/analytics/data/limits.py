@@ -182,7 +182,14 @@ def check_multi(row: MultiRun, path: Path | str) -> None:
     for record in (row, row.conditions, *row.networks, *row.stages):
         _check_counts(record, where, _MEASURE_AGAIN)
     _check_windows(() if row.energy is None else (row.energy,), where)
-    spent_s = [s for each in row.stages for s in (each.inference_s, each.transfer_s, each.wait_s)]
+    spent_s = [
+        value_s
+        for each in row.stages
+        for value_s in (
+            *(each.inference_s, each.transfer_s),
+            *(each.input_wait_s, each.device_wait_s, each.output_wait_s),
+        )
+    ]
     if window_s is not None and not _is_duration(window_s):
         problem = f"its window takes less than {SHORTEST_S:g} s or more than {LONGEST_S:g} s"
     elif not all(map(_is_duration_or_zero, spent_s)):

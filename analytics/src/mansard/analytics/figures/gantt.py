@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import altair as alt
 import polars as pl
@@ -16,13 +16,15 @@ from mansard.analytics.scheduling.wording import slowdown_of
 from mansard.core.records import Problem, Schedule, ScheduledGroup
 
 _WIDTH_PX, _ROW_PX = 760, 64
-_PX_OF_A_LETTER = 7.2
-CAPTION = (
-    "A bar is a group of layers on its accelerator, its colour the network. The pale end of a bar "
-    "is what contention adds to the time alone; a narrow bar is a transition, out of one "
-    "accelerator or into the next.",
-)
+_PX_OF_A_LETTER = 9.0
+_FAR = 1.5  # times the end of the last group: later deadlines are not drawn
+_IN_A_ROW = 7  # names in the legend, as many as there are colours
+BARS = "A bar is a group of layers on its accelerator, its colour the network."
+PALE = "The pale end of a bar is what contention adds to the time alone."
+NARROW = "A narrow bar is a transition, out of one accelerator or into the next."
 DEADLINES = "Dashed lines are deadlines."
+REPEATED = "Networks in one column of the legend share a colour."
+LAST_RUNS = "The last run of each network is drawn; those before it, and beside it, are not."
 _SCHEMA = schema_of(
     text="accelerator network group part label",
     number="from_ms to_ms start end alone slowdown transition",
@@ -40,33 +42,45 @@ _COLUMNS = (
 _ALONE, _MORE, _MOVE = "alone", "contention", "transition"
 
 
-def gantt_figure(name: str, problem: Problem, found: Schedule) -> Figure:
-    """The Gantt chart of ``found``, its table, and its words."""
-    frame = _frame(problem, found)
+def gantt_figure(name: str, problem: Problem, found: Schedule, end_s: float) -> Figure:
+    """The Gantt chart of ``found`` until ``end_s``, its table, and its words."""
+    frame = _frame(problem, found, end_s)
     accelerators = [display_name(each.name) for each in problem.accelerators]
     networks = [display_name(each.name) for each in problem.networks]
     deadlines = pl.DataFrame(
         [
             {"network": network, "deadline": float(f"{each.max_latency_s / MILLI:.5g}")}
             for network, each in zip(networks, problem.networks, strict=True)
-            if each.max_latency_s and not found.is_steady
+            if 0 < each.max_latency_s <= end_s and not found.is_steady
         ],
         schema=schema_of(text="network", number="deadline"),
     )
-    chart = _chart(frame, deadlines, accelerators, networks).properties(
+    chart = _chart(frame, deadlines, accelerators, networks, end_s).properties(
         description=f"Gantt chart of {counted(len(networks), 'network')} on "
-        f"{counted(len(accelerators), 'accelerator')}: which group runs where and when, in ms"
+        f"{counted(len(accelerators), 'accelerator')}, {found.method}: which group runs where "
+        "and when, in ms"
     )
     whole = frame.filter(part=_ALONE)
     table = tabulate(f"Groups by {found.method}", _COLUMNS, whole.iter_rows(named=True))
-    caption = CAPTION if deadlines.is_empty() else (f"{CAPTION[0]} {DEADLINES}",)
-    notes = ("The chart is of the last whole round.",) if found.is_steady else ()
-    return make_figure(name, chart, table, caption, notes)
+    parts = {*frame["part"]}
+    words = [BARS, *([PALE] if _MORE in parts else []), *([NARROW] if _MOVE in parts else [])]
+    words += [] if deadlines.is_empty() else [DEADLINES]
+    notes = [LAST_RUNS] if found.is_steady else []
+    notes += [REPEATED] if len(networks) > _IN_A_ROW else []
+    return make_figure(name, chart, table, (" ".join(words),), notes)
 
 
-def _frame(problem: Problem, found: Schedule) -> pl.DataFrame:
+def last_s(problem: Problem, found: Sequence[Schedule]) -> float:
+    """The end of the last group, or of the last deadline that is not far behind it."""
+    end_s = max(group.end_s for each in found for group in each.groups)
+    limits_s = [each.max_latency_s for each in problem.networks]
+    is_once = not any(each.is_steady for each in found)
+    return max([end_s, *(limit for limit in limits_s if is_once and limit <= _FAR * end_s)])
+
+
+def _frame(problem: Problem, found: Schedule, end_s: float) -> pl.DataFrame:
     """A row for each part of each group; the table's values are in all of them."""
-    ms_of_a_px = found.makespan_s / MILLI / _WIDTH_PX
+    ms_of_a_px = end_s / MILLI / _WIDTH_PX
     rows = [row for group in found.groups for row in _rows(problem, group, ms_of_a_px)]
     frame = pl.DataFrame(rows, schema=_SCHEMA)
     numbers = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
@@ -101,7 +115,11 @@ def _rows(problem: Problem, group: ScheduledGroup, ms_of_a_px: float) -> Iterato
 
 
 def _chart(
-    frame: pl.DataFrame, deadlines: pl.DataFrame, accelerators: list[str], networks: list[str]
+    frame: pl.DataFrame,
+    deadlines: pl.DataFrame,
+    accelerators: list[str],
+    networks: list[str],
+    end_s: float,
 ) -> Chart:
     y = alt.Y(
         "accelerator:N",
@@ -109,7 +127,10 @@ def _chart(
         scale=alt.Scale(domain=accelerators),
         axis=alt.Axis(title=None, labelLimit=160),
     )
-    colours = colour("network", networks)
+    colours = colour("network", networks).legend(columns=_IN_A_ROW)
+    ends = [0, float(f"{end_s / MILLI:.6g}")]
+    scale = alt.Scale(domain=ends, nice=False)
+    x = alt.X("from_ms:Q", scale=scale, axis=rate_axis("Time, ms"))
 
     def bars(part: str, height: float, opacity: float) -> Chart:
         base = told(
@@ -124,7 +145,7 @@ def _chart(
             transition="transitions, ms",
         )
         return base.mark_bar(style="m-network", height={"band": height}, opacity=opacity).encode(
-            x=alt.X("from_ms:Q", axis=rate_axis("Time, ms")), x2="to_ms:Q", y=y, color=colours
+            x=x, x2="to_ms:Q", y=y, color=colours
         )
 
     labels = (

@@ -6,17 +6,22 @@ network, which ran before and after each marked one:
 
     leave_k  M_k − (W_k + W_k+1) / 2
     time_k   on a DLA P_k − P_k−1, with P_−1 = 0 and P_n−1 the mean of all W: TensorRT charges the
-             DLA's time to other layers (HaX-CoNN; Dagli, Belviranli, PPoPP 2024). Else its own.
+             DLA's time to other layers (HaX-CoNN; Dagli, Belviranli, PPoPP 2024). Else its own,
+             A_k, times the mean of all W over the sum of all A: a group that runs again and again
+             finds its weights in a cache, and has conversions at both its ends.
 
 A run's variance is half of the mean squared difference of successive W, so that a drift is not
 counted (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
+
+All numbers of a network on an accelerator are of one folder of runs: of another the cuts may be
+others, as the estimator changed, and the machine may have been warmer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import sqrt
+from math import hypot, sqrt
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
@@ -29,9 +34,10 @@ from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.predict.measured import metered, remark_on, timed
 from mansard.analytics.predict.memory_use import peak_bytes_per_s
-from mansard.analytics.scaling.observations import ran_as, shown_parts, why_unused
-from mansard.core.records import Manifest, Measurement, ModelScore, Record, Source
+from mansard.analytics.scaling.observations import ran_as, why_unused
+from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore, Record, Source
 
+_KINDS = ("stage", "prefix", "marked")
 _NOT_MARKED = "no network marked at its end was timed beside the whole one (--transitions)"
 
 
@@ -55,7 +61,7 @@ class GroupTime(Record, frozen=True, kw_only=True):
 class GroupTimes(Record, frozen=True, kw_only=True):
     """The groups of one network in one mode on one accelerator, as it was cut."""
 
-    run_ids: tuple[str, ...]
+    run_id: str
     machine_id: str
     machine: str
     mode: str
@@ -69,6 +75,8 @@ class GroupTimes(Record, frozen=True, kw_only=True):
     source: Source
     n_groups: int  # that it was cut into
     groups: tuple[GroupTime, ...]  # those of them that were run
+    # What they took alone, together, over the whole network, by which their times were divided.
+    alone_share: float | None
     fallback_share: float | None  # of the layers of the whole network's engine on a DLA core
 
 
@@ -79,6 +87,20 @@ class Difference(NamedTuple):
     half_s: float | None
 
 
+class CountedBytes(NamedTuple):
+    """What a GPU's counters say: bytes of memory that parts of a network move in a call."""
+
+    setting: object  # of ``setting_of``
+    source: Source
+    parts: tuple[tuple[tuple[int, ...], float | None], ...]  # nodes by LayerScore.index, bytes
+
+
+def setting_of(row: Measurement | CounterRun, model_hash: str, machine: str, mode: str) -> object:
+    """What a network's times and its counters have to have in common."""
+    ran = (row.engine, row.engine_version, row.provider, row.precision, row.batch)
+    return (model_hash, machine, mode, ran, _dimensions(row))
+
+
 class _Chain(NamedTuple):
     """What is known of one network on one accelerator, before others are looked at."""
 
@@ -86,27 +108,54 @@ class _Chain(NamedTuple):
     used_shares: tuple[float | None, ...]  # of the memory's bandwidth, by each group alone
 
 
-def group_times(dataset: Dataset) -> tuple[GroupTimes, ...]:
-    """Of each network, and each number of groups, by machine, mode and accelerator."""
+def group_times(
+    dataset: Dataset,
+    run_ids: Collection[str] | None = None,
+    counted: Iterable[CountedBytes] = (),
+) -> tuple[GroupTimes, ...]:
+    """Of each network, and each number of groups, by machine, mode and accelerator.
+
+    ``run_ids``: of these runs alone. ``counted``: for demands on a GPU; the last of a setting.
+    """
+    by_setting = {each.setting: each for each in counted}
     runs = {run.run_id: run for run in dataset.workload_manifests}
     names, traffic = network_names(dataset), _traffic_bytes(dataset)
     by_way: dict[tuple[object, ...], list[Measurement]] = {}
-    for row in shown_parts(dataset, ("stage", "prefix", "marked"), of_every_cut=True):
-        run, part = runs[row.run_id], row.part
-        where = (machine_id(run.machine), run.mode_read_back.name, part.whole_hash, part.whole)
-        how = (row.batch, row.precision, engine_name(row), ran_as(row), part.n_parts)
-        by_way.setdefault((*where, *how), []).append(row)
+    for row in sorted(dataset.measurements, key=_age):
+        if row.part.kind in _KINDS and (run_ids is None or row.run_id in run_ids):
+            run, part = runs[row.run_id], row.part
+            where = (machine_id(run.machine), run.mode_read_back.name, part.whole_hash, part.whole)
+            how = (row.batch, row.precision, engine_name(row), part.n_parts)
+            by_way.setdefault((*where, *how), []).append(row)
     chains = []
     for rows in by_way.values():
-        if any(row.part.kind == "stage" for row in rows):
-            name = names.get(
-                network_key(rows[0].part.whole, rows[0].part.whole_hash),
-                display_name(rows[0].part.whole),
-            )
-            chains.append(_chain(rows, runs, name, traffic))
-    found = [_with_ratio(chain, chains) for chain in chains]
+        one = rows[-1].part
+        name = names.get(network_key(one.whole, one.whole_hash), display_name(one.whole))
+        by_run: dict[str, list[Measurement]] = {}
+        for row in rows:
+            if ran_as(row) == ran_as(rows[-1]):  # other dimensions and versions do not count
+                by_run.setdefault(row.run_id, []).append(row)
+        found = [
+            _chain(own, runs[run_id], name, traffic, by_setting)
+            for run_id, own in by_run.items()
+            if any(row.part.kind == "stage" for row in own)
+        ]
+        # The one of which most is known; of several the newest.
+        chains += sorted(found, key=_n_known)[-1:]
+    times = [_with_ratio(chain, chains) for chain in chains]
     order = ("machine", "network", "precision", "mode", "accelerator", "n_groups")
-    return tuple(sorted(found, key=lambda each: [getattr(each, name) for name in order]))
+    return tuple(sorted(times, key=lambda each: [getattr(each, name) for name in order]))
+
+
+def _age(row: Measurement) -> tuple[str, str]:
+    return row.started_utc, row.run_id
+
+
+def _n_known(chain: _Chain) -> tuple[int, int]:
+    """How many groups have a time, and how many a cost of leaving."""
+    groups = chain.times.groups
+    times, leaves = ([getattr(each, name) for each in groups] for name in ("time_s", "leave_s"))
+    return len(times) - times.count(None), len(leaves) - leaves.count(None)
 
 
 def leave_times(
@@ -147,6 +196,27 @@ def prefix_times(
     }
 
 
+def scaled_times(
+    whole_s: Mapping[int, float], alone: Mapping[int, Difference], n_groups: int
+) -> tuple[dict[int, Difference], float | None]:
+    """The time of each group by the module's formula, and the share that they were divided by.
+
+    Without the whole network, or without one of its groups, they are as they are, and there is no
+    share. An interval has both variances.
+    """
+    if not whole_s or len(alone) < n_groups:
+        return dict(alone), None
+    mean_s, half_s = fmean(whole_s.values()), _half_s(whole_s, 1 / len(whole_s))
+    share = sum(each.value_s for each in alone.values()) / mean_s
+    found = {}
+    for number, (value_s, own_s) in alone.items():
+        is_known = own_s is not None and half_s is not None
+        error = hypot(own_s / value_s, half_s / mean_s) if is_known else None  # type: ignore[operator]
+        time_s = value_s / share
+        found[number] = Difference(time_s, None if error is None else error * time_s)
+    return found, share
+
+
 def _half_s(whole_s: Mapping[int, float], n_variances: float) -> float | None:
     """Half of the 95 % interval of a sum with so many variances of one run."""
     changes_s = [after - before for before, after in pairwise(whole_s[n] for n in sorted(whole_s))]
@@ -158,42 +228,62 @@ def _half_s(whole_s: Mapping[int, float], n_variances: float) -> float | None:
 
 def _chain(
     rows: Sequence[Measurement],
-    runs: Mapping[str, Manifest],
+    run: Manifest,
     name: str,
     traffic: Mapping[object, Mapping[int, int]],
+    counted: Mapping[object, CountedBytes],
 ) -> _Chain:
-    stages = sorted((row for row in rows if row.part.kind == "stage"), key=_number)
-    one, n_groups, run = stages[0], stages[0].part.n_parts, runs[stages[0].run_id]
-    medians_s: dict[str, dict[int, float]] = {"prefix": {}, "marked": {}}
-    cut = [row for row in rows if row.part.kind != "stage" and not why_unused(row)]
-    for row in cut:
-        medians_s[row.part.kind][row.part.number] = median(row.seconds_s)
-    prefixes_s = {n: each for n, each in medians_s["prefix"].items() if n < n_groups - 1}
-    whole_s = {
-        n - n_groups + 1: each for n, each in medians_s["prefix"].items() if n >= n_groups - 1
-    }
-    leaves = leave_times(whole_s, medians_s["marked"])
-    differs = "dla_core" in one.options and bool(whole_s)
-    times = prefix_times(whole_s, prefixes_s, n_groups) if differs else {}
+    """``rows``: of one run, the newest last."""
+    used: dict[str, dict[int, Measurement]] = {kind: {} for kind in _KINDS}
+    for row in rows:  # the newest good one of each number, else the newest
+        own, number = used[row.part.kind], row.part.number
+        if number not in own or not why_unused(row) or why_unused(own[number]):
+            own[number] = row
+    stages = [used["stage"][number] for number in sorted(used["stage"])]
+    one, n_groups = stages[0], stages[0].part.n_parts
+    prefixes_s, marked_s = (
+        {n: median(row.seconds_s) for n, row in used[kind].items() if not why_unused(row)}
+        for kind in ("prefix", "marked")
+    )
+    whole_s = {n - n_groups + 1: prefixes_s.pop(n) for n in sorted(prefixes_s) if n >= n_groups - 1}
+    leaves = leave_times(whole_s, marked_s)
+    on_dla = "dla_core" in one.options
+    differs = on_dla and bool(used["prefix"])
+    alone = {each.part.number: found for each in stages if (found := _alone(each)) is not None}
+    alone_share = None
+    if differs:
+        times = prefix_times(whole_s, prefixes_s, n_groups)
+    else:
+        times, alone_share = scaled_times(whole_s, alone, n_groups)
+    mode = run.mode_read_back.name
+    setting = setting_of(one, one.part.whole_hash, run.machine.name, mode)
+    bytes_ = None if on_dla else counted.get(setting)
+    all_nodes = {node for row in stages for node in row.part.nodes}
     groups, shares = [], []
     for row in stages:
-        number, run = row.part.number, runs[row.run_id]
-        time = times.get(number) if differs else _alone(row)
+        number = row.part.number
+        time = times.get(number)
         use = row.conditions.memory_use
         shares.append(use.mean_share if use is not None and use.source == "actmon" else None)
-        demand = _demand(row, run, shares[-1], time, traffic)
+        demand = None if bytes_ is None else _counted_demand(row, bytes_, all_nodes, time)
+        demand = demand or _demand(row, run, shares[-1], time, traffic)
         groups.append(_group(row, time, leaves.get(number), demand, idle_power_w(run)))
-    last = [row for row in rows if row.part.kind == "prefix" and row.part.number >= n_groups - 1]
+    last = [row for number, row in used["prefix"].items() if number >= n_groups - 1]
     fallback = next((share for row in last if (share := _fallback(row)) is not None), None)
     unknown = {} if one.batch is not None else {"batch": "the model does not say"}
     if fallback is None:
         unknown["fallback_share"] = "no DLA core ran the whole network"
+    if differs:
+        unknown["alone_share"] = "times are differences of prefixes"
+    elif alone_share is None:
+        missing = "a group has no time" if whole_s else "the whole network was not run beside them"
+        unknown["alone_share"] = f"{missing}: times are of groups alone"
     return _Chain(
         GroupTimes(
-            run_ids=tuple(dict.fromkeys(row.run_id for row in rows)),
+            run_id=run.run_id,
             machine_id=machine_id(run.machine),
             machine=display_name(run.machine.name),
-            mode=run.mode_read_back.name,
+            mode=mode,
             network=name,
             model_hash=one.part.whole_hash,
             batch=one.batch,
@@ -204,6 +294,7 @@ def _chain(
             source=one.source,
             n_groups=n_groups,
             groups=tuple(groups),
+            alone_share=alone_share,
             fallback_share=fallback,
             unknown=unknown,
         ),
@@ -262,6 +353,22 @@ def _alone(row: Measurement) -> Difference | None:
     return Difference(time_s, None if low_s is None or high_s is None else (high_s - low_s) / 2)
 
 
+def _counted_demand(
+    row: Measurement, counted: CountedBytes, all_nodes: Collection[int], time: Difference | None
+) -> tuple[float, Source] | None:
+    """Counted bytes over the group's time; None where a kernel ran nodes of another group too."""
+    nodes, n_bytes, covered = set(row.part.nodes), 0.0, set[int]()
+    for part, own_bytes in counted.parts:
+        own = nodes.intersection(part)
+        if own and (own_bytes is None or not nodes.issuperset(set(all_nodes).intersection(part))):
+            return None
+        covered |= own
+        n_bytes += (own_bytes or 0.0) if own else 0.0
+    if time is None or time.value_s <= 0 or covered != nodes:
+        return None
+    return n_bytes / time.value_s, counted.source
+
+
 def _demand(
     row: Measurement,
     run: Manifest,
@@ -271,7 +378,7 @@ def _demand(
 ) -> tuple[float, Source] | None:
     """Bytes per second that a group moves while it runs alone: reported, else modelled."""
     peak, _ = peak_bytes_per_s(row, run)
-    if peak is not None and share is not None:
+    if peak is not None and share and not why_unused(row):  # a use of 0 was not resolved
         return peak * share, row.source
     of_layers = traffic.get((row.part.whole_hash, row.precision, row.batch, *_dimensions(row)), {})
     if time is None or time.value_s <= 0 or not of_layers.keys() >= set(row.part.nodes):
@@ -280,7 +387,8 @@ def _demand(
 
 
 def _with_ratio(chain: _Chain, chains: Iterable[_Chain]) -> GroupTimes:
-    """Modelled demands on a DLA: the GPU's times the use on the DLA over that on the GPU."""
+    """Modelled demands on a DLA: the GPU's times the use on the DLA over that on the GPU, and of
+    its source."""
     own, same = chain.times, ("machine_id", "mode", "model_hash", "network", "batch", "precision")
     beside = [
         each
@@ -294,9 +402,18 @@ def _with_ratio(chain: _Chain, chains: Iterable[_Chain]) -> GroupTimes:
     groups = list(own.groups)
     shares = zip(chain.used_shares, beside[0].used_shares, strict=True)
     for at, (on_dla, on_gpu) in enumerate(shares):
-        demand = beside[0].times.groups[at].demand_byte_per_s
-        if groups[at].demand_source == "modelled" and on_dla and on_gpu and demand is not None:
-            groups[at] = replace(groups[at], demand_byte_per_s=demand * on_dla / on_gpu)
+        gpu = beside[0].times.groups[at]
+        if (
+            groups[at].demand_source == "modelled"
+            and gpu.demand_byte_per_s is not None
+            and on_dla
+            and on_gpu
+        ):
+            groups[at] = replace(
+                groups[at],
+                demand_byte_per_s=gpu.demand_byte_per_s * on_dla / on_gpu,
+                demand_source=gpu.demand_source,
+            )
     return replace(own, groups=tuple(groups))
 
 
@@ -316,7 +433,7 @@ def _traffic_bytes(dataset: Dataset) -> dict[object, dict[int, int]]:
     return found
 
 
-def _dimensions(of: Measurement | ModelScore) -> tuple[tuple[str, int], ...]:
+def _dimensions(of: Measurement | ModelScore | CounterRun) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(of.dimensions.items()))
 
 
@@ -330,7 +447,3 @@ def _accelerator(row: Measurement) -> str:
     if row.provider == "cpu":
         return f"cpu:{row.options['cpus']}" if "cpus" in row.options else "cpu"
     return f"dla{row.options['dla_core']}" if "dla_core" in row.options else "gpu"
-
-
-def _number(row: Measurement) -> int:
-    return row.part.number

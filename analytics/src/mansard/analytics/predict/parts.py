@@ -84,7 +84,6 @@ class PartSum(Record, frozen=True, kw_only=True):
 
 _MOST_PROFILED = 1.5  # the layers of a whole network over its time: 0.97 to 1.3 (docs/networks.md)
 _NO_WHOLE = "no time is known of the whole network in this mode, with these dimensions and engine"
-_TOGETHER = {"layer", "stage"}  # kinds of parts that make up a network
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
@@ -147,8 +146,6 @@ def _found(dataset: Dataset) -> _Found:
     wholes = sorted(good, key=lambda row: (row.started_utc, row.run_id))  # the newest counts
     parts: dict[tuple[_Where, str], list[Measurement]] = {}
     for row in shown_parts(dataset):
-        if row.part.kind not in _TOGETHER:
-            continue
         parts.setdefault((where(row), row.part.kind), []).append(row)
     return _Found(
         parts,

@@ -36,7 +36,7 @@ def sections(found: Sequence[VictimContention]) -> list[Section]:
             sources=(each.source,) if each.fit is None else (each.source, "modelled"),
             figures=_figures(number, each) if number < MOST_FIGURES else (),
             table=contention_table(each),
-            note=display_text(each.remark),
+            note=display_text(each.remark) if each.remark else "",
         )
         for number, each in enumerate(found)
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -103,24 +103,17 @@ def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
     )
 
 
-ALONE = frozenset({"layer", "stage"})  # kinds of parts that are cut out
-
-
-def shown_parts(
-    dataset: Dataset, kinds: Collection[str] = ALONE, *, of_every_cut: bool = False
-) -> tuple[Measurement, ...]:
-    """The newest good row of each part of a network that was run alone, else its newest one.
+def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
+    """The newest good row of each layer or stage that was run alone, else its newest one.
 
     Of a network's layers, or stages, those count that are cut and run as the newest of them: an
-    earlier cut, other dimensions or another version of the engine do not. ``of_every_cut``: also
-    those of earlier cuts into another number of parts.
+    earlier cut, other dimensions or another version of the engine do not.
     """
     modes = _modes(dataset)
 
     def network(row: Measurement) -> object:
         what = (row.part.whole, row.part.whole_hash, row.phase, row.precision, row.batch)
-        n_parts = row.part.n_parts if of_every_cut else None
-        return (modes[row.run_id], what, engine_name(row), row.part.kind, n_parts)
+        return (modes[row.run_id], what, engine_name(row), row.part.kind)
 
     def cut(row: Measurement) -> object:
         return (row.part.n_parts, ran_as(row))
@@ -128,7 +121,7 @@ def shown_parts(
     def part(row: Measurement) -> object:
         return (network(row), row.part.number)
 
-    rows = [row for row in dataset.measurements if row.part.kind in kinds]
+    rows = [row for row in dataset.measurements if row.part.kind in {"layer", "stage"}]
     last = {network(row): cut(row) for row in _newest(rows, network)}
     rows = [row for row in rows if cut(row) == last[network(row)]]
     counted = _newest((row for row in rows if not why_unused(row)), part)

@@ -14,6 +14,7 @@ from mansard.analytics.data.names import device_labels
 from mansard.analytics.predict.group_rows import predict_groups
 from mansard.analytics.predict.prediction import Prediction
 from mansard.analytics.predict.preference import prefer_measured
+from mansard.analytics.scheduling.problems import measuring
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.core.text import listed
@@ -61,6 +62,10 @@ def with_modelled(problem: Problem, predicted: Prediction, names: Mapping[str, s
             found = _with_times(found, name, row, of_score)
             meaning = INTERVALS.get(row["interval"] or "", "without an interval")
             notes.append(f"{chain.name} on {name}: times are {row['source']}: {meaning}")
+        if not found.groups:
+            partitions = ": no prediction is of some CPUs" if has_partitions else ""
+            what = f"{chain.name} was not measured; nothing is predicted of it here{partitions}"
+            raise UsageError(what, fix=f"measure it: {measuring(chain.name, 8)}")
         networks.append(found)
     used = {name for each in networks for group in each.groups for name in group.time_s}
     known = {each.name for each in problem.accelerators}

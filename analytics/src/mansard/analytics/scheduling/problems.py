@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from mansard.analytics.contention import VictimContention
 from mansard.analytics.data.dataset import Dataset, machine_id
-from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.predict.group_times import GroupTime, GroupTimes
 from mansard.core.errors import UsageError
@@ -34,37 +33,46 @@ def problem_of_runs(
     """``wanted`` with the groups, accelerators and contention that ``dataset`` knows.
 
     A network that has groups keeps them. Of several ways in which a network was cut or run, the
-    one with the most accelerators is taken, then the fastest. ``wanted`` without networks is about
-    all that were measured. ``is_lenient``: what was not measured stays without groups. Raises
-    UsageError for what was not measured, and for several machines or modes.
+    one with the most accelerators is taken, then the fastest; a batch of 0 is the smallest that
+    was measured. ``wanted`` without networks is about all that were measured. ``is_lenient``: what
+    was not measured stays without groups. Raises UsageError for what was not measured, and for
+    several machines or modes.
     """
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
     known = [each for each in known if mode is None or each.mode == mode]
+    begun = {each.network: each for each in known if len(each.groups) < each.n_groups}
+    known = [each for each in known if len(each.groups) == each.n_groups]
     for name in () if is_lenient else names:
         if not any(each.network == name for each in known):
             where = f" in {mode}" if mode else ""
             what = f"no group of {name} was measured{where}"
-            raise UsageError(what, fix=f"measure them: {_command(name, 8)}")
+            fix = f"measure them: {measuring(name, 8, mode=mode)}"
+            if name in begun:
+                what, fix = (
+                    _begun(begun[name]),
+                    "the command that was interrupted measures the rest",
+                )
+            raise UsageError(what, fix=fix)
     if not known and not wanted.networks:
-        fix = f"measure networks: {_command('NETWORK', 8)}"
+        fix = f"measure networks: {measuring('NETWORK', 8)}"
         raise UsageError("no groups of networks were measured", fix=fix)
     networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
+    notes += [f"{_begun(each)}: left out" for each in begun.values()]
     for chain in wanted.networks or _chains(known):
         if chain.groups:
             networks.append(chain)
             continue
         own = [each for each in known if each.network == _model(chain)]
         if not own:
-            networks.append(chain)
+            networks.append(replace(chain, batch=chain.batch or 1))
             continue
         own = _way(own, chain)
         used += own
         networks.append(_filled(chain, own))
-        notes += _doubts(own)
     if used:
         wanted = _placed(wanted, used, dataset)
-        notes += _missing(wanted.accelerators, used)
+        notes += [*_doubts(used), *_missing(wanted.accelerators, used)]
     found = replace(wanted, networks=tuple(networks), notes=tuple(dict.fromkeys(notes)))
     return _contended(found, contention, dataset, used)
 
@@ -74,15 +82,24 @@ def _model(chain: NetworkChain) -> str:
     return Path(chain.model or chain.name).name.removesuffix(".onnx")
 
 
-def _command(network: str, n_groups: int, accelerators: Iterable[str] = ()) -> str:
+def measuring(
+    network: str, n_groups: int, accelerators: Iterable[str] = (), mode: str | None = None
+) -> str:
+    """The command that measures the groups of a network."""
     parts = [f" --cpus {name.removeprefix('cpu:')}" for name in accelerators if "cpu:" in name]
+    parts += [f" --mode {mode}"] if mode else []
     groups = f"--each-layer stages --groups {n_groups} --transitions"
     return f"mansard measure {network} {groups}{''.join(parts)}"
 
 
+def _begun(times: GroupTimes) -> str:
+    n_groups = f"{len(times.groups)} of {times.n_groups} groups"
+    return f"only {n_groups} of {times.network} were measured on {times.accelerator}"
+
+
 def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
     names = dict.fromkeys(each.network for each in known)
-    return [NetworkChain(name=name, groups=(), model=name) for name in names]
+    return [NetworkChain(name=name, groups=(), model=name, batch=0) for name in names]
 
 
 def _only(values: Iterable[str], what: str, option: str) -> str:
@@ -96,15 +113,13 @@ def _only(values: Iterable[str], what: str, option: str) -> str:
 
 def _way(measured: Sequence[GroupTimes], chain: NetworkChain) -> list[GroupTimes]:
     """One way of each accelerator, all with the same cuts, batch and precision."""
-    kept = [
-        each
-        for each in measured
-        if chain.precision in {"", each.precision} and each.batch in {None, chain.batch}
-    ]
+    kept = [each for each in measured if chain.precision in {"", each.precision}]
+    batch = chain.batch or min((each.batch or 1 for each in kept), default=1)
+    kept = [each for each in kept if each.batch in {None, batch}]
     if not kept:
         ways = listed(sorted({f"{each.precision} at batch {each.batch}" for each in measured}))
         what = f"{chain.name} was not measured in {chain.precision or 'any precision'} at batch "
-        raise UsageError(f"{what}{chain.batch}", fix=f"there is {ways}")
+        raise UsageError(f"{what}{batch}", fix=f"there is {ways}; a problem file names them")
     cuts: dict[tuple[_Nodes, str], dict[str, GroupTimes]] = defaultdict(dict)
     for each in kept:
         alike = cuts[tuple(group.nodes for group in each.groups), each.precision]
@@ -123,15 +138,25 @@ def _total_s(times: GroupTimes) -> float:
 
 
 def _filled(chain: NetworkChain, own: Sequence[GroupTimes]) -> NetworkChain:
-    """``chain`` with its groups; costs that were measured below 0 count as 0."""
-    numbered = zip(*(each.groups for each in own), strict=True)
+    """``chain`` with its groups; costs that were measured below 0 count as 0.
+
+    Raises UsageError for a group that has a time nowhere.
+    """
+    numbered = list(zip(*(each.groups for each in own), strict=True))
     names = [each.accelerator for each in own]
+    for one in numbered:
+        if all(each.time_s is None for each in one):
+            why = "; ".join(dict.fromkeys(each.remark for each in one))
+            raise UsageError(
+                f"group {one[0].number} of {chain.name} has no time on {listed(names)}: {why}",
+                fix="move the folder of its run away and measure it again",
+            )
     groups = tuple(_group(names, one, own[0].source) for one in numbered)
     return replace(
         chain,
         groups=groups,
         precision=own[0].precision,
-        batch=own[0].batch or chain.batch,
+        batch=own[0].batch or chain.batch or 1,
     )
 
 
@@ -159,32 +184,41 @@ def _group(names: Sequence[str], found: Sequence[GroupTime], source: str) -> Lay
     )
 
 
-def _doubts(own: Sequence[GroupTimes]) -> list[str]:
-    """What is modelled, clamped, or not known of a network's groups."""
-    notes = []
-    for times in own:
-        where = f"{times.network} on {times.accelerator}"
-        groups = times.groups
-        n_modelled = sum(each.demand_source == "modelled" for each in groups)
-        n_below = sum(each.leave_s is not None and each.leave_s < 0 for each in groups)
-        n_fallback = sum(bool(each.fallback_share) for each in groups)
-        if n_modelled:
-            what = f"demands of {counted(n_modelled, 'group')} are modelled"
-            notes.append(f"{where}: {what}: fused traffic over the time")
-        if n_below:
-            notes.append(f"{where}: {counted(n_below, 'transition')} measured below 0 count as 0")
-        if n_fallback:
-            notes.append(
-                f"{where}: {counted(n_fallback, 'group')} have layers that fall back to the GPU"
-            )
+def _doubts(used: Iterable[GroupTimes]) -> list[str]:
+    """What is modelled, clamped, or not known of the groups of networks."""
+    places, notes = defaultdict[str, list[str]](list), list[str]()
+    for times in used:
+        where, groups = f"{times.network} on {times.accelerator}", times.groups
+        for what, n in (
+            (
+                "demands are modelled, fused traffic over the time",
+                sum(each.demand_source == "modelled" for each in groups),
+            ),
+            (
+                "transitions measured below 0 count as 0",
+                sum(each.leave_s is not None and each.leave_s < 0 for each in groups),
+            ),
+            (
+                "groups have layers that fall back to the GPU",
+                sum(bool(each.fallback_share) for each in groups),
+            ),
+        ):
+            if n:
+                places[what].append(f"{n} of {where}")
+        if times.alone_share is not None:
+            share = f"{100 * times.alone_share:.0f} % of {where}"
+            places["times are scaled to whole networks, of which groups alone took"].append(share)
+        else:
+            places[times.unknown["alone_share"]].append(where)
         for each in groups:
             if each.time_s is None:
                 notes.append(f"{where}: group {each.number} has no time: {each.remark}")
         if all(each.leave_s is None for each in groups):
-            command = _command(times.network, len(groups), [times.accelerator])
+            command = measuring(times.network, len(groups), [times.accelerator])
             notes.append(f"{where}: no transition was measured: {command}")
-    notes.append("what entering an accelerator costs is in the times of groups, which ran alone")
-    return notes
+    said = [f"{what}: {', '.join(where)}" for what, where in places.items()]
+    entering = "what entering an accelerator costs was not measured, and counts as 0"
+    return [*said, *notes, entering]
 
 
 def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Problem:
@@ -211,7 +245,7 @@ def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Pr
             if own & others:
                 what = f"{other} and {name} are the same CPUs, so they cannot run side by side"
                 raise UsageError(what, fix="keep the runs of each partition in a folder of its own")
-    run_ids = {run_id for each in used for run_id in each.run_ids}
+    run_ids = {each.run_id for each in used}
     runs = [run for run in dataset.workload_manifests if run.run_id in run_ids]
     idle_w = next((watts for run in runs if (watts := idle_power_w(run)) is not None), None)
     unknown = {} if wanted.idle_w is not None else wanted.unknown
@@ -236,7 +270,7 @@ def _missing(accelerators: Sequence[Accelerator], used: Sequence[GroupTimes]) ->
         names = {each.accelerator for each in own}
         if others := [each.name for each in accelerators if each.name not in names]:
             what = f"{network} was not measured on {listed(others)}"
-            notes.append(f"{what}: {_command(network, len(own[0].groups), others)}")
+            notes.append(f"{what}: {measuring(network, len(own[0].groups), others)}")
     if len(accelerators) == 1:
         notes.append(f"all was measured on {accelerators[0].name} alone: nothing can be split")
     return notes
@@ -252,21 +286,37 @@ def _contended(
     machines = {run.run_id: machine_id(run.machine) for run in dataset.workload_manifests}
     machine = used[0].machine_id if used else None
     surfaces, notes = dict(problem.surfaces), list(problem.notes)
-    for name in [each.name for each in problem.accelerators]:
+    here = [
+        each
+        for each in contention
+        if machine in {None, machines.get(each.run_id)} and problem.mode in {"", each.mode}
+    ]
+    for accelerator in problem.accelerators:
+        name = accelerator.name
         if name in problem.pccs or name in surfaces:
             continue
-        own = [
-            each
-            for each in contention
-            if each.victim == name
-            and machine in {None, machines.get(each.run_id)}
-            and problem.mode in {"", each.mode}
-            and each.surface is not None
-        ]
-        if own and own[0].surface is not None:
-            surfaces[name] = own[0].surface
+        own = [each for each in here if each.victim == name]
+        known = next((each for each in own if each.surface is not None), None)
+        if known is not None and known.surface is not None:
+            surfaces[name] = known.surface
             if len(problem.accelerators) > 2:
-                notes.append(f"contention of {name} was measured beside {own[0].aggressor} alone")
+                notes.append(f"contention of {name} was measured beside {known.aggressor} alone")
         elif len(problem.accelerators) > 1:
-            notes.append(f"contention of {name} is not known, and not counted: mansard contention")
+            why = _why_uncontended(accelerator, own, here)
+            notes.append(f"contention of {name} is not known, and not counted: {why}")
     return replace(problem, surfaces=surfaces, notes=tuple(notes))
+
+
+def _why_uncontended(
+    accelerator: Accelerator, own: Sequence[VictimContention], here: Sequence[VictimContention]
+) -> str:
+    """Why an accelerator has no surface, or the command that measures one."""
+    if accelerator.kind == "dla":
+        return "no demand of a DLA can be set"
+    if own:
+        return f"{own[0].unknown['surface']}; mansard contention measures them again"
+    others = [each.victim for each in here if each.victim.partition(":")[0] == accelerator.kind]
+    if others:
+        cpus = f"mansard measure --cpus {others[0].partition(':')[2]} takes the same"
+        return f"that of {listed(sorted({*others}))} was measured; {cpus}"
+    return "mansard contention"

@@ -31,6 +31,11 @@ GOAL_WORDS: dict[Goal, str] = {
 _RISING = ("throughput", "min_rate")  # the more the better
 
 
+def goal_words(found: Schedule) -> str:
+    """What the value of a schedule is; the makespan of a steady one is its round."""
+    return "round" if found.is_steady and found.goal == "makespan" else GOAL_WORDS[found.goal]
+
+
 def value_text(goal: Goal, value: float | None) -> str:
     """A value of the goal with its unit: ``2.77 ms``, ``724 /s``."""
     if value is None:
@@ -52,36 +57,30 @@ def proof_text(found: Schedule) -> str:
     return f"within {relative(gap)}" if gap else "within 0"
 
 
-def best_of(found: Sequence[Schedule]) -> Schedule | None:
-    """The best of schedules, those that keep all limits first."""
-    known = [each for each in found if each.value is not None]
-
-    def key(each: Schedule) -> tuple[int, float]:
-        value = each.value or 0.0
-        return len(each.broken), -value if each.goal in _RISING else value
-
-    return min(known, key=key, default=None)
-
-
 def schedule_sentence(
     problem: Problem, found: Schedule, baseline: Schedule | None, gain: float | None
 ) -> str:
     """What the best schedule reaches, whether that is proven, and what it gains."""
     networks = counted(len(problem.networks), "network")
     where = listed([display_name(each.name) for each in problem.accelerators])
-    value = f"{GOAL_WORDS[found.goal]} {value_text(found.goal, found.value)}"
+    value = f"{goal_words(found)} {value_text(found.goal, found.value)}"
     if found.broken:
         head = "No schedule keeps" if found.is_optimal else "No schedule was found that keeps"
-        limits = "; ".join(found.broken)
-        return f"{head} the limits of {networks} on {where}. The nearest one: {value}; {limits}."
+        is_said = any(line.startswith(found.goal) for line in found.broken)
+        nearest = "; ".join((*([] if is_said else [value]), *found.broken))
+        return f"{head} the limits of {networks} on {where}. The nearest one: {nearest}."
     proof = "optimal, proven" if found.is_optimal else f"not proven, {proof_text(found)}"
     return f"{networks} on {where}: {value}, {proof} ({found.space}){_gained(baseline, gain)}."
 
 
 def _gained(baseline: Schedule | None, gain: float | None) -> str:
-    if baseline is None or gain is None:
+    if baseline is None:
         return ""
+    if baseline.broken:
+        return "; no baseline keeps the limits"
     value = f"{baseline.method}, {value_text(baseline.goal, baseline.value)}"
+    if gain is None:
+        return f"; the best baseline: {value}"
     if abs(gain) < 5e-4:
         return f"; as good as the best baseline ({value})"
     return f"; {relative(gain)} better than the best baseline ({value})"
@@ -98,7 +97,8 @@ class Segment(NamedTuple):
     end_s: float
     alone_s: float
     transition_s: float
-    slowdown: float  # of its groups by contention, without waiting
+    wait_s: float  # between its groups
+    slowdown: float  # of its groups by contention
 
 
 def segments(found: Schedule) -> Iterator[Segment]:
@@ -118,6 +118,7 @@ def segments(found: Schedule) -> Iterator[Segment]:
             end_s=groups[-1].end_s,
             alone_s=alone_s,
             transition_s=moved_s,
+            wait_s=groups[-1].end_s - groups[0].start_s - taken_s - moved_s,
             slowdown=taken_s / alone_s if alone_s else 1.0,
         )
 

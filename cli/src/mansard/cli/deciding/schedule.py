@@ -13,18 +13,9 @@ from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import JsonOption, RunsOption
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.errors import UsageError
-from mansard.core.records import Schedule
 from mansard.core.records.schedule import Goal
 
-_METHODS = (
-    *("method", "value", "makespan", "items/s", "energy", "power", "changes", "proof"),
-    *("schedules simulated", "solved in", "limits"),
-)
-_SEGMENTS = (
-    *("network", "groups", "accelerator", "start", "end", "alone", "slowdown", "transitions"),
-)
-_RAN = ("method", "of", "predicted", "measured", "error", "beside a solver", "remark")
-_NETWORKS = ("network", "latency", "deadline", "items/s", "changes", "verdict")
+_RAN = ("method", "of", "predicted", "measured", "difference", "beside a solver", "remark")
 
 
 def schedule(
@@ -87,7 +78,8 @@ def schedule(
     """Schedule networks on the accelerators of a machine; runs nothing without --run.
 
     Prints the best schedule with its proof or gap, beside baselines that the same simulator
-    scores. Exit code 1 where no schedule keeps the limits: the nearest is printed.
+    scores. Exit code 1 where no schedule keeps the limits: the nearest is printed. And where one
+    could not be run.
     """
     names = problem or []
     files = [Path(name) for name in names if Path(name).suffix.lower() in {".toml", ".json"}]
@@ -127,42 +119,38 @@ def schedule(
     else:
         print_tables(_tables(found))
         print_lines((found.sentence, *_lines(found)))
-    if found.best.broken:
+    if found.best.broken or not all(each.networks for each in found.ran):
         raise typer.Exit(1)
 
 
 def _lines(found: api.ScheduleAnswer) -> Iterator[str]:
     sure = found.sensitivity
     if sure is not None:
+        loss, is_count = sure.largest_loss, found.best.goal == "misses"
+        worst = f"misses {loss:.0f} more" if is_count else f"is {api.relative(loss)} worse"
+        proven = "" if sure.n_proven == sure.n_draws else f" ({sure.n_proven} proven)"
         yield (
-            f"  sensitivity: the best in {sure.n_best} of {sure.n_draws} draws of its inputs "
-            f"within their errors, at worst {api.relative(sure.largest_loss)} from the best of one"
+            f"  sensitivity: no schedule is better in {sure.n_best} of {sure.n_draws} draws of the "
+            f"inputs within their errors{proven}"
+            + (
+                f"; in the worst of them this one {worst} than the best"
+                if sure.n_best < sure.n_draws
+                else ""
+            )
         )
+        if sure.n_unknown_times or sure.n_unknown_costs:
+            unknown = f"{sure.n_unknown_times} times and {sure.n_unknown_costs} costs of changes"
+            yield f"  sensitivity: {unknown} have no known error, and are in no draw"
     yield from (f"  note: {line}" for line in found.notes)
 
 
 def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
-    everything = (found.best, *found.peers, *found.baselines)
-    rows = [_method_row(each) for each in everything]
-    droppable = {"energy", "power", "limits", "schedules simulated"}
-    yield without_silent((f"Methods, by {found.best.goal}", _METHODS, rows), droppable)
-    yield (
-        "The best schedule",
-        _SEGMENTS,
-        [_segment_row(found, each) for each in api.segments(found.best)],
+    tables = (
+        api.method_table((found.best, *found.peers, *found.baselines)),
+        api.segment_table(found.problem, found.best),
+        api.network_table(found.problem, found.best),
     )
-    networks = [
-        (
-            each.name,
-            api.seconds(each.latency_s),
-            api.seconds(chain.max_latency_s) if chain.max_latency_s else "–",
-            api.digits(each.rate_per_s, 4),
-            str(each.n_transitions),
-            {None: "–", True: "missed", False: "kept"}[each.is_missed],
-        )
-        for each, chain in zip(found.best.networks, found.problem.networks, strict=True)
-    ]
-    yield without_silent(("Networks", _NETWORKS, networks), {"deadline", "verdict"})
+    yield from ((each.caption, each.columns, each.rows) for each in tables)
     if found.front:
         points = [
             (api.seconds(each.time_s), api.joules(each.energy_j), api.in_rows(each.accelerators))
@@ -171,55 +159,33 @@ def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
         yield ("The front of one network alone", ("time", "energy", "groups on"), points)
     if found.ran:
         rounds = [row for each in found.ran for row in _ran_rows(each)]
-        table = (f"Executed in {found.ran[0].mode}", _RAN, rounds)
+        mode = next((each.mode for each in found.ran if each.mode), "")
+        table = (f"Executed in {mode}" if mode else "Executed", _RAN, rounds)
         yield without_silent(table, {"beside a solver", "remark"})
 
 
 def _ran_rows(ran: api.RanSchedule) -> Iterator[tuple[str, ...]]:
-    """The rounds of a schedule, then the rate of each network."""
-    error = "–" if ran.error is None else f"{100 * ran.error:+.1f} %"
-    yield (
-        ran.method,
-        "a round",
-        "–" if ran.predicted_s is None else api.seconds(ran.predicted_s),
-        "–" if ran.measured_s is None else api.seconds(ran.measured_s),
-        error,
-        "–" if ran.beside_solver_s is None else api.seconds(ran.beside_solver_s),
-        ran.remark,
-    )
+    """The rounds of a schedule that has some, or why it did not run; the rate of each network."""
+    remark = ran.remark
+    if ran.predicted_s is not None or not ran.networks:
+        times_s = (ran.predicted_s, ran.measured_s, ran.beside_solver_s)
+        predicted, measured, beside = (
+            "–" if time_s is None else api.seconds(time_s) for time_s in times_s
+        )
+        error = _off(ran.measured_s, ran.predicted_s)
+        yield (ran.method, "a round", predicted, measured, error, beside, remark)
+        remark = ""
     for each in ran.networks:
         rates = (each.predicted_per_s, each.measured_per_s, each.beside_solver_per_s)
-        cells = ["–" if rate is None else f"{api.digits(rate, 4)} /s" for rate in rates]
-        off = "–"
-        if each.measured_per_s is not None:
-            off = f"{100 * (each.measured_per_s / each.predicted_per_s - 1):+.1f} %"
-        yield (ran.method, each.name, cells[0], cells[1], off, cells[2], "")
+        predicted, measured, beside = (
+            "–" if rate is None else f"{api.digits(rate, 4)} /s" for rate in rates
+        )
+        off = _off(each.measured_per_s, each.predicted_per_s)
+        yield (ran.method, each.name, predicted, measured, off, beside, remark)
+        remark = ""
 
 
-def _method_row(found: Schedule) -> tuple[str, ...]:
-    return (
-        found.method,
-        api.value_text(found.goal, found.value),
-        api.seconds(found.makespan_s),
-        api.digits(sum(each.rate_per_s for each in found.networks), 4),
-        "–" if found.energy_j is None else api.joules(found.energy_j),
-        "–" if found.power_w is None else api.watts(found.power_w),
-        str(sum(each.n_transitions for each in found.networks)),
-        "–" if found.bound is None else api.proof_text(found),
-        f"{found.n_simulated:,}" if found.n_simulated > 1 else "–",
-        api.seconds(found.solve_s),
-        "; ".join(found.broken) or "–",
-    )
-
-
-def _segment_row(found: api.ScheduleAnswer, each: api.Segment) -> tuple[str, ...]:
-    return (
-        found.problem.networks[each.network].name,
-        api.group_names(found.problem, each.network, each.first, each.last),
-        each.accelerator,
-        api.seconds(each.start_s) if each.start_s else "0",
-        api.seconds(each.end_s),
-        api.seconds(each.alone_s),
-        api.digits(each.slowdown, 4),
-        api.seconds(each.transition_s) if each.transition_s else "–",
-    )
+def _off(measured: float | None, predicted: float | None) -> str:
+    if measured is None or predicted is None:
+        return "–"
+    return f"{100 * (measured / predicted - 1):+.1f} %"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
@@ -28,9 +29,10 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
-from mansard.cli.tables import Table, print_tables
+from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records import MultiRun, StageRun, Waiting
+from mansard.core.text import listed
 
 
 def multi(
@@ -175,6 +177,13 @@ def multi(
     )
     if bool(models) == (mapping is not None):
         raise UsageError("name networks or --mapping FILE, and not both", fix="leave one out")
+    if mapping is not None and devices is not None:
+        raise UsageError("--mapping FILE names the devices itself", fix="leave --devices out")
+    given = (networks, priorities, most_split, gpu_only, single, seed, seed_per_mode)
+    if draw is None and any(given):
+        raise UsageError("mappings are not drawn, but an option says how", fix="add --draw N")
+    if draw is not None and mapping is not None:
+        raise UsageError("--draw is for networks, not for mappings", fix="leave one out")
     reporter, named = TerminalReporter(is_agreed=yes), split_devices(devices)
     if mapping is not None:
         result = api.run_mappings(request, api.read_mappings(mapping), reporter)
@@ -198,8 +207,7 @@ def multi(
     if as_json:
         print_json({"rows": result.rows, "written": [str(path) for path in written]})
     else:
-        for found in result.rows:
-            _print(found)
+        _print(result.rows)
         for path in written:
             note(f"written: {path}")
     result.check()
@@ -228,43 +236,53 @@ def _numbers(text: str | None) -> tuple[float, ...]:
         raise UsageError(f"--priorities {text!r} are no numbers", fix="write 1,2") from None
 
 
-def _print(found: api.MeasuredMulti) -> None:
-    row = found.row
-    title = f"{row.mapping} in {found.mode}"
-    if row.failure is not None:
-        note(f"{title}: not run: {row.failure}")
-        return
-    if row.disturbances:
-        note(f"{title}: disturbed: {'; '.join(row.disturbances)}")
-    print_tables([_table(title, row)])
-    if row.energy is None or row.energy.total_j is None or row.window_s is None:
-        note(f"{title}: no energy: {row.unknown.get('energy', 'the sensor is too slow')}")
-    else:
-        n_runs = sum(each.n_runs for each in row.networks)
-        note(
-            f"{title}: {api.watts(row.energy.total_j / row.window_s)} in the mean, "
-            f"{n_runs} runs of all networks"
-        )
+def _print(rows: Sequence[api.MeasuredMulti]) -> None:
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(f.row.mapping for f in rows), 1)}
+    for found in rows:
+        row, many = found.row, len(numbers) > 1
+        n_networks = len(row.networks)
+        title = f"Mapping {numbers[row.mapping]}: " if many else ""
+        title += f"{n_networks} network{'s' * (n_networks > 1)} in {found.mode}, {row.order}"
+        title += ", simulated" if row.source == "simulated" else ""
+        if row.failure is not None:
+            note(f"{title}: not run: {row.failure}")
+            continue
+        if row.energy is not None and row.energy.total_j is not None and row.window_s:
+            title += f", {api.watts(row.energy.total_j / row.window_s)}"
+        else:
+            note(f"no power: {row.unknown.get('energy', 'the sensor is too slow')}")
+        if row.disturbances:
+            note(f"{title}: disturbed: {'; '.join(row.disturbances)}")
+            title += ", disturbed"
+        few = [each.model for each in row.networks if each.n_runs < _FEW]
+        if few:
+            note(f"{title}: fewer than {_FEW} runs: {listed(few)}; more --seconds make it exact")
+        cells = [_cells(row, each) for each in row.stages]
+        print_tables([without_silent((title, _COLUMNS, cells), _COLUMNS[4:7])])
+    if any(found.row.failure is None for found in rows):
+        note("times are means of a run, but for the latency: its median")
 
 
-def _table(title: str, row: MultiRun) -> Table:
-    columns = (
-        *("network", "stage", "device", "runs", "rate"),
-        *("inference", "transfer", "wait", "latency"),
-    )
-    return f"Networks at once: {title}", columns, [_cells(row, each) for each in row.stages]
+_FEW = 10  # of so many runs the last, cut off by the window, is a tenth
+_COLUMNS = (
+    *("network", "stage", "rate", "inference"),
+    *("transfer", "wait for input", "wait for room", "wait for device", "latency"),
+)
 
 
 def _cells(row: MultiRun, stage: StageRun) -> tuple[str, ...]:
     network = row.networks[stage.network_number]
     is_last = stage.stage == stage.n_stages - 1
-    spent_s = (stage.inference_s, stage.transfer_s, stage.wait_s)
+    waits_s = (stage.input_wait_s, stage.output_wait_s, stage.device_wait_s)
     return (
         stage.network,
-        f"{stage.stage + 1} of {stage.n_stages}",
-        stage.device,
-        str(stage.n_runs),
+        stage.device if is_last else f"{max(stage.nodes)} {stage.device}",  # as in a mapping
         f"{stage.n_runs / (row.window_s or 1):.4g}/s",
-        *(api.seconds(each / stage.n_runs) if stage.n_runs else "unknown" for each in spent_s),
+        *(
+            ("–" if not each_s else api.seconds(each_s / stage.n_runs))
+            if stage.n_runs
+            else "unknown"
+            for each_s in (stage.inference_s, stage.transfer_s, *waits_s)
+        ),
         api.seconds(median(network.latency_s)) if is_last and network.latency_s else "",
     )

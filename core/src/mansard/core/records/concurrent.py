@@ -23,7 +23,14 @@ class StageRun(Record, frozen=True, kw_only=True):
     n_runs: int
     inference_s: float
     transfer_s: float
-    wait_s: float  # for its input, its device or its turn
+    input_wait_s: float  # for what the stage before it makes
+    device_wait_s: float  # for its device or its turn
+    output_wait_s: float  # for room before the next stage
+
+    @property
+    def wait_s(self) -> float:
+        """All that it waited."""
+        return self.input_wait_s + self.device_wait_s + self.output_wait_s
 
 
 class RunNetwork(Record, frozen=True, kw_only=True):
@@ -36,7 +43,7 @@ class RunNetwork(Record, frozen=True, kw_only=True):
     dimensions: dict[str, int]
     n_stages: int
     n_runs: int  # that ended in the window
-    # Of single runs, the first of them; in rounds since the round began, which all begin at once.
+    # Of single runs, spread over the window; in rounds since the round began, as all of it do.
     latency_s: tuple[float, ...]
 
 
@@ -70,6 +77,7 @@ class MultiRun(Record, frozen=True, kw_only=True):
     window_s: float | None  # in which runs count, after warming up
     round_s: tuple[float, ...]  # in step: each network once, from the first start to the last end
     energy: EnergyWindow | None  # of the window; repetitions are runs of all networks
+    other_cpu_share: float | None  # of the time of ``cpus`` in the window, that others had
     telemetry: tuple[Reading, ...]  # in the window; what cannot be read is not there
     memory_bytes: int | None  # peak resident
     failure: str | None  # why it could not be run

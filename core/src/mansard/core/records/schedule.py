@@ -132,6 +132,7 @@ class ScheduledNetwork(Record, frozen=True, kw_only=True):
 
     name: str
     latency_s: float  # one-shot: its end; steady: the mean of its runs
+    longest_s: float  # of its runs; a deadline is missed where this one misses
     rate_per_s: float  # items, not runs
     n_transitions: int
     is_missed: bool | None  # its deadline

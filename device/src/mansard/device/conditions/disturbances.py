@@ -3,7 +3,8 @@
 Limits: 1 % of clock drift where the mode locks the clock, and any over-current event, are the
 protocol's (docs/energy.md); 75 % of the cap where it does not lock is nvbench's rule. Half a
 degree a second moves the temperature by one degree, a sensor's own resolution, within an energy
-window of 2 s. 1 MiB of swapping is a thousandth of what a trial moves, or less.
+window of 2 s. 1 MiB of swapping is a thousandth of what a trial moves, or less. 5 % of the CPUs'
+time is more than a board's services take, and than the kernel's counts of it are wrong by.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ MOST_DRIFT = 0.01
 LOWEST_SHARE = 0.75
 MOST_SLOPE_C_PER_S = 0.5
 MOST_SWAPPED_BYTES = 1 << 20
+MOST_OTHER_CPU_SHARE = 0.05
 # Modes in which Mansard holds every clock that they name at its cap.
 _LOCKING = frozenset({"nvpmodel", "clocks", "card"})
 # They hold buffers as long as a screen or camera is there; that alone disturbs nothing.
@@ -27,13 +29,20 @@ _RESIDENTS = (
 
 
 def disturbances(
-    conditions: Conditions, mode: PowerMode, *, uses_gpu: bool = False, cpus: Collection[int] = ()
+    conditions: Conditions,
+    mode: PowerMode,
+    *,
+    uses_gpu: bool = False,
+    cpus: Collection[int] = (),
+    own_engines: Collection[str] = (),
+    other_cpu_share: float | None = None,
 ) -> tuple[str, ...]:
     """Why a trial under ``conditions`` is kept but not averaged in, in sentences; empty: calm.
 
     ``uses_gpu``: whether the kernel ran on the GPU. Only then its clock counts, and on a plain
     machine its neighbours. ``cpus``: those in use, whose clusters' caps count; empty: all of
-    them. What is unknown disturbs nothing.
+    them. ``own_engines``: those that the trial itself uses. ``other_cpu_share``: of the CPUs' time,
+    that other programs had. What is unknown disturbs nothing.
     """
     return (
         *_clocks(conditions, mode, uses_gpu, cpus),
@@ -41,7 +50,7 @@ def disturbances(
         *_events(conditions),
         *_temperature(conditions, mode),
         *_processes(conditions, mode, uses_gpu),
-        *_others(conditions),
+        *_others(conditions, own_engines, other_cpu_share or 0.0),
     )
 
 
@@ -119,9 +128,14 @@ def _processes(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Itera
             yield f"another process on the GPU: {name}"
 
 
-def _others(conditions: Conditions) -> Iterator[str]:
-    if conditions.engines:
-        yield f"at work beside it: {listed(conditions.engines)}"
+def _others(
+    conditions: Conditions, own_engines: Collection[str], other_cpu_share: float
+) -> Iterator[str]:
+    engines = [name for name in conditions.engines or () if name not in own_engines]
+    if engines:
+        yield f"at work beside it: {listed(engines)}"
+    if other_cpu_share > MOST_OTHER_CPU_SHARE:
+        yield f"other programs had {100 * other_cpu_share:.0f} % of the CPUs' time"
     swapped_bytes = conditions.swapped_bytes or 0
     if swapped_bytes > MOST_SWAPPED_BYTES:
         yield f"{swapped_bytes / 1e6:.3g} MB were swapped"

@@ -20,6 +20,15 @@ _KIB = re.compile(r"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +([0-9]{1,15}) 
 _LOADS = ("/sys/devices/*/load", "/sys/devices/platform/*/load", "/sys/devices/platform/*/*/load")
 
 
+def read_jiffies(stat: str) -> dict[int, tuple[int, int]]:
+    """All jiffies of each CPU in ``/proc/stat``, and those in which it was idle."""
+    found = {}
+    for cpu, text in _CPU.findall(stat):
+        columns = [int(each) for each in text.split()[:8]]
+        found[int(cpu)] = (sum(columns), sum(columns[3:5]))
+    return found
+
+
 class Telemetry:
     """``with Telemetry(sources) as seen: …`` and then ``seen.readings``; no reading raises.
 
@@ -29,7 +38,7 @@ class Telemetry:
     def __init__(self, sources: Sources, period_s: float = PERIOD_S) -> None:
         self._sources, self._period_s = sources, period_s
         self._values: dict[str, list[float]] = {}
-        self._jiffies: dict[str, tuple[int, int]] = {}
+        self._jiffies: dict[int, tuple[int, int]] = {}
         root = sources.root
         cpus = glob(below(root, "/sys/devices/system/cpu"), "cpu[0-9]*")
         self._files = [(f"{cpu.name}_hz", cpu / "cpufreq/scaling_cur_freq", 1e3) for cpu in cpus]
@@ -88,15 +97,13 @@ class Telemetry:
 
     def _read_cpus(self, stat: str) -> None:
         """The share of the time since the last reading in which each CPU was not idle."""
-        for number, text in _CPU.findall(stat):
-            columns = [int(each) for each in text.split()[:8]]
-            total, idle = sum(columns), sum(columns[3:5])
-            before, idle_before = self._jiffies.get(number, (total, idle))
+        for cpu, (total, idle) in read_jiffies(stat).items():
+            before, idle_before = self._jiffies.get(cpu, (total, idle))
             if total > before:
                 busy = 1 - (idle - idle_before) / (total - before)
-                self._keep(f"cpu{number}_share", min(1.0, max(0.0, busy)))
-            if total > before or number not in self._jiffies:
-                self._jiffies[number] = (total, idle)
+                self._keep(f"cpu{cpu}_share", min(1.0, max(0.0, busy)))
+            if total > before or cpu not in self._jiffies:
+                self._jiffies[cpu] = (total, idle)
 
     def _keep(self, name: str, value: float | None) -> None:
         if value is not None:

@@ -228,6 +228,14 @@ class Watch:
         self._note(self._watcher.wait(0.0))
         self._watcher.close()
 
+    def restart(self) -> None:
+        """Forget what was seen so far."""
+        self._readings, self._looks, self._neighbours, self._memory = [], [], [], []
+        self._note(self._watcher.wait(0.0))
+        self._written = set()
+        self._look()
+        self._read()
+
     @property
     def conditions(self) -> Conditions:
         """What was seen, from the first reading to the last so far."""

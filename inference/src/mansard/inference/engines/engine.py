@@ -50,13 +50,15 @@ class LoadedNetwork(Protocol):
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Let calls read ``inputs`` from now on, by name; those that are not there stay.
 
-        They are arrays like those that the network was loaded with, and are copied.
+        They are arrays like those that the network was loaded with. They stay as they are until
+        others are fed: an engine may read them where they lie.
         """
 
     def fetch(self) -> dict[str, Any]:
         """Every output of the last call by its name in the file, in arrays of the caller's.
 
-        They lie in the host's memory. Not to be called once profiling has started, as ``feed``.
+        They lie in the host's memory, and no later call writes into them. Not to be called once
+        profiling has started, as ``feed``.
         """
 
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ on different devices by the same.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -19,11 +19,13 @@ from mansard.core.errors import UsageError
 from mansard.core.text import listed
 from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
 
+_MOST_TRIES = 100  # to draw a mapping that is not there yet
+
 
 class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """How mappings are drawn."""
 
-    n_mappings: int
+    n_mappings: int  # fewer come where there are not so many different ones
     # Of a mapping, from and to: as many mappings of each number; None: all networks.
     n_networks: tuple[int, int] | None = None
     per_set: int = 20  # mappings of the same networks
@@ -79,13 +81,16 @@ class _Draws:
         return [str(name) for name in self._rng.choice(models, n_networks, replace=False)]
 
     def of_set(self, networks: Sequence[str], n_mappings: int, drawing: Drawing) -> list[Mapping]:
-        """Mappings of the same networks, fewer of them whole first."""
-        found = []
+        """Different mappings of the same networks, fewer of them whole first."""
+        found = dict[Mapping, None]()
         if drawing.has_gpu_only:
             gpu = (StagePlace(device="gpu"),)
-            found = [Mapping(networks=tuple(MappedNetwork(model=m, stages=gpu) for m in networks))]
-        numbers = _numbers_split(len(networks), n_mappings - len(found), drawing.most_split)
-        return [*found, *(self._mapping(networks, n_split) for n_split in numbers)]
+            whole = tuple(MappedNetwork(model=model, stages=gpu) for model in networks)
+            found[Mapping(networks=whole)] = None
+        for n_split in _numbers_split(len(networks), n_mappings - len(found), drawing.most_split):
+            drawn = (self._mapping(networks, n_split) for _ in range(_MOST_TRIES))
+            found |= dict.fromkeys(islice((each for each in drawn if each not in found), 1))
+        return list(found)
 
     def _mapping(self, networks: Sequence[str], n_split: int) -> Mapping:
         can_be = [name for name in networks if self._cuts[name] and len(self._devices) > 1]
@@ -112,22 +117,15 @@ class _Draws:
 
 
 def _numbers_split(n_networks: int, n_mappings: int, most: int | None) -> list[int]:
-    """How many networks are split in each mapping.
+    """How many networks are split in each mapping: all numbers, or those up to ``most``, alike.
 
-    Without a limit with the weights exp(−k/2) of k whole networks, the rest to none whole; else the
-    numbers up to it alike, the rest to none split.
+    Of the rest one each to the greatest numbers; with ``most`` all of it to none split.
     """
-    if most is not None:
-        counts = [n_mappings // (most + 1)] * (most + 1)
-        split = list(range(min(most, n_networks), -1, -1))[: len(counts)]
-        counts = counts[: len(split)]
-        counts[-1] += n_mappings - sum(counts)
-    else:
-        weights = [math.exp(-0.5 * n_whole) for n_whole in range(n_networks + 1)]
-        counts = [int(n_mappings * each / sum(weights)) for each in weights]
-        counts[0] += n_mappings - sum(counts)
-        split = list(range(n_networks, -1, -1))
-    return [number for number, count in zip(split, counts, strict=True) for _ in range(count)]
+    numbers = range(min(n_networks if most is None else most, n_networks), -1, -1)
+    each, rest = divmod(n_mappings, len(numbers))
+    if most is None:
+        return [number for at, number in enumerate(numbers) for _ in range(each + (at < rest))]
+    return [number for number in numbers for _ in range(each)] + [0] * rest
 
 
 def _share(n_all: int, n_parts: int, number: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,11 +14,11 @@ from typing import Any
 
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Reading
-from mansard.device.conditions import Telemetry
+from mansard.device.conditions import OtherWork, Telemetry
 from mansard.device.meters.sampler import Sampler
 from mansard.inference.builds import built_options
 from mansard.inference.memory import PeakMemory, limited_to_available
-from mansard.inference.multi.gates import Gate, OpenGate, Turns
+from mansard.inference.multi.gates import Gate, OpenGate, Queue, Turns
 from mansard.inference.multi.links import Link, MemoryLink, ThreadLink
 from mansard.inference.multi.plan import (
     MultiPlan,
@@ -47,11 +48,22 @@ class Ran:
     energy: Metered  # of the window
     options: dict[str, str]  # of the engines and of what they have built
     telemetry: tuple[Reading, ...]
+    other_cpu_share: float | None
     memory_bytes: int | None
 
 
-def run(trial: MultiTrial, plan: MultiPlan, instruments: Instruments, folder: Path) -> Ran:
-    """Run ``trial`` from the files in ``folder``; raises MeasurementError where a worker fails."""
+def run(
+    trial: MultiTrial,
+    plan: MultiPlan,
+    instruments: Instruments,
+    folder: Path,
+    *,
+    is_ready: Callable[[], None],
+) -> Ran:
+    """Run ``trial`` from the files in ``folder``; raises MeasurementError where a worker fails.
+
+    ``is_ready`` is called when all networks have been loaded and run.
+    """
     options = dict[str, str]()
     for network in stage_networks(trial):
         options |= built_options(network, plan, folder)
@@ -68,16 +80,19 @@ def run(trial: MultiTrial, plan: MultiPlan, instruments: Instruments, folder: Pa
     hands: list[ThreadHand | ProcessHand] = []
     with _limited(trial):
         try:
-            for worker in workers:
-                hands.append(
-                    ProcessHand(worker, shared, gate, context)
-                    if has_processes
-                    else ThreadHand(worker, shared, gate)
-                )
-            _wait(lambda: min(shared.n_runs) >= _N_WARM, hands)
+            with instruments.sources.processes.learn_own():  # of which each has the GPU open
+                for worker in workers:
+                    hands.append(
+                        ProcessHand(worker, shared, gate, context)
+                        if has_processes
+                        else ThreadHand(worker, shared, gate)
+                    )
+                _wait(lambda: min(shared.n_runs) >= _N_WARM, hands)
+            is_ready()
             _sleep(plan.protocol.settle_s, hands)
             instruments.announce(trial.title, trial.seconds_s)
-            with Telemetry(instruments.sources) as seen, sampler:
+            others = OtherWork(plan.cpus, [os.getpid(), *(hand.pid for hand in hands if hand.pid)])
+            with Telemetry(instruments.sources) as seen, sampler, others:
                 start_s = time.monotonic() + _LEAD_S
                 shared.window.open(start_s, trial.seconds_s)
                 _sleep(_LEAD_S + trial.seconds_s, hands)
@@ -91,7 +106,8 @@ def run(trial: MultiTrial, plan: MultiPlan, instruments: Instruments, folder: Pa
                 hand.stop()
             raise
     outcomes = [hand.outcome for hand in hands if hand.outcome is not None]
-    n_ended = sum(each.stages[-1].n_runs for each in outcomes)
+    pairs = tuple(zip(workers, outcomes, strict=True))
+    n_ended = sum(outcome.stages[-1].n_runs for worker, outcome in pairs if worker.sink is None)
     for outcome in outcomes:
         options |= outcome.options
     sizes = [each.memory_bytes for each in outcomes] if has_processes else [peak.bytes()]
@@ -99,11 +115,12 @@ def run(trial: MultiTrial, plan: MultiPlan, instruments: Instruments, folder: Pa
         instruments.keep(sample)
     return Ran(
         window_s=trial.seconds_s,
-        workers=tuple(zip(workers, outcomes, strict=True)),
+        workers=pairs,
         round_s=tuple(gate.round_s) if isinstance(gate, Turns) else (),
         energy=_energy(sampler, instruments, start_s, trial, plan, n_ended),
         options=options,
         telemetry=seen.readings,
+        other_cpu_share=None if plan.machine.is_simulated else others.share,
         memory_bytes=None if None in sizes else sum(size or 0 for size in sizes),
     )
 
@@ -139,8 +156,11 @@ def _gate(trial: MultiTrial, window: Window, context: Any) -> Gate:
     }
     if trial.order == "in step":
         return Turns(window, devices, trial.turns, has_rounds=trial.has_rounds)
-    names = sorted(set(devices.values())) if trial.is_exclusive else []
-    return OpenGate(window, devices, {name: context.Semaphore(1) for name in names})
+    queues = {}
+    for name in sorted(set(devices.values())) if trial.is_exclusive else ():
+        tickets = context.RawArray("q", 2) if trial.way == "processes" else [0, 0]
+        queues[name] = Queue(tickets, context.Condition())
+    return OpenGate(window, devices, queues)
 
 
 def _limited(trial: MultiTrial) -> AbstractContextManager[None]:

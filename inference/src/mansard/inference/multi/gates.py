@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from mansard.inference.multi.tally import Window
 
 Step: TypeAlias = tuple[int, int]  # a network and its stage
-POLL_S = 0.05  # how often who waits looks whether the window is over
+POLL_S = 0.05  # between two looks at whether the window is over
 
 
 def acquired(semaphore: Any, window: Window) -> bool:
@@ -26,30 +26,56 @@ class Gate(Protocol):
     """What a stage passes before it runs, and after."""
 
     def enter(self, step: Step) -> float | None:
-        """Wait until the stage may begin; when its run began, or None: the window is over."""
+        """Wait until the stage may begin; since when it wanted to, or None: the window is over."""
 
     def leave(self, step: Step) -> None:
         """The stage has run."""
 
 
-class OpenGate:
-    """Every stage begins at once; with ``locks`` a device, by name, runs one stage at a time."""
+class Queue:
+    """Of a device that runs one stage at a time: first come, first served.
 
-    def __init__(self, window: Window, devices: Mapping[Step, str], locks: Mapping[str, Any]):
-        self._window, self._devices, self._locks = window, devices, locks
+    A semaphore would let a thread that comes again at once pass those that wait. ``tickets``: how
+    many were drawn, and how many are done; ``changed``: a condition of threads or processes.
+    """
+
+    def __init__(self, tickets: MutableSequence[int], changed: Any) -> None:
+        self._tickets, self._changed = tickets, changed
+
+    def enter(self, window: Window) -> bool:
+        """Wait until it is its turn; False: the window is over."""
+        with self._changed:
+            own = self._tickets[0]
+            self._tickets[0] += 1
+            while self._tickets[1] != own:
+                self._changed.wait(POLL_S)
+                if window.is_over():
+                    return False
+        return True
+
+    def leave(self) -> None:
+        with self._changed:
+            self._tickets[1] += 1
+            self._changed.notify_all()
+
+
+class OpenGate:
+    """Every stage begins at once, but for one on a device that has a queue in ``queues``."""
+
+    def __init__(self, window: Window, devices: Mapping[Step, str], queues: Mapping[str, Queue]):
+        self._window, self._devices, self._queues = window, devices, queues
 
     def enter(self, step: Step) -> float | None:
-        if self._window.is_over():
+        asked_s = time.monotonic()
+        queue = self._queues.get(self._devices[step])
+        if self._window.is_over() or (queue is not None and not queue.enter(self._window)):
             return None
-        lock = self._locks.get(self._devices[step])
-        if lock is not None and not acquired(lock, self._window):
-            return None
-        return time.monotonic()
+        return asked_s
 
     def leave(self, step: Step) -> None:
-        lock = self._locks.get(self._devices[step])
-        if lock is not None:
-            lock.release()
+        queue = self._queues.get(self._devices[step])
+        if queue is not None:
+            queue.leave()
 
 
 class Turns:
@@ -80,6 +106,7 @@ class Turns:
         self.round_s: list[float] = []  # of those that lie in the window
 
     def enter(self, step: Step) -> float | None:
+        asked_s = time.monotonic()
         with self._changed:
             is_due = self._due(step)
             while not self._changed.wait_for(is_due, POLL_S):
@@ -88,7 +115,7 @@ class Turns:
             if self._window.is_over():
                 return None
             self._n_entered[step] += 1
-            return self._began_s if self._has_rounds else time.monotonic()
+            return self._began_s if self._has_rounds else asked_s
 
     def _due(self, step: Step) -> Callable[[], bool]:
         device, n_rounds = self._devices[step], self._n_entered[step]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -53,13 +54,22 @@ def read_mappings(path: Path) -> tuple[Mapping, ...]:
     """
     content = read_whole(path)
     try:
-        found = msgspec.json.decode(content)
+        found = json.loads(content, object_pairs_hook=_without_repeats)
     except DECODE_ERRORS as error:
         raise InputError(f"this is no JSON: {error}", where=str(path)) from error
     several = found if isinstance(found, list) else [found]
     if not several:
         raise InputError("it holds no mapping", where=str(path))
     return tuple(_mapping(each, path) for each in several)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The second of two equal keys would silently take the place of the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"{name!r} is there twice; a network that runs twice is {name + '#2'!r}")
+    return found
 
 
 def _mapping(found: Any, path: Path) -> Mapping:

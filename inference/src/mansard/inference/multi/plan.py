@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal
 
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import UsageError
 from mansard.core.records import Record, Schema
 from mansard.inference.plan import NetworkTrial
 from mansard.measuring.plan import PlannedTrial, RunPlan
@@ -13,6 +14,8 @@ Way = Literal["threads", "processes"]
 Order = Literal["pipelined", "in turn", "in step"]
 MOST_LOADABLES = 16  # of a DLA core; NVIDIA, TensorRT Developer Guide, "DLA Limitations"
 _CPU = "cpu"
+_LONGEST = 60  # of a mapping's name in a line of progress
+_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 class MultiStage(Record, frozen=True, kw_only=True):
@@ -58,7 +61,8 @@ class MultiTrial(PlannedTrial, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """What is shown while the trial runs."""
-        return f"{self.mapping}, {self.order}"
+        names = self.mapping if len(self.mapping) < _LONGEST else f"{len(self.mapped)} networks"
+        return f"{names}, {self.order}"
 
 
 class MultiPlan(RunPlan, frozen=True, kw_only=True):
@@ -78,25 +82,25 @@ def stage_networks(trial: MultiTrial) -> list[NetworkTrial]:
 def device_cpus(device: str, cpus: tuple[int, ...]) -> tuple[int, ...]:
     """The CPUs that a device is, or that feed it; ``cpus``: those of the mode.
 
-    ``cpu:0-3`` and ``cpu:0,2`` name CPUs by their numbers. Raises MeasurementError for a name of
-    no device, and for CPUs that the mode leaves off.
+    ``cpu:0-3`` and ``cpu:0,2`` name CPUs by their numbers. Raises UsageError for a name of no
+    device, and for CPUs that the mode leaves off.
     """
     kind, _, numbers = device.partition(":")
     if not numbers:
         if kind not in {_CPU, "gpu"} and not is_dla(device):
-            raise MeasurementError(
+            raise UsageError(
                 f"unknown device {device!r}", fix="use gpu, dla0, dla1, cpu or cpu:0-3"
             )
         return cpus
     found: list[int] = []
     for part in numbers.split(",") if kind == _CPU else [""]:
-        first, dash, last = part.partition("-")
-        if not (first.isdecimal() and (last.isdecimal() or not dash)):
-            raise MeasurementError(f"device {device!r} names no CPUs", fix="write cpu:0-3")
-        found += range(int(first), int(last or first) + 1)
+        ends = _RANGE.fullmatch(part)
+        if ends is None:
+            raise UsageError(f"device {device!r} names no CPUs", fix="write cpu:0-3")
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
     lacking = sorted(set(found) - set(cpus))
     if lacking or not found:
-        raise MeasurementError(
+        raise UsageError(
             f"device {device!r}: there is no CPU {lacking[0] if lacking else numbers} in this mode",
             fix=f"the mode has CPUs {', '.join(map(str, cpus))}",
         )

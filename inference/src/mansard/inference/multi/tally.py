@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-Doing = Literal["inference", "transfer", "wait"]
-_MOST_LATENCIES = 1000  # of a network
+Doing = Literal["inference", "transfer", "input_wait", "device_wait", "output_wait"]
+_MOST_LATENCIES = 1000  # of a network: of more runs every second, fourth, …
 
 
 class Window:
@@ -49,7 +49,9 @@ class StageTotals(msgspec.Struct):
     n_runs: int = 0
     inference_s: float = 0.0
     transfer_s: float = 0.0
-    wait_s: float = 0.0
+    input_wait_s: float = 0.0
+    device_wait_s: float = 0.0
+    output_wait_s: float = 0.0
 
 
 class Tally:
@@ -61,6 +63,7 @@ class Tally:
         self._window, self._clock = window, clock
         self.stages = [StageTotals() for _ in range(n_stages)]
         self.latency_s: list[float] = []
+        self._n_ended, self._each = 0, 1
         self.now_s = clock()
 
     def lap(self, stage: int, doing: Doing) -> None:
@@ -78,5 +81,10 @@ class Tally:
 
     def end_network(self, began_s: float) -> None:
         """A run of the whole network has ended that began then."""
-        if self._window.holds(self.now_s) and len(self.latency_s) < _MOST_LATENCIES:
+        if not self._window.holds(self.now_s):
+            return
+        if self._n_ended % self._each == 0:
             self.latency_s.append(self.now_s - began_s)
+        self._n_ended += 1
+        if len(self.latency_s) > _MOST_LATENCIES:
+            self.latency_s, self._each = self.latency_s[::2], 2 * self._each

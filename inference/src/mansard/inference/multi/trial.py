@@ -12,12 +12,12 @@ from mansard.inference.builds import is_for_now
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.probing import check_provider
 from mansard.inference.multi.execution import Ran, run
-from mansard.inference.multi.plan import MultiPlan, MultiTrial, stage_networks
+from mansard.inference.multi.plan import MultiPlan, MultiTrial, is_dla, stage_networks
 from mansard.inference.rows import why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 
-_OF_A_RUN = ("window_s", "energy", "memory_bytes")
+_OF_A_RUN = ("window_s", "energy", "memory_bytes", "other_cpu_share")
 
 
 def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -> MultiRun:
@@ -29,9 +29,16 @@ def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -
         raise MeasurementError("no folder of networks was given", fix="report this")
     ran, failure = None, ""
     with Observation(instruments, plan) as seen:
+        seen.own_engines = {
+            stage.device.upper()
+            for network in spec.mapped
+            for stage in network.stages
+            if is_dla(stage.device)
+        }
         try:
-            ran = run(spec, plan, instruments, instruments.files)
+            ran = run(spec, plan, instruments, instruments.files, is_ready=seen.restart)
             seen.limit_memory_use(ran.energy.windows or ())
+            seen.other_cpu_share = ran.other_cpu_share
         except (MeasurementError, InputError) as error:
             failure = str(error)
         except MemoryError:
@@ -55,6 +62,8 @@ def _row(
         unknown = {"failure": "it ran"}
         if ran.energy.windows is None:
             unknown["energy"] = ran.energy.reason or "no meter"
+        if ran.other_cpu_share is None:
+            unknown["other_cpu_share"] = "the kernel does not say, or the board is simulated"
         if ran.memory_bytes is None:
             unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
     return MultiRun(
@@ -75,6 +84,7 @@ def _row(
         round_s=ran.round_s if ran else (),
         energy=ran.energy.windows[0] if ran and ran.energy.windows else None,
         telemetry=ran.telemetry if ran else (),
+        other_cpu_share=ran.other_cpu_share if ran else None,
         memory_bytes=ran.memory_bytes if ran else None,
         failure=None if ran else failure,
         **seen,
@@ -126,7 +136,9 @@ def _stages(spec: MultiTrial, ran: Ran | None) -> tuple[StageRun, ...]:
             n_runs=totals.n_runs,
             inference_s=totals.inference_s,
             transfer_s=totals.transfer_s,
-            wait_s=totals.wait_s,
+            input_wait_s=totals.input_wait_s,
+            device_wait_s=totals.device_wait_s,
+            output_wait_s=totals.output_wait_s,
         )
         for worker, outcome in (ran.workers if ran else ())
         for number, (stage, totals) in enumerate(zip(worker.stages, outcome.stages, strict=True))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
+import sys
 import threading
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Collection, Mapping, MutableSequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
+from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
@@ -23,6 +27,7 @@ from mansard.inference.multi.plan import MultiStage, is_cpu
 from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.npz import Array
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _PARENT_POLL_S = 0.5
 _GRACE_S = 60.0
 
@@ -115,7 +120,7 @@ def _load(
     loaded: list[_Loaded] = []
     given: Mapping[str, Array] = {}
     for number, (stage, cpus) in enumerate(zip(worker.stages, worker.cpus, strict=True)):
-        os.sched_setaffinity(0, cpus)  # of this thread, and of those that the engine starts
+        move_to(cpus)  # this thread, and those that the engine starts
         spec = stage.network
         inputs = make_inputs(spec, worker.folder, worker.seed)
         given = given or inputs
@@ -151,8 +156,8 @@ def _serve(
         arrays, began_s = given, None
         if source is not None:
             if not source.wait(window):
-                return tally.lap(0, "wait")
-            tally.lap(0, "wait")
+                return tally.lap(0, "input_wait")
+            tally.lap(0, "input_wait")
             arrays, began_s = source.get()
             tally.lap(0, "transfer")
         ran = _run_stages(worker, gate, loaded, arrays, tally)
@@ -163,8 +168,8 @@ def _serve(
             tally.end_network(began_s)
         else:
             if not sink.reserve(window):
-                return tally.lap(-1, "wait")
-            tally.lap(-1, "wait")
+                return tally.lap(-1, "output_wait")
+            tally.lap(-1, "output_wait")
             sink.put(ran.arrays, began_s)
             tally.lap(-1, "transfer")
         shared.n_runs[worker.number] += 1
@@ -186,13 +191,15 @@ def _run_stages(
     began_s: float | None = None
     for number, stage in enumerate(loaded):
         step = (worker.network, worker.first_stage + number)
-        entered_s = gate.enter(step)
-        if entered_s is not None and len(loaded) > 1:
-            os.sched_setaffinity(0, stage.cpus)  # which takes until one of them runs it
-        tally.lap(number, "wait")
-        if entered_s is None:
+        if len(loaded) > 1:
+            # Before it waits: it could not be woken on the CPUs of its last stage while another
+            # network keeps them busy.
+            move_to(stage.cpus)
+        asked_s = gate.enter(step)
+        tally.lap(number, "device_wait")
+        if asked_s is None:
             return None
-        began_s = entered_s if began_s is None else began_s
+        began_s = asked_s if began_s is None else began_s
         if stage.is_fed:
             stage.network.feed({name: arrays[name] for name in stage.names if name in arrays})
             tally.lap(number, "transfer")
@@ -206,8 +213,21 @@ def _run_stages(
     return _RunEnded(arrays, tally.now_s if began_s is None else began_s)
 
 
+def move_to(cpus: Collection[int]) -> None:
+    """Let this thread run on ``cpus`` alone; while they are busy, that takes milliseconds.
+
+    ``os.sched_setaffinity`` would keep the interpreter's lock for so long.
+    """
+    n_bytes = max(cpus) // 64 * 8 + 8
+    mask = sum(1 << cpu for cpu in cpus).to_bytes(n_bytes, sys.byteorder)
+    if _LIBC.sched_setaffinity(0, ctypes.c_size_t(n_bytes), mask):
+        raise OSError(ctypes.get_errno(), f"cannot run on CPUs {cpu_list(sorted(cpus))}")
+
+
 class ThreadHand:
     """A worker in a thread of this process."""
+
+    pid = None
 
     def __init__(self, worker: Worker, shared: Shared, gate: Gate) -> None:
         self.outcome: Outcome | None = None
@@ -242,6 +262,7 @@ class ProcessHand:
             target=_work_for_pipe, args=(worker, shared, gate, sender, os.getpid()), daemon=True
         )
         self._process.start()
+        self.pid = self._process.pid
         sender.close()  # the child has its own: what it leaves unsaid is an end of file
 
     def failure(self) -> str:
@@ -267,7 +288,9 @@ class ProcessHand:
         except EOFError:
             self._process.join()
             self._shared.window.abandon()
-            how = f"its process ended with code {self._process.exitcode}"
+            code = self._process.exitcode
+            how = "was killed, as where the memory runs out"
+            how = f"its process {how if code == -signal.SIGKILL else f'ended with code {code}'}"
             self.outcome = Outcome([], [], {}, failure=f"{self._title}: {how}")
 
 

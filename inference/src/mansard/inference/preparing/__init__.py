@@ -6,6 +6,7 @@ Only a host prepares: the process that measures needs neither onnx nor the estim
 from mansard.inference.preparing.parts import (
     CutChoice,
     PreparedPart,
+    check_stages,
     cut,
     cut_choices,
     group_cuts,
@@ -20,6 +21,7 @@ __all__ = [
     "CutChoice",
     "PreparedNetwork",
     "PreparedPart",
+    "check_stages",
     "cut",
     "cut_choices",
     "group_cuts",

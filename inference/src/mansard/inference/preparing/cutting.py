@@ -54,11 +54,19 @@ class CutGraph:
         for at, names in enumerate(self.reads):
             for name in names:
                 self.readers.setdefault(name, []).append(at)
-        self.outputs = {output.name for output in model.graph.output}
-        # The places of the nodes that write something that is no constant.
-        self.moving = tuple(
-            at for at, names in enumerate(self.writes) if not all(map(self.is_constant, names))
-        )
+        # Of the network, that are computed from what it is fed.
+        outputs = (each for each in model.graph.output if not self.is_constant(each.name))
+        self.outputs: dict[str, ValueInfoProto] = {each.name: each for each in outputs}
+        # The places of the nodes that an output follows from and that write no constants alone.
+        self.moving = self._moving()
+
+    def _moving(self) -> tuple[int, ...]:
+        needed, found = set(self.outputs), list[int]()
+        for at in reversed(range(len(self.nodes))):
+            if any(name in needed and not self.is_constant(name) for name in self.writes[at]):
+                needed.update(self.reads[at])
+                found.append(at)
+        return tuple(reversed(found))
 
     def is_constant(self, name: str) -> bool:
         """Whether a tensor follows from the file, or from shapes: then it is no input of a part."""
@@ -142,9 +150,16 @@ class CutGraph:
                     waiting.append(writer)
         return found, list(stored.values())
 
+    def has_shape(self, name: str) -> bool:
+        """Whether it is a tensor, and no sequence, whose shape is known."""
+        tensor = self.tensors.get(name)
+        return tensor is not None and tensor.items is None and tensor.unknown is None
+
     def _declared(self, name: str) -> ValueInfoProto:
         tensor = self.tensors.get(name)
-        if tensor is None or tensor.items is not None or tensor.unknown is not None:
+        if tensor is None or not self.has_shape(name):
+            if name in self.outputs:  # it may depend on data
+                return self.outputs[name]
             why = "" if tensor is None or tensor.unknown is None else f": {tensor.unknown}"
             raise ModelError(f"tensor {name!r} is no tensor of a known shape{why}")
         return helper.make_tensor_value_info(name, tensor.dtype.code, tensor.shape)
@@ -211,8 +226,9 @@ def parts_between(graph: CutGraph, cuts: Collection[int]) -> list[tuple[int, ...
 def cut_points(graph: CutGraph) -> dict[int, str]:
     """The places after which exactly one tensor lives that is no constant, and that tensor.
 
-    Not after the last node. A tensor lives from the node that writes it, or from the start, to the
-    last that reads it; what the network gives out lives to its end.
+    Not after the last node, and not where its shape is unknown. A tensor lives from the node that
+    writes it, or from the start, to the last that reads it; what the network gives out lives to its
+    end.
     """
     moving = graph.moving
     end = len(graph.nodes)
@@ -227,7 +243,7 @@ def cut_points(graph: CutGraph) -> dict[int, str]:
     for at in moving[:-1]:
         living |= {name for name in graph.writes[at] if until.get(name, -1) > at}
         living = {name for name in living if until[name] > at}
-        if len(living) == 1:
+        if len(living) == 1 and graph.has_shape(*living):
             (found[at],) = living
     return found
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _CUT_VERSION = 2  # of what a file of a part is made of
 _QUANTISED = frozenset({"int8", "fp8"})
+# Of stages that run in turn. On a CPU numbers of 16 bits are rounded at cuts alone.
+_MOST_ERROR, _MOST_ERRORS = 1e-6, {"fp16": 0.02, "bf16": 0.1}
 _SCALING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
@@ -177,17 +179,22 @@ def split(
     )
 
 
-def verify(whole: PreparedNetwork, parts: Iterable[PreparedPart], folder: Path) -> float:
+def verify(
+    whole: PreparedNetwork,
+    parts: Iterable[PreparedPart],
+    folder: Path,
+    *,
+    is_optimised: bool = False,
+) -> float:
     """The largest relative error of what ``parts`` make in turn of an input of ``whole``.
 
     On ONNX Runtime on the CPU, with the weights of the file, or random ones where it has none. Each
     tensor at a cut is held against that of the whole network with these tensors as outputs, and
     what comes out against the network as it is; an error is relative to the largest number of its
-    tensor. Nodes are not fused: rounding would then differ by what each cut keeps from being fused.
-    Raises MeasurementError where ONNX Runtime cannot run one of them.
+    tensor, and infinite where only one of both is no number. Nodes are not fused, unless
+    ``is_optimised``: rounding then differs by what each cut keeps from being fused. Raises
+    MeasurementError where ONNX Runtime cannot run one of them.
     """
-    import numpy as np
-
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
 
@@ -195,7 +202,7 @@ def verify(whole: PreparedNetwork, parts: Iterable[PreparedPart], folder: Path) 
         write(network, folder)
         trial = network.trial(engine="ort", provider="cpu")
         fed = {spec.name: given[spec.name] for spec in trial.input_specs}
-        loaded = ort.load(trial, folder, fed, 0, is_optimised=False)
+        loaded = ort.load(trial, folder, fed, 0, is_optimised=is_optimised)
         try:
             found: dict[str, Array] = loaded.outputs(fed)
         finally:
@@ -206,15 +213,49 @@ def verify(whole: PreparedNetwork, parts: Iterable[PreparedPart], folder: Path) 
     graph, seed = _read(whole, folder), whole.recipe.seed
     known = make_inputs(whole.trial(engine="ort", provider="cpu"), folder, seed)
     parts = tuple(parts)
-    inside = {name for part in parts for name in part.outputs} - graph.outputs
-    everything = _prepared(whole, graph, graph.moving, "marked", 0, 1, marked=tuple(sorted(inside)))
-    expected = {**run(everything, known), **run(whole, known)}
+    inside = {name for part in parts for name in part.outputs} - graph.outputs.keys()
+    marked = _prepared(whole, graph, graph.moving, "marked", 0, 1, marked=tuple(sorted(inside)))
+    expected = {**run(marked, known), **run(whole, known)}
     for part in parts:
         known |= run(part, known)
-    return max(
-        float(np.max(np.abs(known[name] - each)) / max(np.max(np.abs(each)), np.finfo("f4").tiny))
-        for name, each in ((name, np.asarray(each, np.float64)) for name, each in expected.items())
-    )
+    return max(_error(known[name], expected[name]) for name in (*inside, *graph.outputs))
+
+
+def check_stages(whole: PreparedNetwork, folder: Path) -> str:
+    """Raise ModelError where the finest stages of ``whole`` compute something else than it does.
+
+    Returns why that is not known: a stage or ONNX Runtime cannot be run. Empty: they do the same.
+    """
+    cuts = [each.number for each in cut_choices(whole, folder)]
+    there = set(folder.iterdir())
+    try:
+        stages = split(whole, folder, cuts)
+        error = verify(whole, stages, folder)
+    except MansardError as why:
+        return str(why)
+    finally:
+        for path in set(folder.iterdir()) - there:
+            path.unlink()
+    if error > _MOST_ERRORS.get(whole.precision, _MOST_ERROR):
+        raise ModelError(
+            f"{whole.model} computes something else in {len(stages)} stages: off by {error:.1e} of "
+            "the largest number of a tensor",
+            fix="run it whole; a network that draws random numbers always differs",
+        )
+    return ""
+
+
+def _error(found: Array, expected: Array) -> float:
+    """The largest difference, relative to the largest number that is expected."""
+    import numpy as np
+
+    ours, theirs = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    differs = (ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))
+    if not differs.any():
+        return 0.0
+    gap = float(np.max(np.abs(ours - theirs)[differs]))  # NaN where only one is a number
+    largest = np.max(np.abs(theirs), where=np.isfinite(theirs), initial=np.finfo("f4").tiny)
+    return float("inf") if np.isnan(gap) else gap / float(largest)
 
 
 def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
@@ -269,8 +310,6 @@ def _prepared(
         nodes=tuple(row.index for row in working),
         op_types=tuple(row.op_type for row in working),
     )
-    if not part.outputs:
-        raise ModelError("nothing reads what it writes")
     given = {spec.name: spec for spec in whole.input_specs}
     readers = find_readers(graph.estimated)
     specs = tuple(
@@ -302,7 +341,7 @@ def _prepared(
         whole=whole,
         types=_types(whole, graph, part),
         places=part.places,
-        gives={name: graph.tensors[name].shape for name in part.outputs},
+        gives={n: graph.tensors[n].shape for n in part.outputs if graph.has_shape(n)},
         marked=marked,
     )
 

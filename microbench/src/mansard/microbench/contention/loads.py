@@ -30,7 +30,7 @@ _KERNEL = "fma"
 _BOUND_CHAIN = 512  # so long that no processor waits for memory
 _TRIED_BYTES = 1 << 18  # of a thread: a slice to find with how many last as long as a sample
 _N_TRIED = 8  # samples; disturbances only lengthen them, so the shortest counts
-_STEPS = 3  # of the search for a chain
+_STEPS, _CLOSE = 7, 0.02  # of the search for a chain, and when it ends
 _MOST_SAMPLES = 100_000  # of an aggressor, which is stopped long before
 _START_S = 0.005  # until an aggressor runs
 _POLL_S = 0.25  # longer than a block: asking whether to stop would interrupt it
@@ -146,22 +146,31 @@ class GpuLoad:
 def find_chains(load: Load, shares: Sequence[float]) -> dict[float, int]:
     """FMA per element with which ``load`` asks for each of ``shares`` of its most, when alone.
 
-    A chain that is bound by compute takes a time proportional to its length; near the ridge it is
-    slower than that, so lengths are corrected by what they reach.
+    A chain that is bound by compute takes a time proportional to its length, and none is faster: so
+    the one that is sought is no longer than that. Near the ridge the others are tried.
     """
     most = _rate(load, 1)
     bound = _rate(load, _BOUND_CHAIN) * _BOUND_CHAIN
     chains: dict[float, int] = {}
     longest = 0
     for share in sorted(shares, reverse=True):
-        length = 1
-        if share < 1:
-            length = max(1, round(bound / (share * most)))
-            for _ in range(_STEPS):
-                length = max(1, round(length * _rate(load, length) / (share * most)))
+        wanted = share * most
+        length = 1 if share >= 1 else _find_chain(load, wanted, max(1, round(bound / wanted)))
         longest = max(length, longest + 1)  # no two shares have the same chain
         chains[share] = longest
     return chains
+
+
+def _find_chain(load: Load, wanted: float, longest: int) -> int:
+    """The chain with about ``wanted`` bytes per second, of at most ``longest`` FMA."""
+    low, high, length = 1, longest, longest
+    for _ in range(_STEPS):
+        reached = _rate(load, length) / wanted
+        if abs(reached - 1) <= _CLOSE:
+            break
+        low, high = (length, high) if reached > 1 else (low, length)
+        length = round((low * high) ** 0.5)
+    return length
 
 
 def _rate(load: Load, fma_per_element: int) -> float:

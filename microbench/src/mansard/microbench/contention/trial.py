@@ -151,14 +151,16 @@ def _rates(taken: _Taken, sample_bytes: int, cpu_share_min: float) -> _Rates:
         if rate is not None and off_clock is None and rejection(one, cpu_share_min) is None
     ]
     n_alone, n_rejected = len(taken.alone), len(raw) - len(kept)
+    alone = tuple(own for k, own, _ in kept if k < n_alone)
+    achieved = tuple(own for k, own, _ in kept if k >= n_alone)
+    is_calm = alone and achieved and n_rejected <= _MOST_REJECTED * len(raw)
+    words = f"other work interrupted {n_rejected} of {len(raw)} samples"
     return _Rates(
-        alone=tuple(own for k, own, _ in kept if k < n_alone),
-        achieved=tuple(own for k, own, _ in kept if k >= n_alone),
+        alone=alone,
+        achieved=achieved,
         external=tuple(rate for k, _, rate in kept if k >= n_alone),
         n_rejected=n_rejected,
-        disturbances=(f"other work interrupted {n_rejected} of {len(raw)} samples",)
-        if n_rejected > _MOST_REJECTED * len(raw)
-        else (),
+        disturbances=() if is_calm else (words,),
     )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from mansard.core.records.schedule import Problem
@@ -21,7 +25,8 @@ def solve_by_highs(problem: Problem, *, time_limit_s: float = 60.0) -> Answer | 
 
     data = blind(problem)
     begun = time.perf_counter()
-    model = highspy.Highs()
+    with _silenced():
+        model = highspy.Highs()
     for option, value in (
         ("output_flag", False),
         ("time_limit", time_limit_s),
@@ -59,6 +64,20 @@ def solve_by_highs(problem: Problem, *, time_limit_s: float = 60.0) -> Answer | 
         is_proved=model.getModelStatus() == highspy.HighsModelStatus.kOptimal,
         solve_s=time.perf_counter() - begun,
     )
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Nothing on stdout: HiGHS greets there before it can be told not to, amid a command's JSON."""
+    sys.stdout.flush()
+    kept, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nothing)
 
 
 def _lengths(model: Any, data: Blind, on: dict[Place, Any]) -> dict[tuple[int, int], Any]:
