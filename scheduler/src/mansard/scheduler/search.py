@@ -17,10 +17,17 @@ from functools import partial
 from threading import Timer
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from mansard.core.errors import InputError
-from mansard.core.records.schedule import Problem, Schedule
+from mansard.core.records.schedule import (
+    Accelerator,
+    LayerGroup,
+    NetworkChain,
+    Problem,
+    Schedule,
+)
 from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
@@ -39,12 +46,17 @@ from mansard.scheduler.simulation import (
     repeat,
     simulate,
 )
-from mansard.scheduler.steady import Repeated, evaluate_steady, solve_steady
+from mansard.scheduler.steady import evaluate_steady, solve_steady
 
 # "exact": every assignment in every order of groups; "first_come": every assignment, first come
 # first served; "local": from neighbour to neighbour.
 Method = Literal["auto", "exact", "first_come", "local"]
 
+_SMALLEST = Problem(
+    accelerators=(Accelerator(name="one", kind="cpu"),),
+    networks=(NetworkChain(name="one", groups=(LayerGroup(name="one", time_s={"one": 1.0}),)),),
+    idle_w=0.0,
+)
 _LONG_COMPILING_S = 3.0  # to read what was kept takes less
 _LARGE = 12_000_000  # combinations of which each is looked at
 _LARGEST = 2**62  # that can be numbered
@@ -159,14 +171,12 @@ def _compile(made: Chains, progress: Progress) -> None:
     """Has the simulator compiled, or read where it was kept: no search's time counts that."""
     if (repeat if made.problem.is_steady else play).signatures:
         return
-    none = np.zeros((0, made.instance.first[-1]), np.int64)
     said = Timer(_LONG_COMPILING_S, progress, (0.0, "compiling the simulator"))
     said.start()
     try:
-        if made.problem.is_steady:
-            Repeated(made).rates(none)
-        else:
-            simulate(made.instance, new_run(made.instance), none)
+        smallest = msgspec.structs.replace(_SMALLEST, is_steady=made.problem.is_steady)
+        clock = Clock(time.perf_counter(), math.inf, lambda *_: None)
+        solve_chains(chains(smallest), "auto", clock, 0)
     finally:
         said.cancel()
 
