@@ -54,19 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--parts", nargs="+", choices=names, default=names, help="made anew")
     options = parser.parse_args(argv)
     solve(haxconn(XAVIER))  # what is compiled is compiled
-    parts = dict(
-        zip(
-            names,
-            (
-                lambda: one_instance(options.seconds),
-                lambda: many_instances(options.instances, options.seconds),
-                lambda: larger(options.seconds),
-                contention,
-                recorded_tables,
-            ),
-            strict=True,
-        )
-    )
+    parts: dict[str, Callable[[], Iterator[str]]] = {
+        "instance": lambda: one_instance(options.seconds),
+        "drawn": lambda: many_instances(options.instances, options.seconds),
+        "larger": lambda: larger(options.seconds),
+        "contention": contention,
+        "recorded": recorded_tables,
+    }
     kept = options.page.read_text().split("\n## ")[1:] if options.page.exists() else []
     page = ["\n".join(head())]
     for place, name in enumerate(names):
