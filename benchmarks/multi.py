@@ -39,9 +39,9 @@ PAGE = """# Four networks at once
 
 `python benchmarks/multi.py`: SqueezeNet 1.0, MNASNet 0.5, ShuffleNet V2 x0.5 and AlexNet in fp32 at
 once on two CPUs of a shared virtual machine ({cpu}), ONNX Runtime {version},
-{seconds:g} s after warming up. *Whole*: each on a CPU, in turn. *Split*: SqueezeNet and MNASNet in
-two stages on both CPUs, ShuffleNet in two on `cpu:0`, AlexNet on `cpu:1`. *Others* is what other
-programs had of the CPUs' time; above 5 % a row counts as disturbed.
+{seconds:g} s after warming up. *Whole*: each on a CPU, the first and third on `cpu:0`. *Split*:
+SqueezeNet and MNASNet in two stages on both CPUs, ShuffleNet in two on `cpu:0`, AlexNet on `cpu:1`.
+*Others* is what other programs had of the CPUs' time; above 5 % a row counts as disturbed.
 
 *Accounted*: inference, transfer and waits of all stages, of the window and the number of threads or
 processes. *Off*: how far runs · (mean inference + mean transfer + mean waits) of a thread's stages

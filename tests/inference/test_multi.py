@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from mansard.core.power_mode import core_count_mode
 from mansard.core.records import MultiRun
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.multi.gates import Queue, Step, Turns
+from mansard.inference.multi.gates import OpenGate, Queue, Step, Turns
 from mansard.inference.multi.plan import (
     MultiNetwork,
     MultiPlan,
@@ -113,7 +114,7 @@ class WatchedGate:
     def __init__(self) -> None:
         self.waited_on: list[set[int]] = []
 
-    def enter(self, step: Step) -> float | None:
+    def enter(self, step: Step, asked_s: float) -> float | None:
         self.waited_on.append(os.sched_getaffinity(0))
         return None if len(self.waited_on) > 3 else 0.0
 
@@ -136,6 +137,19 @@ def test_a_stage_waits_on_the_cpus_that_will_run_it(tmp_path: Path) -> None:
     hand.end()
     assert hand.failure() == ""
     assert gate.waited_on == [{first}, {second}, {first}, {second}]
+
+
+def test_a_thread_moves_to_cpus() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        move_to((min(before),))
+        assert os.sched_getaffinity(0) == {min(before)}
+        move_to(before)
+        assert os.sched_getaffinity(0) == before
+        with pytest.raises(OSError, match="cannot run on CPUs 4000-4001"):
+            move_to((4000, 4001))
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @pytest.mark.parametrize("way", ["threads", "processes"])
@@ -197,6 +211,16 @@ def test_a_device_serves_first_who_came_first(module: Any) -> None:
     assert order == ["second", "first again"]
 
 
+def test_a_run_begins_when_it_wants_to_and_in_rounds_with_the_round() -> None:
+    window, devices, step = Window([0.0, math.inf]), {(0, 0): "a"}, (0, 0)
+    assert OpenGate(window, devices, {}).enter(step, 7.0) == 7.0
+    assert Turns(window, devices, [step], has_rounds=False).enter(step, 7.0) == 7.0
+    before_s = time.monotonic()
+    began_s = Turns(window, devices, [step], has_rounds=True).enter(step, 7.0)
+    assert began_s is not None
+    assert began_s >= before_s
+
+
 @pytest.mark.parametrize("has_rounds", [True, False])
 def test_devices_run_their_stages_in_turn(has_rounds: bool) -> None:
     # Network 0 on a, then b; network 1 on b, then a. The schedule has 1 before 0 on b.
@@ -208,7 +232,7 @@ def test_devices_run_their_stages_in_turn(has_rounds: bool) -> None:
     def run(network: int) -> None:
         for _ in range(20):
             for stage in (0, 1):
-                assert gate.enter((network, stage)) is not None
+                assert gate.enter((network, stage), 0.0) is not None
                 entered.append((network, stage))  # nobody else is on this device
                 gate.leave((network, stage))
 
@@ -277,23 +301,6 @@ def test_a_device_is_cpus_of_the_mode() -> None:
     ):
         with pytest.raises(UsageError, match=what):
             device_cpus(name, (0, 1, 4))
-
-
-def test_a_thread_moves_to_cpus_and_the_others_stay() -> None:
-    before, seen = os.sched_getaffinity(0), list[set[int]]()
-    last = max(before)
-
-    def move() -> None:
-        move_to((last,))
-        seen.append(os.sched_getaffinity(0))
-        with pytest.raises(OSError, match="cannot run on CPUs 4000-4001"):
-            move_to((4000, 4001))
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    thread.join(30)
-    assert seen == [{last}]
-    assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize("order", ["in turn", "pipelined"])

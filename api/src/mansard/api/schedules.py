@@ -147,8 +147,8 @@ def _searched(
         )
     others = baselines(problem)
     best = best_of((found, *others))
-    if found.is_optimal or best is None or best is found:
-        return found, others
+    if found.is_optimal or best is None or best is found or best.broken:
+        return found, others  # of those that break limits the search takes the nearest
     searched = ("bound", "space", "n_assignments", "n_simulated", "solve_s", "notes")
     best = msgspec.structs.replace(
         best,

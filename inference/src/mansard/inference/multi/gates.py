@@ -25,8 +25,11 @@ def acquired(semaphore: Any, window: Window) -> bool:
 class Gate(Protocol):
     """What a stage passes before it runs, and after."""
 
-    def enter(self, step: Step) -> float | None:
-        """Wait until the stage may begin; since when it wanted to, or None: the window is over."""
+    def enter(self, step: Step, asked_s: float) -> float | None:
+        """Wait until the stage may begin, which wants to since ``asked_s``.
+
+        Returns when a run began whose first stage it is; None: the window is over.
+        """
 
     def leave(self, step: Step) -> None:
         """The stage has run."""
@@ -65,8 +68,7 @@ class OpenGate:
     def __init__(self, window: Window, devices: Mapping[Step, str], queues: Mapping[str, Queue]):
         self._window, self._devices, self._queues = window, devices, queues
 
-    def enter(self, step: Step) -> float | None:
-        asked_s = time.monotonic()
+    def enter(self, step: Step, asked_s: float) -> float | None:
         queue = self._queues.get(self._devices[step])
         if self._window.is_over() or (queue is not None and not queue.enter(self._window)):
             return None
@@ -105,8 +107,7 @@ class Turns:
         self._began_s = time.monotonic()
         self.round_s: list[float] = []  # of those that lie in the window
 
-    def enter(self, step: Step) -> float | None:
-        asked_s = time.monotonic()
+    def enter(self, step: Step, asked_s: float) -> float | None:
         with self._changed:
             is_due = self._due(step)
             while not self._changed.wait_for(is_due, POLL_S):

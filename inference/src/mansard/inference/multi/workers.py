@@ -195,11 +195,11 @@ def _run_stages(
             # Before it waits: it could not be woken on the CPUs of its last stage while another
             # network keeps them busy.
             move_to(stage.cpus)
-        asked_s = gate.enter(step)
+        entered_s = gate.enter(step, tally.now_s)
         tally.lap(number, "device_wait")
-        if asked_s is None:
+        if entered_s is None:
             return None
-        began_s = asked_s if began_s is None else began_s
+        began_s = entered_s if began_s is None else began_s
         if stage.is_fed:
             stage.network.feed({name: arrays[name] for name in stage.names if name in arrays})
             tally.lap(number, "transfer")
