@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
+from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
@@ -27,7 +28,6 @@ from mansard.inference.multi.tally import StageTotals, Tally, Window
 from mansard.inference.npz import Array
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_MASK_BYTES = 128  # a bit for each of 1024 CPUs, as in glibc
 _PARENT_POLL_S = 0.5
 _GRACE_S = 60.0
 
@@ -218,10 +218,10 @@ def move_to(cpus: Collection[int]) -> None:
 
     ``os.sched_setaffinity`` would keep the interpreter's lock for so long.
     """
-    mask = sum(1 << cpu for cpu in cpus).to_bytes(_MASK_BYTES, sys.byteorder)
-    if _LIBC.sched_setaffinity(0, len(mask), mask):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    n_bytes = max(cpus) // 64 * 8 + 8
+    mask = sum(1 << cpu for cpu in cpus).to_bytes(n_bytes, sys.byteorder)
+    if _LIBC.sched_setaffinity(0, ctypes.c_size_t(n_bytes), mask):
+        raise OSError(ctypes.get_errno(), f"cannot run on CPUs {cpu_list(sorted(cpus))}")
 
 
 class ThreadHand:
