@@ -54,19 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--parts", nargs="+", choices=names, default=names, help="made anew")
     options = parser.parse_args(argv)
     solve(haxconn(XAVIER))  # what is compiled is compiled
-    parts = dict(
-        zip(
-            names,
-            (
-                lambda: one_instance(options.seconds),
-                lambda: many_instances(options.instances, options.seconds),
-                lambda: larger(options.seconds),
-                contention,
-                recorded_tables,
-            ),
-            strict=True,
-        )
-    )
+    parts: dict[str, Callable[[], Iterator[str]]] = {
+        "instance": lambda: one_instance(options.seconds),
+        "drawn": lambda: many_instances(options.instances, options.seconds),
+        "larger": lambda: larger(options.seconds),
+        "contention": contention,
+        "recorded": recorded_tables,
+    }
     kept = options.page.read_text().split("\n## ")[1:] if options.page.exists() else []
     page = ["\n".join(head())]
     for place, name in enumerate(names):
@@ -89,12 +83,10 @@ def head() -> Iterator[str]:
     yield ""
     yield "Made by `python benchmarks/scheduling.py docs/results/scheduling.md` on a machine with"
     yield f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}."
-    missing = [name for name in PEERS if name not in peers()]
-    if missing:
-        yield f"Not installed, so left out: {', '.join(missing)}."
     yield "All schedules are scored by the same simulator; all times of groups are modelled or"
     yield "published, none was measured here. A peer's schedule is simulated in its own order of"
     yield "groups and first come first served, and the better of the two counts."
+    yield "What the times are of: [scheduling.md](../scheduling.md)."
     yield ""
 
 
@@ -105,6 +97,9 @@ def one_instance(seconds: float) -> Iterator[str]:
     yield "Ten and eight groups on a GPU and a DLA, one change of accelerator for each network."
     yield "Times, costs of changes and demands are those of the artifact's solver, which calls the"
     yield "last two dummy data. Contention is the fit of the one recorded matrix, for both."
+    missing = [name for name in PEERS if name not in peers()]
+    if missing:
+        yield f"Not installed, so left out: {', '.join(missing)}."
     for what, problem in (("With", haxconn(XAVIER)), ("Without", haxconn(None))):
         yield ""
         yield f"{what} contention:"
@@ -162,6 +157,7 @@ def many_instances(count: int, seconds: float) -> Iterator[str]:
     yield "GPU are log-uniform from 0.05 to 1 ms, on the DLA 1.2 to 3 times as long. Leaving an"
     yield "accelerator costs 0.01 to 0.15 ms. Demand on the GPU is uniform over the own demands of"
     yield "the recorded matrix (9.3 to 93.1 GB/s); the DLA moves the same bytes in its longer time."
+    yield "Unlike the times of the other parts, those of this one were taken beside other work."
     yield ""
     yield "Without contention, ours against solvers that may take any order of groups:"
     yield ""
@@ -265,8 +261,11 @@ def larger(seconds: float) -> Iterator[str]:
     yield "served an assignment has one schedule; in every order it has as many as its groups have"
     yield "orders, and their tree is cut by bounds. The gap is the largest of the five."
     yield ""
-    yield "| problem | assignments | each | simulated | solve, s: median, longest | proved | gap |"
-    yield "|---|--:|---|--:|--:|--:|--:|"
+    yield (
+        "| problem | assignments | each | simulated | solve, s: median, longest | proved | gap "
+        "| shorter than first come, mean |"
+    )
+    yield "|---|--:|---|--:|--:|--:|--:|--:|"
     ways: tuple[tuple[Method, str], ...] = (
         ("first_come", "first come first served"),
         ("exact", "in every order"),
@@ -276,15 +275,19 @@ def larger(seconds: float) -> Iterator[str]:
         ("four networks of ten groups, GPU and two DLAs, one change", (10, 10, 10, 10), 1, 2),
     ):
         problems = [drawn(_generator(i), XAVIER, sizes, most, n_dlas) for i in range(5)]
+        first: list[float] = []
         for method, way in ways:
             found = [solve(each, method=method, time_limit_s=seconds) for each in problems]
             times = [schedule.solve_s for schedule in found]
             gap = max(1 - (s.bound or 0.0) / s.makespan_s for s in found)
+            first = first or [s.makespan_s for s in found]
+            shorter = [1 - s.makespan_s / f for s, f in zip(found, first, strict=True)]
             yield (
                 f"| {name} | {found[0].n_assignments:,} | {way} | "
                 f"{statistics.median(s.n_simulated for s in found):,.0f} | "
                 f"{statistics.median(times):.2f}, {max(times):.2f} | "
-                f"{sum(s.is_optimal for s in found)} of 5 | {100 * gap:.1f} % |"
+                f"{sum(s.is_optimal for s in found)} of 5 | {100 * gap:.1f} % "
+                f"| {100 * statistics.mean(shorter):.1f} % |"
             )
     yield ""
 

@@ -86,6 +86,9 @@ def test_why_an_accelerator_has_no_surface(tmp_path: Path) -> None:
         "contention of cpu:0 was measured beside cpu:1 alone",
         of_dla,
     ]
+    beside_dla = replace(first, aggressor="dla0")  # which is of the problem, as cpu:1 is not
+    measured = "contention of cpu:0 was measured beside dla0 alone"
+    assert notes((first, beside_dla, second))[1] == measured
     few = {**first.unknown, "surface": "too few undisturbed points"}
     disturbed = replace(first, surface=None, unknown=few)
     again = "too few undisturbed points; mansard contention measures them again"

@@ -72,6 +72,7 @@ def test_what_cannot_be_asked_for_together(
     request = request_of(residual(tmp_path), tmp_path / "runs")
     with pytest.raises(UsageError, match=said):
         api.measure_layers(request, api.LayerSettings(**settings))  # type: ignore[arg-type]
+    assert not list((tmp_path / "runs").glob("*/measurements.jsonl"))  # before anything is measured
 
 
 @pytest.mark.parametrize("text", ["", "a", "-1", "0-99999999999"])

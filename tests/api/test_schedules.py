@@ -9,7 +9,6 @@ import pytest
 
 from mansard import api
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
-from tests.scheduler import drawing
 
 
 def test_no_baseline_is_better_than_what_a_search_without_time_gives(tmp_path: Path) -> None:
@@ -37,12 +36,7 @@ def test_no_baseline_is_better_than_what_a_search_without_time_gives(tmp_path: P
     # A network has 2 · (1 + 19 + 171 + 969) assignments.
     assert found.best.n_assignments == 2320**4
     assert "as good as the best baseline" in found.sentence
-
-
-@pytest.mark.parametrize("is_steady", [False, True])
-def test_the_time_of_the_search_is_without_compiling(tmp_path: Path, is_steady: bool) -> None:
-    path = tmp_path / "problem.json"
-    api.write_problem(path, drawing.problem(6, (2, 2)))
-    found = api.schedule(api.ScheduleRequest(problem=path, is_steady=is_steady))
-    assert found.best.is_optimal
-    assert found.best.n_assignments == 16
+    limited = api.ScheduleRequest(problem=path, time_limit_s=1e-6, max_latency_s=1e-3)
+    nearest = api.schedule(limited)
+    assert nearest.best.broken
+    assert (nearest.best.method, nearest.gain) == ("local", None)

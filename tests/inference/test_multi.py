@@ -139,6 +139,19 @@ def test_a_stage_waits_on_the_cpus_that_will_run_it(tmp_path: Path) -> None:
     assert gate.waited_on == [{first}, {second}, {first}, {second}]
 
 
+def test_a_thread_moves_to_cpus() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        move_to((min(before),))
+        assert os.sched_getaffinity(0) == {min(before)}
+        move_to(before)
+        assert os.sched_getaffinity(0) == before
+        with pytest.raises(OSError, match="cannot run on CPUs 4000-4001"):
+            move_to((4000, 4001))
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 @pytest.mark.parametrize("way", ["threads", "processes"])
 @pytest.mark.parametrize("order", ["in turn", "pipelined"])
 def test_stages_of_a_network(tmp_path: Path, way: str, order: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import msgspec
@@ -95,3 +96,41 @@ def test_networks_that_repeat_are_as_in_a_long_simulation(seed: int) -> None:
         assert is_short == any(f"{network.name}: " in b and "per second" in b for b in found.broken)
         if not is_short:  # else runs wait longer and longer
             assert got.latency_s == pytest.approx(latency_s, rel=0.1)
+
+
+@given(seed=st.integers(0, 100_000))
+@settings(deadline=None, max_examples=30)
+def test_no_assignment_of_networks_that_repeat_is_better(seed: int) -> None:
+    problem = drawing.hard(seed)
+    steady = msgspec.structs.replace(
+        problem,
+        is_steady=True,
+        accelerators=tuple(
+            msgspec.structs.replace(each, max_segments=0) for each in problem.accelerators
+        ),
+        networks=tuple(
+            msgspec.structs.replace(
+                each, max_latency_s=each.max_latency_s if problem.goal == "misses" else 0.0
+            )
+            for each in problem.networks
+        ),
+    )
+
+    def score(found: Schedule) -> tuple[float, float]:
+        limits = [
+            (found.makespan_s, steady.max_makespan_s),
+            (found.energy_j or 0.0, steady.max_energy_j),
+            (found.power_w or 0.0, steady.max_power_w),
+        ]
+        excess = sum(max(value / limit - 1, 0.0) for value, limit in limits if limit)
+        sign = -1 if steady.goal in {"throughput", "min_rate"} else 1
+        return excess, sign * (found.value or 0.0)
+
+    choices = [brute_force.assignments(n, steady.max_transitions) for n in steady.networks]
+    scores = [score(evaluate(steady, every, "one")) for every in itertools.product(*choices)]
+    if not scores:
+        return
+    excess, value = score(solve(steady))
+    assert excess == pytest.approx(min(scores)[0], abs=5e-3)  # means over 256 runs, and over 4096
+    least = min(other for each, other in scores if each <= min(scores)[0] + 1e-9)
+    assert value <= least + 0.01 * abs(least)

@@ -83,6 +83,16 @@ def test_a_queue_that_gets_shorter_is_not_the_steady_state() -> None:
     assert not found.broken
 
 
+def test_a_simulation_does_not_see_the_one_before_it() -> None:
+    # In turns: a's first group, b, a's second group, b: 40 ms for one run of a and two of b. At the
+    # first end of a the state is that of every one.
+    both = problem(chain("a", [{"gpu": 0.01}] * 2), chain("b", [{"gpu": 0.01}]))
+    found = evaluate(both, [["gpu", "gpu"], ["gpu"]], "given")
+    assert rates(found) == pytest.approx([25, 50])
+    only = msgspec.structs.replace(both, accelerators=both.accelerators[:1])
+    assert rates(solve(only)) == pytest.approx([25, 50])
+
+
 def test_a_rate_that_is_not_kept_is_a_broken_limit() -> None:
     found = evaluate(problem(chain("a", [{"gpu": 0.01}], rate_per_s=150.0)), [["gpu"]], "given")
     assert found.broken == ("a: 100 of 150 per second",)

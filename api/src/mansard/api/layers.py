@@ -121,6 +121,7 @@ def measure_layers(
     request = msgspec.structs.replace(request, settings=settings)
     request = with_image(request)
     with Preparation(request.settings) as prepared:
+        prepared.later_partitions = alone.partitions
         whole = measure_prepared(request, prepared, reporter)
         ran = [found.row for found in whole.rows if found.row.failure is None]
         with _PartPreparation(prepared, request.profile, alone, ran) as preparation:

@@ -200,7 +200,8 @@ def plan_networks(
         )
         gpu = None
     form = int8_form(probe.engine, provider)
-    if any(preparation.partitions) and provider != "cpu":
+    later = preparation.later_partitions
+    if any((*preparation.partitions, *later)) and provider != "cpu":
         raise UsageError(
             f"--cpus divides the CPU, and the networks run on {probe.engine} {provider}",
             fix="add --processor cpu, or leave --cpus out",
@@ -227,6 +228,8 @@ def plan_networks(
             profile=request.profile,
             protocol=preparation.protocol,
         )
+        for each in later:
+            kept_to(plan, each)
         plan = kept_to(plan, cpus)
         ids = {spec.trial_id for spec in missing_trials(plan, request.runs)}
         missing = [spec for spec in plan.trials if spec.trial_id in ids]

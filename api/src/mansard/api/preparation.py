@@ -73,6 +73,8 @@ class Preparation:
         self.protocol: Protocol | None = None  # None: that of the profile
         # The CPUs that all are run on, one set after the other; an empty one: all of the mode.
         self.partitions: tuple[tuple[int, ...], ...] = ((),)
+        # Those that parts will be run on later: faults are said before anything is measured.
+        self.later_partitions: tuple[tuple[int, ...], ...] = ()
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         # For accuracy, and to calibrate engine files with; by their file.

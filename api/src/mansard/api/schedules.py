@@ -19,7 +19,7 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.api.schedule_runs import RanSchedule, check_runnable, run_schedules
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import make_folder
-from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem, Schedule
+from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 
 if TYPE_CHECKING:
@@ -142,15 +142,13 @@ def _searched(
             progress.update(round(100 * min(share, 1.0)), 100, None, line)
 
     with reporter.progress("Searching schedules, percent") as progress:
-        solve(_smallest(problem))  # compiles the search, or loads it: ``solve_s`` is without
-        others = baselines(problem)
-        begun_s = time.monotonic()
         found = solve(
             problem, method=request.method, time_limit_s=request.time_limit_s, progress=told
         )
+    others = baselines(problem)
     best = best_of((found, *others))
-    if found.is_optimal or best is None or best is found:
-        return found, others
+    if found.is_optimal or best is None or best is found or best.broken:
+        return found, others  # of those that break limits the search takes the nearest
     searched = ("bound", "space", "n_assignments", "n_simulated", "solve_s", "notes")
     best = msgspec.structs.replace(
         best,
@@ -159,16 +157,6 @@ def _searched(
         unknown={each: why for each, why in best.unknown.items() if each != "bound"},
     )
     return best, others
-
-
-def _smallest(problem: Problem) -> Problem:
-    """One group on one accelerator, once or again and again as in ``problem``."""
-    return Problem(
-        accelerators=(Accelerator(name="gpu", kind="gpu"),),
-        networks=(NetworkChain(name="net", groups=(LayerGroup(name="all", time_s={"gpu": 1.0}),)),),
-        is_steady=problem.is_steady,
-        idle_w=0.0,
-    )
 
 
 def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:

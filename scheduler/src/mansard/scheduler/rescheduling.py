@@ -51,7 +51,6 @@ def reschedule(
 
     Raises InputError for states that are not of ``problem``, and where nothing is left.
     """
-    clock = Clock(time.perf_counter(), time_limit_s, lambda *_: None)
     if len(states) != len(problem.networks) or problem.is_steady:
         raise InputError("a new schedule needs the state of each network that runs once")
     networks, assignment, starts, transitions, runs = [], [], [], [], []
@@ -88,7 +87,8 @@ def reschedule(
         max_energy_j=0.0,  # what was spent is not known here
     )
     made = chains(left, transitions, runs)
-    kept = evaluate_chains(made, assignment, "the plan", starts)
+    kept = evaluate_chains(made, assignment, "the plan", starts)  # compiled by then
+    clock = Clock(time.perf_counter(), time_limit_s, lambda *_: None)
     found = solve_chains(made, "auto", clock, seed)
     return Rescheduled(left, kept, found, kept.makespan_s - found.makespan_s)
 

@@ -14,12 +14,20 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from threading import Timer
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from mansard.core.errors import InputError
-from mansard.core.records.schedule import Problem, Schedule
+from mansard.core.records.schedule import (
+    Accelerator,
+    LayerGroup,
+    NetworkChain,
+    Problem,
+    Schedule,
+)
 from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
@@ -30,9 +38,12 @@ from mansard.scheduler.simulation import (
     Played,
     Run,
     Score,
+    ascending,
     can_beat,
     is_less,
     new_run,
+    play,
+    repeat,
     simulate,
 )
 from mansard.scheduler.steady import evaluate_steady, solve_steady
@@ -41,6 +52,12 @@ from mansard.scheduler.steady import evaluate_steady, solve_steady
 # first served; "local": from neighbour to neighbour.
 Method = Literal["auto", "exact", "first_come", "local"]
 
+_SMALLEST = Problem(
+    accelerators=(Accelerator(name="one", kind="cpu"),),
+    networks=(NetworkChain(name="one", groups=(LayerGroup(name="one", time_s={"one": 1.0}),)),),
+    idle_w=0.0,
+)
+_LONG_COMPILING_S = 3.0  # to read what was kept takes less
 _LARGE = 12_000_000  # combinations of which each is looked at
 _LARGEST = 2**62  # that can be numbered
 _MOST_CELLS = 10_000_000  # groups of all choices of one network: about 500 MB
@@ -145,8 +162,23 @@ def solve(
     ``time_limit_s`` the best that was found, with the bound of what was not searched.
     Raises InputError for a problem that cannot be scheduled.
     """
-    clock = Clock(time.perf_counter(), time_limit_s, progress or (lambda *_: None))
-    return solve_chains(chains(problem), method, clock, seed)
+    made, told = chains(problem), progress or (lambda *_: None)
+    _compile(made, told)
+    return solve_chains(made, method, Clock(time.perf_counter(), time_limit_s, told), seed)
+
+
+def _compile(made: Chains, progress: Progress) -> None:
+    """Has the simulator compiled, or read where it was kept: no search's time counts that."""
+    if (repeat if made.problem.is_steady else play).signatures:
+        return
+    said = Timer(_LONG_COMPILING_S, progress, (0.0, "compiling the simulator"))
+    said.start()
+    try:
+        smallest = msgspec.structs.replace(_SMALLEST, is_steady=made.problem.is_steady)
+        clock = Clock(time.perf_counter(), math.inf, lambda *_: None)
+        solve_chains(chains(smallest), "auto", clock, 0)
+    finally:
+        said.cancel()
 
 
 def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Schedule:
@@ -263,7 +295,7 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool
             " of each accelerator",
             fix="take networks away, or measure their groups on another accelerator",
         )
-    order = np.lexsort((lower[:, 1], lower[:, 0]))
+    order = ascending(lower)
     ids, lower = ids[order], lower[order]
     if best.on is None:  # whatever the time limit, there is one
         rows = assignments(all_choices, ids[:1])
@@ -346,7 +378,7 @@ def _search(  # noqa: PLR0917 - what a search is made of
                 clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
             rest = np.concatenate(left) if left else np.zeros(0, np.int64)
             rest = rest[can_beat(lower[rest], best.score)]
-            rest = rest[np.lexsort((lower[rest, 1], lower[rest, 0]))]
+            rest = rest[ascending(lower[rest])]
             ids, lower = ids[rest], lower[rest]
             if clock.is_late():
                 break

@@ -662,8 +662,8 @@ def repeat(
                 has_all = True
                 for n in range(n_networks):
                     has_all = has_all and here[n, 1] > 0.0
-                # What the last assignment left is nothing to compare with.
-                is_same = has_all and n_rounds > 1 and _is_as_before(instance, run, here)
+                # Before the first is remembered, what is there is another assignment's.
+                is_same = has_all and n_next > 1 and _is_as_before(instance, run, here)
                 is_known = is_same or (has_all and n_rounds >= most)
                 is_known = is_known or n_rounds >= 4 * most
                 if n_rounds >= n_next and not is_known:
@@ -806,6 +806,11 @@ def bound_combinations(
                 lower[n_found, 1] = bound[1]
                 n_found += 1
     return n_found
+
+
+def ascending(scores: Floats) -> Ints:
+    """The order of scores [M, 2]; excesses that differ by rounding alone are one."""
+    return np.lexsort((scores[:, 1], np.round(scores[:, 0] / CLOSE)))
 
 
 def can_beat(lower: Floats, best: Score) -> npt.NDArray[np.bool_]:

@@ -286,6 +286,7 @@ def _contended(
     machines = {run.run_id: machine_id(run.machine) for run in dataset.workload_manifests}
     machine = used[0].machine_id if used else None
     surfaces, notes = dict(problem.surfaces), list(problem.notes)
+    names = [each.name for each in problem.accelerators]
     here = [
         each
         for each in contention
@@ -296,6 +297,7 @@ def _contended(
         if name in problem.pccs or name in surfaces:
             continue
         own = [each for each in here if each.victim == name]
+        own.sort(key=lambda each: each.aggressor not in names)  # the problem's own comes first
         known = next((each for each in own if each.surface is not None), None)
         if known is not None and known.surface is not None:
             surfaces[name] = known.surface
