@@ -303,6 +303,22 @@ def test_a_device_is_cpus_of_the_mode() -> None:
             device_cpus(name, (0, 1, 4))
 
 
+def test_a_thread_moves_to_cpus_and_the_others_stay() -> None:
+    before, seen = os.sched_getaffinity(0), list[set[int]]()
+
+    def move() -> None:
+        move_to((max(before),))
+        seen.append(os.sched_getaffinity(0))
+        with pytest.raises(OSError, match="cannot run on CPUs 4000-4001"):
+            move_to((4000, 4001))
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    thread.join(30)
+    assert seen == [{max(before)}]
+    assert os.sched_getaffinity(0) == before
+
+
 @pytest.mark.parametrize("order", ["in turn", "pipelined"])
 def test_energy_is_that_of_the_window(tmp_path: Path, order: str) -> None:
     one, two = gemms(tmp_path, "x", "h", "y")
