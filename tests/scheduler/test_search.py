@@ -191,3 +191,22 @@ def test_after_its_time_the_best_so_far_has_a_gap() -> None:
     assert found.bound is not None
     assert found.value is not None
     assert found.bound < found.value
+
+
+def test_by_default_what_is_proven_soon_is_not_lost_to_what_is_not() -> None:
+    """In every order it takes minutes; first come first served a tenth of a second."""
+    problem = drawing.problem(2, (10, 10, 10, 10))
+    problem = msgspec.structs.replace(problem, pccs=drawing.PCCS)
+    served = solve(problem, method="first_come")
+    found = solve(problem, time_limit_s=1.5)
+    assert served.is_optimal
+    assert found.value is not None
+    assert served.value is not None
+    if found.method == "first_come":  # on a slow machine
+        assert found.is_optimal
+        assert found.value == served.value
+        assert "in other orders of groups nothing better was found" in found.notes[-1]
+    else:
+        assert found.bound is not None
+        assert found.bound < found.value < served.value
+        assert "the best first come first served" in found.notes[-1]

@@ -54,7 +54,7 @@ class ScheduleRequest:
     max_energy_j: float | None = None
     max_power_w: float | None = None
     method: Literal["auto", "exact", "first_come", "local"] = "auto"
-    time_limit_s: float = 60.0
+    time_limit_s: float = 10.0
     uses_peers: bool = False
     front: str | None = None
     chart: Path | None = None

@@ -7,8 +7,10 @@ or removes one, or moves the whole network.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import TIMEOUT_MAX, Timer
 
 import numpy as np
 
@@ -21,11 +23,22 @@ Progress = Callable[[float, str], None]  # share of the work that is done, and a
 
 @dataclass(frozen=True)
 class Clock:
-    """When a search began, how long it may take, and who hears of it."""
+    """When a search began, how long it may take, and how its progress is reported."""
 
     begun: float  # time.perf_counter()
     limit_s: float
     progress: Progress
+
+    @contextmanager
+    def at_end(self, call: Callable[[], None]) -> Iterator[None]:
+        """Has another thread call that when the time is over, if it is before this is left."""
+        timer = Timer(min(max(self.limit_s - self.spent_s, 0.0), TIMEOUT_MAX), call)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     @property
     def spent_s(self) -> float:

@@ -152,14 +152,15 @@ def solve(
     problem: Problem,
     *,
     method: Method = "auto",
-    time_limit_s: float = 60.0,
+    time_limit_s: float = 10.0,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Schedule:
     """The best schedule of ``problem``, with its proof or its gap.
 
-    "auto" is "exact" up to twelve million assignments, and "local" beyond. After
-    ``time_limit_s`` the best that was found, with the bound of what was not searched.
+    "auto" is "first_come", then "exact" from its answer on, up to twelve million assignments,
+    and "local" beyond. After ``time_limit_s`` the best that was found, with the bound of what was
+    not searched.
     Raises InputError for a problem that cannot be scheduled.
     """
     made, told = chains(problem), progress or (lambda *_: None)
@@ -197,7 +198,7 @@ def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Sched
         )
     if method == "local" or not is_small or (method == "auto" and size > _LARGE):
         return _local(made, size, clock, seed)
-    return _exact(made, size, clock, seed, method == "first_come")
+    return _exact(made, size, clock, seed, method)
 
 
 def check(problem: Problem) -> None:
@@ -241,7 +242,8 @@ def _local(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
         on, best.n_simulated = descend(made, on, seed, _LOCAL_ROUNDS, clock, simulated)
     rows, lower = on[None], np.array([bound])
     best.take(rows, simulated(rows))
-    best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=_LOCAL_NODES))
+    most_nodes = np.array([_LOCAL_NODES])
+    best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=most_nodes))
     return _answer(made, best, bound, "local", size, clock)
 
 
@@ -273,7 +275,7 @@ def _fastest(made: Chains) -> Ints | None:
     return None if (segments(made, on[None]) > made.most_segments).any() else on
 
 
-def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool) -> Schedule:
+def _exact(made: Chains, size: int, clock: Clock, seed: int, method: Method) -> Schedule:
     all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
     start = _fastest(made) if size > _SMALL else None
@@ -300,10 +302,44 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int, is_first_come: bool
     if best.on is None:  # whatever the time limit, there is one
         rows = assignments(all_choices, ids[:1])
         best.take(rows, simulated(rows))
-    bound = _search(made, all_choices, ids, lower, best, clock, is_first_come)
-    if not is_whole:
-        bound = min(bound, space_bound(made))
-    return _answer(made, best, bound, "first_come" if is_first_come else "exact", size, clock)
+
+    def search(is_first_come: bool) -> Score:
+        bound = _search(made, all_choices, ids, lower, best, clock, is_first_come)
+        return bound if is_whole else min(bound, space_bound(made))
+
+    def answered(bound: Score, by: str) -> Schedule:
+        return _answer(made, best, bound, by, size, clock)
+
+    if method == "exact" or (method == "auto" and size <= _SMALL):
+        return answered(search(False), "exact")
+    served = answered(search(True), "first_come")
+    if method == "first_come" or not served.is_optimal:
+        return served
+    found = answered(search(False), "exact")
+    return found if found.is_optimal else _with_both(served, found)
+
+
+def _with_both(served: Schedule, found: Schedule) -> Schedule:
+    """The better of the best schedule first come first served and one that is not proven.
+
+    A note says what is known of the other: of two that are alike the proven one counts.
+    """
+    from_s, until_s = served.solve_s, found.solve_s
+    is_better = served.value is not None and found.value != served.value
+    if is_better or served.broken != found.broken:
+        worse = ""
+        if found.value and served.value is not None and not found.broken:
+            worse = f", {100 * abs(served.value / found.value - 1):.2g} % from this one"
+        return _noted(found, f"the best first come first served{worse}: proven in {from_s:.2g} s")
+    at_most = ""
+    if found.bound is not None and found.value:
+        at_most = f"; none is better by more than {100 * abs(found.bound / found.value - 1):.2g} %"
+    what = f"in other orders of groups nothing better was found in {until_s - from_s:.2g} s"
+    return _noted(served, what + at_most)
+
+
+def _noted(schedule: Schedule, note: str) -> Schedule:
+    return msgspec.structs.replace(schedule, notes=(*schedule.notes, note))
 
 
 def _answer(
@@ -345,14 +381,14 @@ def _search(  # noqa: PLR0917 - what a search is made of
     """
     n_lanes = _LANES if len(ids) > _SMALL else 1
     lanes = [new_run(made.instance) for _ in range(n_lanes)]
-    most_nodes = _NODES
+    most_nodes, allowed = _NODES, np.array([_NODES])
 
     def search(run: Run, rows: Ints, bounds: Floats, score: Score) -> Played:
         if is_first_come:
             return simulate(made.instance, run, rows)
-        return simulate(made.instance, run, rows, lower=bounds, best=score, most_nodes=most_nodes)
+        return simulate(made.instance, run, rows, lower=bounds, best=score, most_nodes=allowed)
 
-    with ThreadPoolExecutor(n_lanes) as pool:
+    with ThreadPoolExecutor(n_lanes) as pool, clock.at_end(lambda: allowed.fill(0)):
         run_lanes = pool.map if n_lanes > 1 else map
         while len(ids) and most_nodes <= _MOST_NODES:
             left = []
@@ -383,4 +419,5 @@ def _search(  # noqa: PLR0917 - what a search is made of
             if clock.is_late():
                 break
             most_nodes *= 20
+            allowed[0] = most_nodes
     return (float(lower[0, 0]), float(lower[0, 1])) if len(ids) else best.score

@@ -510,7 +510,7 @@ def _play(  # noqa: PLR0915 - one loop
     rule: int,
     planned: Floats,
     best: tuple[float, float],
-    most_nodes: int,
+    most_nodes: Ints,
 ) -> tuple[float, float, int, bool, tuple[float, float]]:
     """Simulates from the state of ``run``; with ``SEARCHED`` all orders that can beat ``best``.
 
@@ -565,7 +565,7 @@ def _play(  # noqa: PLR0915 - one loop
         # Back to the last decision with something left to try.
         while depth > 0 and decisions[depth - 1, 1] == decisions[depth - 1, 0]:
             depth -= 1
-        if depth == 0 or nodes > most_nodes:
+        if depth == 0 or nodes > most_nodes[0]:
             return excess, value, nodes, depth == 0, of_all
         _copy(decisions[depth - 1, 3 + n_networks :], state)
         _copy(run.decided_at[depth - 1], time)
@@ -585,7 +585,7 @@ def play(
     planned: Floats,
     best_excess: float,
     best_value: float,
-    most_nodes: int,
+    most_nodes: Ints,
     scores: Floats,
     nodes: Ints,
     times: Floats,
@@ -593,7 +593,7 @@ def play(
     """Simulates assignments [M, G] by a rule; with ``SEARCHED`` those that can beat the best.
 
     Fills ``scores`` [M, 2], infinite for those that cannot; ``nodes``, the decisions tried of
-    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` were not: then
+    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` [1] were not: then
     ``lower`` is raised to a bound with contention; and ``times``, starts and ends of the groups of
     the best [2, G]. Which is best; −1: none.
     """
@@ -846,12 +846,13 @@ def simulate(
     planned: Floats | None = None,
     lower: Floats | None = None,
     best: Score = WORST,
-    most_nodes: int = 0,
+    most_nodes: Ints | None = None,
 ) -> Played:
     """Simulates assignments [M, G] first come first served, or by starts of a plan [G].
 
     With ``lower``, bounds of their scores [M, 2], all orders that can beat ``best``, up to
-    ``most_nodes`` decisions of each.
+    ``most_nodes`` [1] decisions of each. It is read again and again: another thread can end this
+    one by it.
     """
     n, n_groups = assignments.shape
     scores, nodes, times = np.empty((n, 2)), np.empty(n, np.int64), np.zeros((2, n_groups))
@@ -865,7 +866,7 @@ def simulate(
         rule if lower is None else SEARCHED,
         np.zeros(1) if planned is None else planned,
         *best,
-        most_nodes,
+        np.zeros(1, np.int64) if most_nodes is None else most_nodes,
         scores,
         nodes,
         times,

@@ -42,10 +42,10 @@ def schedule(
     method: Annotated[
         Literal["auto", "exact", "first_come", "local"],
         typer.Option(help="All assignments, in every order or first come first served, or local "
-                     "search; by their number by default."),
+                     "search. auto: first come first served, then every order, or local."),
     ] = "auto",
     time_limit: Annotated[
-        str | None, typer.Option(help="Most time to search for: 10s. 60s by default.")
+        str | None, typer.Option(help="Most time to search for: 60s; 10s by default.")
     ] = None,
     modelled: Annotated[
         bool,
@@ -105,7 +105,7 @@ def schedule(
             max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
             max_power_w=api.parse_optional("--max-power", max_power, "power"),
             method=method,
-            time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 60.0,
+            time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 10.0,
             uses_peers=peers,
             front=front,
             chart=chart,
