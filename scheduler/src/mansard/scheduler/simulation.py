@@ -593,9 +593,9 @@ def play(
     """Simulates assignments [M, G] by a rule; with ``SEARCHED`` those that can beat the best.
 
     Fills ``scores`` [M, 2], infinite for those that cannot; ``nodes``, the decisions tried of
-    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` [1] were not: then
-    ``lower`` is raised to a bound with contention; and ``times``, starts and ends of the groups of
-    the best [2, G]. Which is best; −1: none.
+    each, −1 where ``lower`` [M, 2] was enough and below that where ``most_nodes`` [1] were not:
+    then ``lower`` is raised to a bound with contention; and ``times``, starts and ends of the
+    groups of the best [2, G]. Which is best; −1: none.
     """
     best, excess, value = -1, best_excess, best_value
     for i in range(len(assignments)):
