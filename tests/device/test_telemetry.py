@@ -41,30 +41,33 @@ def test_least_greatest_and_mean_of_what_can_be_read(tmp_path: Path) -> None:
 
 
 def test_what_other_programs_had_of_the_cpus(tmp_path: Path) -> None:
-    (tmp_path / "proc/7").mkdir(parents=True)
-
-    def write(cpu0: int, cpu1: int, own: int) -> None:
+    def write(cpu0: int, cpu1: int, own: int, other: int) -> None:
         lines = [f"cpu{n} {work} 0 0 5000 0 0 0 0 0 0" for n, work in enumerate((cpu0, cpu1, 900))]
-        (tmp_path / "proc/stat").write_text("\n".join(lines) + "\n")
         before = " ".join(["0"] * 10)  # from the parent's id to faults of children
-        text = f"7 (a) b) S {before} {own // 2} {own - own // 2} 0\n"
-        (tmp_path / "proc/7/stat").write_text(text)
+        for pid, name, n_jiffies in ((7, "a) b", own), (12345678, "a (b) c", other)):
+            folder = tmp_path / f"proc/{pid}"
+            folder.mkdir(parents=True, exist_ok=True)
+            ran = f"{n_jiffies // 2} {n_jiffies - n_jiffies // 2}"
+            (folder / "stat").write_text(f"{pid} ({name}) S {before} {ran} 0\n")
+        (tmp_path / "proc/stat").write_text("\n".join(lines) + "\n")
 
     times = iter([0.0, 2.0, 2.0, 4.0, 4.0, 6.0])
-    write(100, 200, 50)
+    write(100, 200, 50, 3)
     others = OtherWork((0, 1), (7,), tmp_path, times.__next__)
     with others:
-        # In 2 s 400 jiffies at work on both CPUs, 150 of them our own; 5 on each may be miscounted:
-        # 240 of 2 · 200 are left.
-        write(300, 400, 200)
+        # In 2 s 400 jiffies at work on both CPUs, 150 of them our own; 2 on each may be miscounted:
+        # 246 of 2 · 200 are left.
+        write(300, 400, 200, 30)
     per_s = os.sysconf("SC_CLK_TCK")
-    assert others.share == pytest.approx(240 / (4 * per_s))
+    assert others.share == pytest.approx(246 / (4 * per_s))
+    assert others.busiest == "a (b) c"
     with others:
-        write(500, 500, 490)  # 300 on both, 290 our own: what is left may be miscounted
+        write(500, 500, 497, 33)  # 300 on both, 297 our own: what is left may be miscounted
     assert others.share == 0
     with OtherWork((0, 5), (7,), tmp_path, times.__next__) as unknown:
         pass
     assert unknown.share is None
+    assert not unknown.busiest
 
 
 def test_what_was_seen_before_a_restart_does_not_count(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from mansard.microbench.contention.loads import (
     find_chains,
     rates_within,
 )
-from mansard.microbench.contention.other_work import OtherWork
 from mansard.microbench.contention.plan import (
     ContentionPlan,
     accelerators_of,
@@ -250,28 +249,6 @@ def test_each_is_the_victim_of_the_other() -> None:
     with pytest.raises(UsageError, match="one core"):
         accelerators_of((0,), has_gpu=False)
     assert accelerators_of((3,), has_gpu=True) == ("gpu", "cpu:3")
-
-
-def test_other_programs_are_counted(tmp_path: Path) -> None:
-    stat, process = tmp_path / "proc/stat", tmp_path / "proc/12345678/stat"
-    with OtherWork(2, tmp_path) as unread:  # there is none
-        pass
-    assert unread.words == ()
-    process.parent.mkdir(parents=True)
-
-    def work(busy: int, idle: int, of_process: int) -> None:
-        stat.write_text(f"cpu  {busy} 0 50 {idle} {idle} 0 0 0 0 0\ncpu0 1 1 1 1\n")
-        numbers = " ".join(["1"] * 10)
-        process.write_text(f"12345678 (a (b) c) R {numbers} {of_process} 5 0 0 20\n")
-
-    work(100, 1000, 0)
-    with OtherWork(2, tmp_path) as busy:
-        work(99999100, 1000, 400)
-    assert busy.words[0].startswith("other programs used ")
-    assert busy.words[0].endswith("CPUs, most of all a (b) c")
-    with OtherWork(2, tmp_path) as idle:
-        work(99999100, 9999999, 400)
-    assert idle.words == ()
 
 
 def test_slices_are_within_the_arrays() -> None:

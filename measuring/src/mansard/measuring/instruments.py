@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.records import Conditions, EnergyWindow, Gpu, PowerMode, PowerSample
-from mansard.device.conditions import Sources, Watch, disturbances
+from mansard.device.conditions import OtherWork, Sources, Watch, disturbances
 from mansard.device.meters.meter import Meters
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.plan import RunPlan
@@ -65,7 +65,7 @@ class Observation:
         self.started_utc = ""
         self.duration_s = 0.0
         self.own_engines: Collection[str] = ()  # that the trial itself uses: "DLA0"
-        self.other_cpu_share: float | None = None  # that other programs had, where it was watched
+        self.other_work: OtherWork | None = None  # of other programs, where it was watched
 
     def __enter__(self) -> Observation:
         self.started_utc, self._start_s = utc_now(), time.monotonic()
@@ -98,5 +98,5 @@ class Observation:
             uses_gpu=self._plan.processor == "gpu",
             cpus=self._plan.cpus,
             own_engines=self.own_engines,
-            other_cpu_share=self.other_cpu_share,
+            other_work=self.other_work,
         )

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 
 from mansard.core.records import Conditions, PowerMode, Spread
 from mansard.core.text import listed
+from mansard.device.conditions.other_work import OtherWork
 
 MOST_DRIFT = 0.01
 LOWEST_SHARE = 0.75
@@ -35,14 +36,14 @@ def disturbances(
     uses_gpu: bool = False,
     cpus: Collection[int] = (),
     own_engines: Collection[str] = (),
-    other_cpu_share: float | None = None,
+    other_work: OtherWork | None = None,
 ) -> tuple[str, ...]:
     """Why a trial under ``conditions`` is kept but not averaged in, in sentences; empty: calm.
 
     ``uses_gpu``: whether the kernel ran on the GPU. Only then its clock counts, and on a plain
     machine its neighbours. ``cpus``: those in use, whose clusters' caps count; empty: all of
-    them. ``own_engines``: those that the trial itself uses. ``other_cpu_share``: of the CPUs' time,
-    that other programs had. What is unknown disturbs nothing.
+    them. ``own_engines``: those that the trial itself uses. ``other_work``: that of other programs.
+    What is unknown disturbs nothing.
     """
     return (
         *_clocks(conditions, mode, uses_gpu, cpus),
@@ -50,7 +51,7 @@ def disturbances(
         *_events(conditions),
         *_temperature(conditions, mode),
         *_processes(conditions, mode, uses_gpu),
-        *_others(conditions, own_engines, other_cpu_share or 0.0),
+        *_others(conditions, own_engines, other_work),
     )
 
 
@@ -129,13 +130,14 @@ def _processes(conditions: Conditions, mode: PowerMode, uses_gpu: bool) -> Itera
 
 
 def _others(
-    conditions: Conditions, own_engines: Collection[str], other_cpu_share: float
+    conditions: Conditions, own_engines: Collection[str], other_work: OtherWork | None
 ) -> Iterator[str]:
     engines = [name for name in conditions.engines or () if name not in own_engines]
     if engines:
         yield f"at work beside it: {listed(engines)}"
-    if other_cpu_share > MOST_OTHER_CPU_SHARE:
-        yield f"other programs had {100 * other_cpu_share:.0f} % of the CPUs' time"
+    if other_work is not None and (other_work.share or 0.0) > MOST_OTHER_CPU_SHARE:
+        most = f", most of all {other_work.busiest}" if other_work.busiest else ""
+        yield f"other programs had {100 * (other_work.share or 0.0):.0f} % of the CPUs' time{most}"
     swapped_bytes = conditions.swapped_bytes or 0
     if swapped_bytes > MOST_SWAPPED_BYTES:
         yield f"{swapped_bytes / 1e6:.3g} MB were swapped"

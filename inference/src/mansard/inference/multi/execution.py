@@ -48,7 +48,7 @@ class Ran:
     energy: Metered  # of the window
     options: dict[str, str]  # of the engines and of what they have built
     telemetry: tuple[Reading, ...]
-    other_cpu_share: float | None
+    other_work: OtherWork | None  # of other programs; None: on a simulated board
     memory_bytes: int | None
 
 
@@ -120,7 +120,7 @@ def run(
         energy=_energy(sampler, instruments, start_s, trial, plan, n_ended),
         options=options,
         telemetry=seen.readings,
-        other_cpu_share=None if plan.machine.is_simulated else others.share,
+        other_work=None if plan.machine.is_simulated else others,
         memory_bytes=None if None in sizes else sum(size or 0 for size in sizes),
     )
 

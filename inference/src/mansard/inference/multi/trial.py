@@ -38,7 +38,7 @@ def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -
         try:
             ran = run(spec, plan, instruments, instruments.files, is_ready=seen.restart)
             seen.limit_memory_use(ran.energy.windows or ())
-            seen.other_cpu_share = ran.other_cpu_share
+            seen.other_work = ran.other_work
         except (MeasurementError, InputError) as error:
             failure = str(error)
         except MemoryError:
@@ -56,13 +56,15 @@ def _row(
 ) -> MultiRun:
     engines = list(dict.fromkeys(each.engine for each in stage_networks(spec)))
     versions = [plan.versions[find_engine(name).package] for name in engines]
+    others = ran.other_work if ran else None
+    other_cpu_share = others.share if others else None
     if ran is None:
         unknown = dict.fromkeys(_OF_A_RUN, f"it could not be run: {failure}")
     else:
         unknown = {"failure": "it ran"}
         if ran.energy.windows is None:
             unknown["energy"] = ran.energy.reason or "no meter"
-        if ran.other_cpu_share is None:
+        if other_cpu_share is None:
             unknown["other_cpu_share"] = "the kernel does not say, or the board is simulated"
         if ran.memory_bytes is None:
             unknown["memory_bytes"] = "the kernel does not say, or the process once had more"
@@ -84,7 +86,7 @@ def _row(
         round_s=ran.round_s if ran else (),
         energy=ran.energy.windows[0] if ran and ran.energy.windows else None,
         telemetry=ran.telemetry if ran else (),
-        other_cpu_share=ran.other_cpu_share if ran else None,
+        other_cpu_share=other_cpu_share,
         memory_bytes=ran.memory_bytes if ran else None,
         failure=None if ran else failure,
         **seen,

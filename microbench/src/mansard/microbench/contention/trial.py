@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.records import ContentionPoint
+from mansard.device.conditions import OtherWork
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.protocol import Protocol
@@ -21,7 +23,6 @@ from mansard.microbench.contention.loads import (
     rates_within,
     running,
 )
-from mansard.microbench.contention.other_work import OtherWork
 from mansard.microbench.contention.plan import (
     GPU,
     ContentionPlan,
@@ -73,7 +74,8 @@ def measure_point(
     other_fma = chains[spec.aggressor][spec.aggressor_share] if spec.aggressor_share else 0
     victim, aggressor = loads[spec.victim], loads[spec.aggressor] if other_fma else None
     rates, failure = _Rates(), None
-    with Observation(instruments, plan) as seen, OtherWork(len(plan.cpus)) as others:
+    others = OtherWork(plan.cpus, [os.getpid()])
+    with Observation(instruments, plan) as seen, others:
         try:
             victim.ask(own_fma)
             if aggressor is not None:
@@ -81,6 +83,7 @@ def measure_point(
             rates = _take_blocks(plan.protocol, victim, aggressor)
         except (MeasurementError, MemoryError) as error:
             failure = str(error) or "too little memory"
+    seen.other_work = None if plan.machine.is_simulated else others
     return ContentionPoint(
         run_id=plan.run_id,
         trial_id=spec.trial_id,
@@ -98,7 +101,7 @@ def measure_point(
         n_rejected=rates.n_rejected,
         failure=failure,
         conditions=seen.conditions,
-        disturbances=(*seen.disturbances, *others.words, *rates.disturbances),
+        disturbances=(*seen.disturbances, *rates.disturbances),
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
         unknown={} if failure else {"failure": "it ran"},
