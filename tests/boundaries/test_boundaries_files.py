@@ -37,7 +37,6 @@ OF_THE_USER = {
     ("offload_page.py", "write_page"),
     ("schedule_page.py", "write_page"),
     ("schedules.py", "make_folder"),  # --chart FILE
-    ("problem_files.py", "read_whole"),
     ("problem_files.py", "write_atomic"),  # --save-problem FILE
     ("sample_tables.py", "read_whole"),  # samples, costs of modes
     ("sample_tables.py", "write_atomic"),  # a curve

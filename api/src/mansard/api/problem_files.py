@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Meta
 
 from mansard.api.recommendations import Kind, parse_quantity, read_network
-from mansard.core.documents import read_toml, readable_json
+from mansard.core.documents import read_json, read_toml, readable_json
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole, write_atomic
+from mansard.core.files import write_atomic
 from mansard.core.line_channel import DECODE_ERRORS
 from mansard.core.records import (
     Accelerator,
@@ -251,33 +251,14 @@ def read_problem(path: Path) -> Problem:
     Paths of models are relative to the file. A network of which the file has no groups has none.
     Raises InputError with one line for whatever the file may hold, and StorageError.
     """
-    content = _read_json(path) if path.suffix.lower() == ".json" else read_toml(path, "a problem")
+    read = read_json if path.suffix.lower() == ".json" else read_toml
+    content = read(path, "a problem")
     try:
         return _problem(msgspec.convert(content, _File, dec_hook=_decoded), path.parent)
     except UsageError as error:
         raise InputError(error.what, where=str(path), fix=error.fix) from error
     except DECODE_ERRORS as error:
         raise InputError(_placed(str(error)), where=str(path), fix=_EXAMPLE) from error
-
-
-def _read_json(path: Path) -> Any:
-    data = read_whole(path)
-    if len(data) > _MOST_BYTES:
-        raise InputError("is too long for a problem", where=str(path))
-    try:
-        return json.loads(data, object_pairs_hook=_once)
-    except DECODE_ERRORS as error:
-        raise InputError(f"is no JSON: {error}", where=str(path)) from error
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A table of JSON, where the last of two equal keys would silently win."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for at, name in enumerate(names) if name in names[:at])
-        raise ValueError(f"{twice!r} is there twice")
-    return found
 
 
 def _decoded(kind: type[Any], value: Any) -> Any:

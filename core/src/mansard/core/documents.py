@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,7 +58,7 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: msgspec.Raw
 
 
-# Reading the user's TOML files: boards, and images of their own.
+# Reading the user's own files: boards, images, problems, mappings.
 
 
 _MOST_BYTES = 1 << 20
@@ -72,6 +74,27 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"is no TOML: {error}", where=str(path)) from error
     return content
+
+
+def read_json(
+    path: Path, what: str, *, most_bytes: int = _MOST_BYTES, fix: str | None = None
+) -> Any:
+    """The content of a file that is ``what``; raises InputError, with ``fix``, or StorageError."""
+    data = read_whole(path)
+    if len(data) > most_bytes:
+        raise InputError(f"is too long for {what}", where=str(path))
+    try:
+        return json.loads(data, object_pairs_hook=_without_repeats)
+    except DECODE_ERRORS as error:
+        raise InputError(f"is no JSON: {error}", where=str(path), fix=fix) from error
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The second of two equal keys would silently take the place of the first."""
+    for name, count in Counter(name for name, _ in pairs).items():
+        if count > 1:
+            raise ValueError(f"{name!r} is there twice")
+    return dict(pairs)
 
 
 def settings_file(name: str, home: Path | None = None) -> Path | None:

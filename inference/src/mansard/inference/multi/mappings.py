@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 
 import msgspec
 
+from mansard.core.documents import read_json
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
-from mansard.core.line_channel import DECODE_ERRORS
 from mansard.inference.multi.plan import MOST_LOADABLES, is_dla
 
 
@@ -41,6 +39,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _AGAIN = re.compile(r"#[0-9]+$")  # behind the name of a network that is in a mapping twice
+_REPEATED = "a network that runs twice has #2 behind its name the second time"
+_MOST_BYTES = 1 << 26  # thousands of mappings of ten networks
 _CUDA = "cuda"  # NN-Profiler's name of the GPU
 
 
@@ -52,24 +52,11 @@ def read_mappings(path: Path) -> tuple[Mapping, ...]:
     network that is there again. NN-Profiler's files hold such a one as ``mapping``. Raises
     InputError and StorageError.
     """
-    content = read_whole(path)
-    try:
-        found = json.loads(content, object_pairs_hook=_without_repeats)
-    except DECODE_ERRORS as error:
-        raise InputError(f"this is no JSON: {error}", where=str(path)) from error
+    found = read_json(path, "mappings", most_bytes=_MOST_BYTES, fix=_REPEATED)
     several = found if isinstance(found, list) else [found]
     if not several:
         raise InputError("it holds no mapping", where=str(path))
     return tuple(_mapping(each, path) for each in several)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The second of two equal keys would silently take the place of the first."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        name = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
-        raise ValueError(f"{name!r} is there twice; a network that runs twice is {name + '#2'!r}")
-    return found
 
 
 def _mapping(found: Any, path: Path) -> Mapping:
