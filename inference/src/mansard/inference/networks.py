@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from mansard.core.errors import InputError, MeasurementError, SchemaError
-from mansard.core.records import Conditions, Launching, LayerTime, Measurement
+from mansard.core.records import Launching, LayerTime, Measurement
 from mansard.core.text import cpu_list
 from mansard.inference.builds import built_options, is_for_now
 from mansard.inference.calls import (
@@ -37,7 +37,7 @@ from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial
 from mansard.inference.rows import head, why_no_batch
-from mansard.measuring.instruments import Instruments, Observation, utc_now
+from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import UNMETERED, Metered
 from mansard.measuring.plan import cpus_of
@@ -80,16 +80,6 @@ class _Timed:
     layers: tuple[LayerTime, ...] | None
     why_no_layers: str
     unknown: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Unseen:
-    """What is known of a trial when the process that watched it is gone."""
-
-    conditions: Conditions
-    duration_s: float
-    disturbances: tuple[str, ...] = ()
-    started_utc: str = field(default_factory=utc_now)  # when it was found; nothing says the start
 
 
 def measure_network(
@@ -259,7 +249,7 @@ def _kept_to(cpus: tuple[int, ...]) -> Iterator[None]:
 def _row(
     spec: NetworkTrial,
     plan: NetworkPlan,
-    seen: Observation | _Unseen,
+    seen: Observation | Unseen,
     timed: _Timed | None,
     failure: str,
 ) -> Measurement:
@@ -333,9 +323,7 @@ def _open(plan: NetworkPlan) -> Iterator[Opened[Measurement]]:
 
 def _crashed(plan: NetworkPlan, spec: NetworkTrial, how: str, duration_s: float) -> Measurement:
     """The row of a network that the measuring process did not survive."""
-    names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
-    conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, how))
-    return _row(spec, plan, _Unseen(conditions, duration_s), None, how)
+    return _row(spec, plan, Unseen(how, duration_s), None, how)
 
 
 def _is_result(row: Measurement) -> bool:

@@ -100,3 +100,17 @@ class Observation:
             own_engines=self.own_engines,
             other_work=self.other_work,
         )
+
+
+class Unseen:
+    """What is known of a trial, as an ``Observation`` has it, that its process did not survive."""
+
+    def __init__(self, how: str, duration_s: float) -> None:
+        names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
+        self.conditions = Conditions(
+            **dict.fromkeys(names),
+            unknown=dict.fromkeys(names, how),
+        )
+        self.disturbances: tuple[str, ...] = ()
+        self.duration_s = duration_s
+        self.started_utc = utc_now()  # when it was found; nothing says the start

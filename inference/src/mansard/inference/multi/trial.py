@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from mansard.core.errors import InputError, MeasurementError
-from mansard.core.records import Conditions, MultiRun, RunNetwork, StageRun
+from mansard.core.records import MultiRun, RunNetwork, StageRun
 from mansard.inference.builds import is_for_now
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.probing import check_provider
 from mansard.inference.multi.execution import Ran, run
 from mansard.inference.multi.plan import MultiPlan, MultiTrial, is_dla, stage_networks
 from mansard.inference.rows import why_no_batch
-from mansard.measuring.instruments import Instruments, Observation, utc_now
+from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
 
 _OF_A_RUN = ("window_s", "energy", "memory_bytes", "other_cpu_share")
@@ -43,14 +42,13 @@ def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -
             failure = str(error)
         except MemoryError:
             failure = "too little memory"
-    names = ("conditions", "disturbances", "started_utc", "duration_s")
-    return _row(spec, plan, {name: getattr(seen, name) for name in names}, ran, failure)
+    return _row(spec, plan, seen, ran, failure)
 
 
 def _row(
     spec: MultiTrial,
     plan: MultiPlan,
-    seen: Mapping[str, Any],
+    seen: Observation | Unseen,
     ran: Ran | None,
     failure: str,
 ) -> MultiRun:
@@ -89,7 +87,10 @@ def _row(
         other_cpu_share=other_cpu_share,
         memory_bytes=ran.memory_bytes if ran else None,
         failure=None if ran else failure,
-        **seen,
+        conditions=seen.conditions,
+        disturbances=seen.disturbances,
+        started_utc=seen.started_utc,
+        duration_s=seen.duration_s,
         unknown=unknown,
     )
 
@@ -163,10 +164,7 @@ def _open(plan: MultiPlan) -> Iterator[Opened[MultiRun]]:
 
 def _crashed(plan: MultiPlan, spec: MultiTrial, how: str, duration_s: float) -> MultiRun:
     """The row of a trial that the measuring process did not survive."""
-    names = [name for name in Conditions.__struct_fields__ if name != "unknown"]
-    conditions = Conditions(**dict.fromkeys(names), unknown=dict.fromkeys(names, how))
-    seen = {"conditions": conditions, "disturbances": (), "duration_s": duration_s}
-    return _row(spec, plan, {**seen, "started_utc": utc_now()}, None, how)
+    return _row(spec, plan, Unseen(how, duration_s), None, how)
 
 
 MULTI: MeasurementKind[MultiPlan, MultiRun] = MeasurementKind(
