@@ -22,6 +22,26 @@ BoardOption = Annotated[
         readable=False,
     ),
 ]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4', a TOML grid; 2c on a plain "
+        "machine. By default the machine as it is."
+    ),
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
+]
+LocalOption = Annotated[
+    bool, typer.Option("--local", help="Measure without a container. LOCAL=1 of make.")
+]
+HostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Board to measure: user@board, unix:///…/docker.sock, or a name in hosts.toml. "
+        "Repeatable, or several with commas between."
+    ),
+]
 PickOption = Annotated[
     int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
 ]

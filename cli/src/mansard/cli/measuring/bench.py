@@ -15,11 +15,15 @@ from mansard.cli.options import (
     BoardOption,
     ContainerEngineOption,
     DimOption,
+    DryRunOption,
+    HostOption,
     HostsFileOption,
     ImageOption,
     ImagesOption,
     JsonOption,
     KeptRunsOption,
+    LocalOption,
+    ModeOption,
     OfflineOption,
     PickOption,
     YesOption,
@@ -33,13 +37,7 @@ def bench(
         list[Path] | None,
         typer.Argument(help="ONNX files to score and run; of the zoo by default.", readable=False),
     ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4', a TOML grid; 2c on a plain "
-            "machine. By default the machine as it is."
-        ),
-    ] = None,
+    mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
         Literal["brief", "quick", "full"], typer.Option(help="How many points and repetitions.")
@@ -52,24 +50,14 @@ def bench(
     no_networks: Annotated[
         bool, typer.Option("--no-networks", help="Measure kernels alone.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
         typer.Option(help="What to measure; by default the GPU where there is one."),
     ] = None,
-    local: Annotated[
-        bool, typer.Option("--local", help="Measure without a container. LOCAL=1 of make.")
-    ] = False,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Board to measure: user@board, unix:///…/docker.sock, or a name in hosts.toml. "
-            "Repeatable, or several with commas between."
-        ),
-    ] = None,
+    local: LocalOption = False,
+    host: HostOption = None,
     hosts_file: HostsFileOption = None,
     image: ImageOption = None,
     images: ImagesOption = None,

@@ -13,11 +13,15 @@ from mansard.cli.measuring.bench import print_dry_runs
 from mansard.cli.options import (
     BoardOption,
     ContainerEngineOption,
+    DryRunOption,
+    HostOption,
     HostsFileOption,
     ImageOption,
     ImagesOption,
     JsonOption,
     KeptRunsOption,
+    LocalOption,
+    ModeOption,
     OfflineOption,
     PickOption,
     YesOption,
@@ -26,22 +30,14 @@ from mansard.cli.tables import plain, print_tables
 
 
 def contention(
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4', a TOML grid; 2c on a plain "
-            "machine. By default the machine as it is."
-        ),
-    ] = None,
+    mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
         Literal["brief", "quick", "full"],
         typer.Option(help="How many demands of each processor: 3, 5 or 10."),
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print every write and the time; touch nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
@@ -50,16 +46,8 @@ def contention(
             "there is one."
         ),
     ] = None,
-    local: Annotated[
-        bool, typer.Option("--local", help="Measure without a container. LOCAL=1 of make.")
-    ] = False,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Board to measure: user@board, unix:///…/docker.sock, or a name in hosts.toml. "
-            "Repeatable, or several with commas between."
-        ),
-    ] = None,
+    local: LocalOption = False,
+    host: HostOption = None,
     hosts_file: HostsFileOption = None,
     image: ImageOption = None,
     images: ImagesOption = None,

@@ -26,6 +26,8 @@ from mansard.cli.options import (
     InputsOption,
     JsonOption,
     KeptRunsOption,
+    LocalOption,
+    ModeOption,
     OfflineOption,
     PickOption,
     PrecisionsOption,
@@ -79,13 +81,7 @@ def measure(
             help="ONNX files, folders of them, or names of the zoo; or -- COMMAND, a program."
         ),
     ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            help="Power modes: 15W, MAXN, all, 'gpu=612MHz,cores=4', a TOML grid. By default the "
-            "machine as it is."
-        ),
-    ] = None,
+    mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
         Literal["brief", "quick", "full"], typer.Option(help="How well the time is to be known.")
@@ -217,7 +213,7 @@ def measure(
         Literal["cpu", "gpu"] | None,
         typer.Option(help="What to run on; by default the GPU where there is one."),
     ] = None,
-    local: Annotated[bool, typer.Option("--local", help="Measure without a container.")] = False,
+    local: LocalOption = False,
     host: Annotated[
         list[str] | None,
         typer.Option(

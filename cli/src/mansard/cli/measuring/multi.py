@@ -16,12 +16,15 @@ from mansard.cli.options import (
     BoardOption,
     ContainerEngineOption,
     DimOption,
+    HostOption,
     HostsFileOption,
     ImageOption,
     ImagesOption,
     InputsOption,
     JsonOption,
     KeptRunsOption,
+    LocalOption,
+    ModeOption,
     OfflineOption,
     PickOption,
     ProviderOption,
@@ -96,9 +99,7 @@ def multi(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Let a device run one stage at a time.")
     ] = False,
-    mode: Annotated[
-        str | None, typer.Option(help="Power modes, as mansard measure takes them.")
-    ] = None,
+    mode: ModeOption = None,
     pick: PickOption = None,
     profile: Annotated[
         Literal["brief", "quick", "full"], typer.Option(help="How long it warms up.")
@@ -132,11 +133,8 @@ def multi(
         typer.Option(help="Write a file of each run into this folder, as NN-Profiler does."),
     ] = None,
     board: BoardOption = None,
-    local: Annotated[bool, typer.Option("--local", help="Measure without a container.")] = False,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(help="Board to measure on: user@board, or a name in hosts.toml."),
-    ] = None,
+    local: LocalOption = False,
+    host: HostOption = None,
     hosts_file: HostsFileOption = None,
     image: ImageOption = None,
     images: ImagesOption = None,
