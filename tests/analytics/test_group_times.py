@@ -54,13 +54,20 @@ def test_leaving_costs_the_marked_network_less_the_two_beside_it() -> None:
 
 
 def test_a_group_on_a_dla_is_the_difference_of_two_prefixes() -> None:
-    found = prefix_times(WHOLE_S, {0: 4.0, 1: 9.0}, 3)
+    found = prefix_times(WHOLE_S, {0: 4.0, 1: 9.0}, {}, 3)
     # The last prefix is the whole: (10 + 12 + 11) / 3 = 11, of a third of a variance.
     assert [each.value_s for each in found.values()] == pytest.approx([4.0, 5.0, 2.0])
     halves = [T_2 * (1.25 * n) ** 0.5 for n in (1, 2, 4 / 3)]
     assert [each.half_s for each in found.values()] == pytest.approx(halves, rel=1e-5)
     # Without the second prefix only the first group is known.
-    assert list(prefix_times(WHOLE_S, {0: 4.0}, 3)) == [0]
+    assert list(prefix_times(WHOLE_S, {0: 4.0}, {}, 3)) == [0]
+    # Each prefix gives out its last tensor: 4 − 0.5, 9 − 1 − 3.5 and 11 − 8. The second group has
+    # two prefixes and two costs, of one and a half variances each: 1 + 1.5 + 1 + 1.5.
+    leaves = leave_times(WHOLE_S, {0: 11.5, 1: 12.5})
+    found = prefix_times(WHOLE_S, {0: 4.0, 1: 9.0}, leaves, 3)
+    assert [each.value_s for each in leaves.values()] == pytest.approx([0.5, 1.0])
+    assert [each.value_s for each in found.values()] == pytest.approx([3.5, 4.5, 3.0])
+    assert found[1].half_s == pytest.approx(T_2 * (1.25 * 5) ** 0.5, rel=1e-5)
 
 
 def test_groups_alone_are_scaled_to_the_whole_network() -> None:
@@ -141,8 +148,9 @@ def test_a_network_on_gpu_and_dla(tmp_path: Path) -> None:
     # Fused bytes over time: 10 MB in 2.067 ms, 1 MB in 1.033; the board's bus is not known.
     assert [each.demand_byte_per_s for each in gpu.groups] == pytest.approx([15e9 / 3.1, 3e9 / 3.1])
     assert {each.demand_source for each in (*gpu.groups, *dla.groups)} == {"modelled"}
-    # On the DLA differences: 5 ms, then 8 − 5; what each takes alone (9 ms) does not count.
-    assert [each.time_s for each in dla.groups] == pytest.approx([0.005, 0.003])
+    # On the DLA differences: 5 ms less the 2 of leaving, then 8 − 3; what each takes alone (9 ms)
+    # does not count.
+    assert [each.time_s for each in dla.groups] == pytest.approx([0.003, 0.005])
     assert dla.groups[0].leave_s == pytest.approx(0.002)
     # HaX-CoNN's rule: the GPU's demand times the use on the DLA over that on the GPU.
     # 4.839 · 0.1 / 0.5 and 0.968 · 0.1 / 0.25 GB/s.

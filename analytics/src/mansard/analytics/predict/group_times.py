@@ -5,10 +5,11 @@ with group k, M_k that of the network marked at the cut after it, and W_0, W_1 �
 network, which ran before and after each marked one:
 
     leave_k  M_k − (W_k + W_k+1) / 2
-    time_k   on a DLA P_k − P_k−1, with P_−1 = 0 and P_n−1 the mean of all W: TensorRT charges the
-             DLA's time to other layers (HaX-CoNN; Dagli, Belviranli, PPoPP 2024). Else its own,
-             A_k, times the mean of all W over the sum of all A: a group that runs again and again
-             finds its weights in a cache, and has conversions at both its ends.
+    time_k   on a DLA (P_k − leave_k) − (P_k−1 − leave_k−1), with P_−1 = 0 and P_n−1 the mean of
+             all W: TensorRT charges the DLA's time to other layers (HaX-CoNN; Dagli, Belviranli,
+             PPoPP 2024), and a prefix gives out its last tensor, which takes what leaving does.
+             Else its own, A_k, times the mean of all W over the sum of all A: a group that runs
+             again and again finds its weights in a cache, and has conversions at both its ends.
 
 A run's variance is half of the mean squared difference of successive W, so that a drift is not
 counted (J. von Neumann, Annals of Mathematical Statistics 12, 1941).
@@ -176,24 +177,36 @@ def leave_times(
 
 
 def prefix_times(
-    whole_s: Mapping[int, float], prefixes_s: Mapping[int, float], n_groups: int
+    whole_s: Mapping[int, float],
+    prefixes_s: Mapping[int, float],
+    leaves: Mapping[int, Difference],
+    n_groups: int,
 ) -> dict[int, Difference]:
     """The time of each group as the difference of two prefixes, by the module's formula.
 
-    ``prefixes_s``: all but the last, which is the whole network.
+    ``prefixes_s``: all but the last, which is the whole network. A cost in ``leaves`` that is not
+    there stays in the time of the group, and is missing in that of the next one.
     """
     if not whole_s:
         return {}
-    until = {-1: (0.0, 0.0), **{number: (each, 1.0) for number, each in prefixes_s.items()}}
-    until[n_groups - 1] = (fmean(whole_s.values()), 1 / len(whole_s))
+    until = {-1: Difference(0.0, 0.0)}
+    until[n_groups - 1] = Difference(fmean(whole_s.values()), _half_s(whole_s, 1 / len(whole_s)))
+    for number, time_s in prefixes_s.items():
+        cost, own_s = leaves.get(number, Difference(0.0, 0.0)), _half_s(whole_s, 1.0)
+        until[number] = Difference(time_s - cost.value_s, _joined_s(own_s, cost.half_s))
     return {
         number: Difference(
-            until[number][0] - until[number - 1][0],
-            _half_s(whole_s, until[number][1] + until[number - 1][1]),
+            until[number].value_s - until[number - 1].value_s,
+            _joined_s(until[number].half_s, until[number - 1].half_s),
         )
         for number in range(n_groups)
         if number in until and number - 1 in until
     }
+
+
+def _joined_s(one_s: float | None, other_s: float | None) -> float | None:
+    """Half of the interval of a sum or difference of two."""
+    return None if one_s is None or other_s is None else hypot(one_s, other_s)
 
 
 def scaled_times(
@@ -252,7 +265,7 @@ def _chain(
     alone = {each.part.number: found for each in stages if (found := _alone(each)) is not None}
     alone_share = None
     if differs:
-        times = prefix_times(whole_s, prefixes_s, n_groups)
+        times = prefix_times(whole_s, prefixes_s, leaves, n_groups)
     else:
         times, alone_share = scaled_times(whole_s, alone, n_groups)
     mode = run.mode_read_back.name
