@@ -1,4 +1,4 @@
-"""``mansard multi`` on a simulated AGX Orin in a real container, here and over SSH, with energy.
+"""``mansard multi`` and ``contention`` on a simulated AGX Orin in a container, here and over SSH.
 
 In the container each stage has a process of its own: it needs shared memory, semaphores and a
 folder for them, where the image is only read.
@@ -10,12 +10,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from mansard.core.jsonl import read_rows
-from mansard.core.records import MultiRun
+from mansard.core.records import ContentionPoint, MultiRun, Record
 from mansard.simulator import running, snapshot
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here
@@ -35,6 +35,7 @@ pytestmark = [
 ]
 PATIENCE_S = 900  # a machine with other work needs several times as long
 SECONDS_S = 3.0
+R = TypeVar("R", bound=Record)
 
 
 def test_processes_in_a_container_and_threads_over_ssh(
@@ -46,9 +47,10 @@ def test_processes_in_a_container_and_threads_over_ssh(
         str(tmp_path / "mlp.onnx"): {"9": "cpu"},
     }
     (tmp_path / "mapping.json").write_text(json.dumps(mapping))
-    command = [sys.executable, "-m", "mansard.cli", "multi", "--profile", "brief", "--offline"]
-    command += ["--images", str(built_image.table), "--mapping", str(tmp_path / "mapping.json")]
-    command += ["--mode", "15W", "--seconds", str(SECONDS_S), "--json"]
+    shared = ["--profile", "brief", "--offline", "--images", str(built_image.table)]
+    shared += ["--mode", "15W", "--json"]
+    multi = ["multi", *shared, "--mapping", str(tmp_path / "mapping.json")]
+    multi += ["--seconds", str(SECONDS_S)]
     root, runs, hosts = small_board("agx-orin", tmp_path, is_metered=True), "runs", "hosts.toml"
     socket = daemon.address.removeprefix("unix://")
     (tmp_path / hosts).write_text(
@@ -59,26 +61,36 @@ def test_processes_in_a_container_and_threads_over_ssh(
     with running(root), ssh_board(tmp_path / "ssh") as ssh:
         found = snapshot(root)
         path = f"{ssh_with(tmp_path / 'bin', ssh.options)}:{os.environ['PATH']}"
+
+        def told(*words: str, codes: tuple[int, ...] = (0,)) -> Any:
+            command = [sys.executable, "-m", "mansard.cli", *words]
+            process = start(command, env={**os.environ, "PATH": path})
+            out, said = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode in codes, said
+            assert snapshot(root) == found
+            return json.loads(out)
+
         for way, order, options in (
             ("processes", "pipelined", [*here, "--processes", "--pipelined"]),
             ("threads", "in turn", far),
         ):
             folder = tmp_path / runs / way
-            process = start(
-                [*command, "--runs", str(folder), *options], env={**os.environ, "PATH": path}
-            )
-            out, said = process.communicate(timeout=PATIENCE_S)
-            assert process.returncode == 0, said
-            (row,) = [
-                row
-                for rows in folder.glob("*/multi.jsonl")
-                for row in read_rows(rows, MultiRun, folder).rows
-            ]
+            (printed,) = told(*multi, "--runs", str(folder), *options)["rows"]
+            (row,) = rows_of(folder, "multi.jsonl", MultiRun)
             check(row, way, order)
-            (printed,) = json.loads(out)["rows"]
             assert printed["row"]["trial_id"] == row.trial_id
-            assert snapshot(root) == found
+        folder = tmp_path / runs / "contention"
+        # On a busy machine too few points count, which is an exit code of 1.
+        told("contention", *shared, "--runs", str(folder), *far, codes=(0, 1))
+        points = rows_of(folder, "contention.jsonl", ContentionPoint)
+        assert {row.victim for row in points} == {"cpu:0", "cpu:1"}
+        assert {row.source for row in points} == {"simulated"}
+        assert len(points) == 24
     assert containers_of(docker_client) == []
+
+
+def rows_of(runs: Path, name: str, kind: type[R]) -> list[R]:
+    return [row for rows in runs.glob(f"*/{name}") for row in read_rows(rows, kind, runs).rows]
 
 
 def check(row: MultiRun, way: str, order: str) -> None:
