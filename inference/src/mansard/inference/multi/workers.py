@@ -10,6 +10,7 @@ import threading
 from collections.abc import Collection, Mapping, MutableSequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory
-from mansard.inference.multi.gates import Gate
+from mansard.inference.multi.gates import Gate, Turns
 from mansard.inference.multi.links import Link
 from mansard.inference.multi.plan import MultiStage, is_cpu
 from mansard.inference.multi.tally import StageTotals, Tally, Window
@@ -189,12 +190,15 @@ def _run_stages(
 ) -> _RunEnded | None:
     """The worker's stages, one after the other; None: the window is over."""
     began_s: float | None = None
+    # In step, the stage that takes this thread's CPU next is not to start before it has left:
+    # else it waits there for milliseconds. So it keeps the interpreter's lock while it moves.
+    move = partial(os.sched_setaffinity, 0) if isinstance(gate, Turns) else move_to
     for number, stage in enumerate(loaded):
         step = (worker.network, worker.first_stage + number)
         if len(loaded) > 1:
             # Before it waits: it could not be woken on the CPUs of its last stage while another
             # network keeps them busy.
-            move_to(stage.cpus)
+            move(stage.cpus)
         entered_s = gate.enter(step, tally.now_s)
         tally.lap(number, "device_wait")
         if entered_s is None:
@@ -216,7 +220,7 @@ def _run_stages(
 def move_to(cpus: Collection[int]) -> None:
     """Let this thread run on ``cpus`` alone; while they are busy, that takes milliseconds.
 
-    ``os.sched_setaffinity`` would keep the interpreter's lock for so long.
+    ``os.sched_setaffinity`` would keep the interpreter's lock, and with it all networks, so long.
     """
     n_bytes = max(cpus) // 64 * 8 + 8
     mask = sum(1 << cpu for cpu in cpus).to_bytes(n_bytes, sys.byteorder)
