@@ -70,7 +70,7 @@ def test_a_steady_schedule_takes_groups_first_come_first_served() -> None:
     steady = msgspec.structs.replace(problem(ONE, TWO), is_steady=True)
     found = evaluate(steady, (("big", "big", "small"), ("big", "big")), "by hand")
     mapping = mapping_of(steady, found)
-    # Two share the GPU, group by group; nobody else is on the DLA.
+    # Two share the GPU, group by group; no other network is on the DLA.
     assert mapping.turns == ()
     assert [[each.device for each in own.stages] for own in mapping.networks] == [
         ["gpu", "gpu", "dla0"],
