@@ -20,6 +20,8 @@ LISTS = ROOT / "containers/src/mansard/containers/recipes/lists"
 FILES = {
     "dev": ("constraints.txt",),
     "nvidia": ("constraints.txt",),
+    "dask": ("constraints.txt",),
+    "docs": ("constraints.txt",),
     "peers": ("constraints-peers.txt",),
     "trt-test": ("constraints.txt",),
     "cuda12": ("constraints.txt", "constraints-cuda12.txt"),
