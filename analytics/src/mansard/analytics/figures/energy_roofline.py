@@ -310,7 +310,7 @@ def arch_window(lines: pl.DataFrame, points: pl.DataFrame, kind: Kind, across: W
 
 
 def named_arches(roofs: Sequence[PricedRoof], lines: pl.DataFrame, kind: Kind) -> list[NamedLine]:
-    """Each arch with its name and its height at its right end, the best of each mode first.
+    """Each arch with its name, the best of each mode first.
 
     Powers run close together: of them one name at a time is shown.
     """
@@ -322,8 +322,8 @@ def named_arches(roofs: Sequence[PricedRoof], lines: pl.DataFrame, kind: Kind) -
         if not path:
             continue
         end = path[-1][1]
-        value = quantity(end * GIGA, "FLOP/J") if kind == "efficiency" else fixed(end, "W")
-        texts = [f"{each.name} {value}", each.name]
+        # Of efficiencies the table beside has the values.
+        texts = [each.name] if kind == "efficiency" else [f"{each.name} {fixed(end, 'W')}"]
         is_main = best[each.mode] is each
         found.append(
             NamedLine(

@@ -21,7 +21,7 @@ Align = Literal["left", "center", "right"]
 TYPE_PX = 12.0  # the charts' type
 LINE_PX = 15.0  # the height of a line of it
 POINT_PX = 6.5  # half of a mark, with its outline
-LEADER_PX = 50.0  # the longest line between a point and its name
+LEADER_PX = 60.0  # the longest line between a point and its name
 LEVEL_PX = 24.0  # most that a line may rise under its name
 OVERHANG = 0.6  # share of a name that may stand left of where its line begins
 EDGE_PX = 2.0  # between a name and the edge of the chart
@@ -176,31 +176,66 @@ class Layout:
                             start[0] + (shift + step) * run + SLOPE_PX * fall,
                             start[1] + (shift + step) * fall - SLOPE_PX * run,
                         ),
-                        LINE_PX / 2,
+                        0.4 * LINE_PX,  # whose corners reach as far as the turned line does
                     )
-                    for step in _between(0.0, wide, 8.0)
+                    for step in _between(0.0, wide, 6.0)
                 ]
                 if self._take(boxes, may_cross=may_cross):
                     return start[0] + shift * run, start[1] + shift * fall
         return None
 
-    def beside(self, text: str, spot: Spot) -> Placed | None:
-        """A place for the name of the point at ``spot``: at it, else at the end of a short line."""
-        wide = text_px(text)
-        for may_cross in (False, True):
-            for placed in _near(spot):
-                box = Box.of_text(placed.anchor, placed.align, wide)
+    def beside(
+        self, texts: Sequence[str], spots: Sequence[Spot], n_first: int = 0
+    ) -> list[Placed | None]:
+        """Places for the names of the points at ``spots``; None for one without a place.
+
+        First at the points, then at the end of a short line. Of several orders the one is kept
+        that leaves the fewest of the first ``n_first`` without a name, then the fewest of all.
+        """
+        for spot in spots:
+            self.mark(spot)
+        n_points = len(spots)
+        from_right = sorted(range(n_points), key=lambda at: -spots[at][0])
+        first = [at for at in from_right if at < n_first]
+        others = [at for at in from_right if at >= n_first]
+        orders = [first + others, first[::-1] + others[::-1], from_right, from_right[::-1]]
+        tried = []
+        for order in orders:
+            copied = Layout(
+                self.width_px, self.height_px, [*self.taken], [*self.leaders], self.lines
+            )
+            tried.append((copied._beside(texts, spots, order), copied))
+        placed, best = min(
+            tried, key=lambda each: (each[0][:n_first].count(None), each[0].count(None))
+        )
+        self.taken, self.leaders = best.taken, best.leaders
+        return placed
+
+    def _beside(
+        self, texts: Sequence[str], spots: Sequence[Spot], order: Sequence[int]
+    ) -> list[Placed | None]:
+        found: list[Placed | None] = [None] * len(spots)
+        for is_led, may_cross in ((False, False), (False, True), (True, False), (True, True)):
+            for at in order:
+                if found[at] is None:
+                    wide = text_px(texts[at])
+                    found[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)
+        return found
+
+    def _at(self, spot: Spot, wide: float, *, is_led: bool, may_cross: bool) -> Placed | None:
+        for placed in _far(spot) if is_led else _near(spot):
+            box = Box.of_text(placed.anchor, placed.align, wide)
+            if not is_led:
                 if self._take([box], may_cross=may_cross):
                     return placed
-            for placed in _far(spot):
-                box = Box.of_text(placed.anchor, placed.align, wide)
-                leader = _leader(spot, placed.anchor)
-                is_clear = not any(map(leader.meets, self.taken)) and not any(
-                    map(leader.crosses, self.leaders)
-                )
-                if is_clear and self._take([box], may_cross=may_cross):
-                    self.leaders.append(leader)
-                    return placed
+                continue
+            leader = _leader(spot, placed.anchor)
+            is_clear = not any(map(leader.meets, self.taken)) and not any(
+                map(leader.crosses, self.leaders)
+            )
+            if is_clear and self._take([box], may_cross=may_cross):
+                self.leaders.append(leader)
+                return placed
         return None
 
     def _take(self, boxes: list[Box], *, may_cross: bool) -> bool:
@@ -238,7 +273,7 @@ def _near(spot: Spot) -> Iterator[Placed]:
 
 def _far(spot: Spot) -> Iterator[Placed]:
     x, y = spot
-    for far in (22.0, 30.0, 40.0, LEADER_PX):
+    for far in (22.0, 30.0, 40.0, 50.0, LEADER_PX):
         # Clockwise: 90 is downwards.
         for degrees in (60, 120, 30, 150, 85, 95, 300, 240, 330, 210, 275, 265):
             turn = math.radians(degrees)

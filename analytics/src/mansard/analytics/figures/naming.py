@@ -16,8 +16,14 @@ import polars as pl
 
 from mansard.analytics.figures.charting import Chart, plot
 from mansard.analytics.figures.figure import Row, schema_of
-from mansard.analytics.figures.label_layout import SLOPE_PX, Layout, shortened_label
-from mansard.analytics.figures.parameters import equals, equals_or_all
+from mansard.analytics.figures.label_layout import (
+    LONGEST_LABEL,
+    SLOPE_PX,
+    Box,
+    Layout,
+    shortened_label,
+)
+from mansard.analytics.figures.parameters import EVERY, equals, equals_or_all
 from mansard.analytics.figures.plane import NARROW_PX, Window
 
 POINT_NAME_SCHEMA = schema_of(
@@ -27,7 +33,7 @@ POINT_NAME_SCHEMA = schema_of(
     flag="is_led",
 )
 ROOF_NAME_SCHEMA = schema_of(
-    text="mode precision kind text", number="x y", count="width_px", flag="is_main"
+    text="mode batch precision kind text", number="x y", count="width_px", flag="is_main"
 )
 _LONGEST_NARROW = 18  # characters of a point's name in a narrow chart
 
@@ -65,42 +71,48 @@ def place_names(
 ) -> Names:
     """Names for ``roofs`` and for ``points``, in a chart as wide as ``seen`` and in a narrow one.
 
-    ``points`` has mode, batch, network, precision, text, x and y, the most important first;
-    ``marks`` has mode, x and y: no name covers any of both.
+    ``points`` has mode, batch, network, precision, text, x and y, and is_measured: these are named
+    before others; ``marks`` has mode, x and y. No name covers any of both.
     """
     roof_rows: list[Row] = []
     point_rows: list[Row] = []
     n_unnamed: dict[tuple[str, str, int], int] = {}
+    batches = points["batch"].unique(maintain_order=True).to_list() or [EVERY]
     for width_px in sorted({NARROW_PX, seen.width_px}):
         own = seen.wide(width_px)
         for mode in dict.fromkeys(each.mode for each in roofs):
-            there = points.filter(pl.col("mode") == mode)
             inside = [each for each in roofs if each.mode == mode]
-            layout = Layout(own.width_px, own.height_px)
+            empty = Layout(own.width_px, own.height_px)
             for each in inside:
-                layout.line([own.pixels(*corner) for corner in each.path])
-            spots = [*marks.filter(pl.col("mode") == mode).select("x", "y").unique().rows()]
-            for spot in spots:
-                layout.mark(own.pixels(*spot))
-            of_roofs = copy.deepcopy(layout)
-            for spot in there.select("x", "y").unique(maintain_order=True).rows():
-                of_roofs.mark(own.pixels(*spot))
-            n_before = len(of_roofs.taken)
-            for each in inside:
-                alone = copy.deepcopy(of_roofs) if each.is_alone else of_roofs
-                n_marks = len(alone.taken)
-                roof_rows += _roof_name(each, alone, own)
-                layout.taken += alone.taken[n_marks:] if each.is_alone else []
-            layout.taken += of_roofs.taken[n_before:]
-            for (batch,), group in there.group_by(["batch"], maintain_order=True):
-                named, left_out = _point_names(group, copy.deepcopy(layout), own)
-                point_rows += named
-                n_unnamed[mode, str(batch), width_px] = left_out
+                empty.line([own.pixels(*corner) for corner in each.path])
+            for spot in marks.filter(pl.col("mode") == mode).select("x", "y").unique().rows():
+                empty.mark(own.pixels(*spot))
+            for batch in batches:
+                there = points.filter(pl.col("mode") == mode, pl.col("batch") == batch)
+                layout = copy.deepcopy(empty)
+                for spot in there.select("x", "y").rows():
+                    layout.mark(own.pixels(*spot))
+                roof_rows += [{**row, "batch": batch} for row in _roof_names(inside, layout, own)]
+                if len(there):
+                    named, n_unnamed[mode, batch, width_px] = _point_names(there, layout, own)
+                    point_rows += named
     return Names(
         pl.DataFrame(roof_rows, ROOF_NAME_SCHEMA),
         pl.DataFrame(point_rows, POINT_NAME_SCHEMA),
         n_unnamed,
     )
+
+
+def _roof_names(roofs: Sequence[NamedLine], layout: Layout, seen: Window) -> Iterator[Row]:
+    """The names of roofs, which then are in ``layout``."""
+    taken: list[Box] = []
+    for each in roofs:
+        alone = copy.copy(layout)
+        alone.taken = [*layout.taken]
+        n_before = len(alone.taken)
+        yield from _roof_name(each, alone if each.is_alone else layout, seen)
+        taken += alone.taken[n_before:]
+    layout.taken += taken
 
 
 def _roof_name(each: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
@@ -126,13 +138,11 @@ def _roof_name(each: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
 def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[list[Row], int]:
     rows = points.rows(named=True)
     spots = [seen.pixels(row["x"], row["y"]) for row in rows]
-    for spot in spots:
-        layout.mark(spot)
+    n_most = _LONGEST_NARROW if seen.width_px == NARROW_PX else LONGEST_LABEL
+    texts = [shortened_label(row["text"], n_most) for row in rows]
+    places = layout.beside(texts, spots, points["is_measured"].sum())
     found: list[Row] = []
-    n_most = {"n_most": _LONGEST_NARROW} if seen.width_px == NARROW_PX else {}
-    for row, spot in zip(rows, spots, strict=True):
-        text = shortened_label(row["text"], **n_most)
-        placed = layout.beside(text, spot)
+    for row, text, placed in zip(rows, texts, places, strict=True):
         if placed is None:
             continue
         x, y = seen.values(*placed.anchor)
@@ -161,8 +171,9 @@ def roof_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> li
     """The names of roofs, each on a halo."""
     own = names.with_columns(pl.col("x", "y").round_sig_figs(5))
     base = plot(own).transform_filter(
-        f"{equals('mode')} && datum.width_px === {layout_width(seen)} && (precision === '' ||"
-        " datum.precision === '' || indexof(split(datum.precision, ' '), precision) >= 0)"
+        f"{equals('mode')} && {equals_or_all('batch')} && datum.width_px === {layout_width(seen)}"
+        " && (precision === '' || datum.precision === ''"
+        " || indexof(split(datum.precision, ' '), precision) >= 0)"
     )
     base = base.encode(x=x, y=y, text="text:N")
     marks = []

@@ -70,11 +70,12 @@ class Points:
 
     @property
     def marks(self) -> pl.DataFrame:
-        """What is drawn where no network is chosen: what was measured first."""
-        columns = self.networks.columns
-        drawn = self.networks.filter("is_drawn").sort("intensity", "network", descending=True)
-        ran = self.measured.select(columns).sort("intensity", "network", descending=True)
-        return pl.concat([ran, drawn])
+        """What is drawn where no network is chosen, with ``is_measured``: those come first."""
+        drawn = self.networks.filter("is_drawn").with_columns(is_measured=False)
+        ran = self.measured.select(self.networks.columns).with_columns(is_measured=True)
+        return pl.concat([ran, drawn]).sort(
+            "is_measured", "intensity", "network", descending=[True, True, False]
+        )
 
     def counts(self, height: str = "rate") -> pl.DataFrame:
         """By mode and batch: how many marks of ``height`` there are of how many networks.
@@ -150,11 +151,11 @@ def spread(networks: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
 
 
 def spots(networks: pl.DataFrame, height: str) -> pl.DataFrame:
-    """Where networks stand, with the name that the chart prints; one spot for each network."""
+    """Where networks stand, with the name that the chart prints."""
     several = pl.col("precision").n_unique().over("network", "batch", "mode") > 1
     both = pl.format("{} {}", pl.col("network"), pl.col("precision"))
     name = pl.when(several).then(both).otherwise(pl.col("network"))
-    return networks.select(*_SAME, text=name, x="intensity", y=height)
+    return networks.select(*_SAME, "is_measured", text=name, x="intensity", y=height)
 
 
 def roof_at(roof: Roofline, precision: str, intensity: float | None) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import altair as alt
 import polars as pl
 
 from mansard.analytics.figures.charting import Chart, following, plot, told
 from mansard.analytics.figures.figure import Figure, Following, Missing, make_figure
 from mansard.analytics.figures.network_points import (
-    BOUNDS,
     SHOWN,
     SIGNS,
     Points,
@@ -20,9 +21,8 @@ from mansard.analytics.figures.selection import How, LiveTable, Shown
 from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
 
-WIDTH_PX, BAR_PX = 250, 19
+WIDTH_PX, BAR_PX = 170, 19
 FULL = 100.0
-INSIDE = 62.0  # a bar that long has its text inside, %
 _AXIS = (0, 25, 50, 75, 100)
 NO_SHARES = (
     "No network has a roof here: it takes a network whose work, traffic and time are known, and "
@@ -30,14 +30,17 @@ NO_SHARES = (
 )
 NONE_HERE = "No network at batch {batch} has a roof of its precision in {mode}."
 _SOLID = (
-    "{solid} Solid bars were measured: the work over the measured time, as a share of the roof at "
-    "the network's intensity. The line across a bar is the best that the model allows. "
+    "{solid} Solid: measured, as a share of the roof at the network's intensity. The line across a "
+    "bar is the best that the model allows."
 )
 _HOLLOW = (
-    "{hollow} Hollow bars are modelled and were not run: the share that is left where some layers "
-    "are bound by memory and others by arithmetic. The same ones as in the roofline; the table has "
-    "all. The roof is that of the network's precision and of main memory; a network that stays in "
-    "the caches can pass it."
+    "{hollow} Hollow: modelled, not run. What lacks to the roof is lost where some layers are "
+    "bound by memory and others by arithmetic. These are the ones in the roofline; the table has "
+    "all."
+)
+_ROOF = (
+    "The roof is that of the network's precision and of main memory; what stays in the caches can "
+    "pass it. What binds is the model's."
 )
 _COLUMNS = (
     *(Column.text("Network", "network"), Column.text("Batch", "batch")),
@@ -62,7 +65,22 @@ def share_figure(results: Results, chosen: Chosen, points: Points) -> Figure | M
     said = [_SOLID.format(solid=SIGNS["measured"])] if len(points.measured) else []
     said += [_HOLLOW.format(hollow=SIGNS["modelled"])] if "modelled" in bars["kind"] else []
     chart = share_chart(bars, chosen)
-    return make_figure("roof-shares", chart, table, said, follows=follows)
+    said.append(_ROOF)
+    return make_figure("roof-shares", chart, table, said, follows=follows, subtitle=_subtitle(bars))
+
+
+def _subtitle(bars: pl.DataFrame) -> str:
+    """How many bars there are of how many networks, for Vega."""
+    counts = bars.group_by("mode", "batch", "kind", maintain_order=True).agg(
+        n=pl.len(), n_drawn=pl.col("is_drawn").sum()
+    )
+    said: dict[str, list[str]] = {}
+    for row in counts.sort("kind").iter_rows(named=True):
+        of = "" if row["n"] == row["n_drawn"] else f" of {row['n']}"
+        line = f"{SIGNS[row['kind']]} {row['n_drawn']}{of} {row['kind']}"
+        said.setdefault(f"{row['mode']}|{row['batch']}", []).append(line)
+    lines = json.dumps({key: ", ".join(parts) for key, parts in said.items()})
+    return f"({lines})[mode + '|' + batch] || ''"
 
 
 def share_bars(points: Points) -> pl.DataFrame:
@@ -123,17 +141,16 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     y = alt.Y(
         "label:N",
         sort=alt.EncodingSortField("place", op="min", order="ascending"),
-        axis=alt.Axis(title=None, labelLimit=170, domain=False, grid=False),
+        axis=alt.Axis(title=None, labelLimit=150, domain=False, grid=False),
     )
     x = alt.X(
         "share:Q",
         scale=alt.Scale(domain=[0, widest], nice=False),
         axis=alt.Axis(title="Percent of the roof", values=list(_AXIS)),
     )
-    present = [name for name in BOUNDS if name in set(bars["limit"].to_list())]
-    key = alt.Legend(title="bound by", titleOrient="left", values=present)
     faint = alt.condition(equals_or_all("network"), alt.value(1), alt.value(0.3))
-    color = alt.Color("limit:N", scale=bound_scale(), legend=key)
+    # Without a key: the words beside each bar say it, and the roofline's key has the colours.
+    color = alt.Color("limit:N", scale=bound_scale(), legend=None)
     words = "format(datum.share, '.2r') + ' %, ' + datum.limit"
     shapes = {
         "measured": {},
@@ -146,24 +163,16 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
         for kind, look in shapes.items()
     )
     best = base.transform_filter("isValid(datum.best)").mark_tick(style="m-best-share")
-    in_bar = f"datum.share > {INSIDE}"
-    texts = [
-        base.transform_filter(f"{where} && {kind}")
-        .mark_text(style=style, align=align, dx=dx, baseline="middle")
-        .encode(x=x, y=y, text=alt.value(alt.ExprRef(words)), opacity=faint)
-        for where, kind, style, align, dx in (
-            (in_bar, "datum.kind === 'measured'", "m-cell-high", "right", -5),
-            (in_bar, "datum.kind !== 'measured'", "m-network-label", "right", -5),
-            (f"!({in_bar})", "true", "m-network-label", "left", 5),
-        )
-    ]
+    text = base.mark_text(
+        style="m-network-label", align="left", baseline="middle", x=alt.ExprRef("width + 8")
+    ).encode(y=y, text=alt.value(alt.ExprRef(words)), opacity=faint)
     return following(
-        alt.layer(hollow, solid, best.encode(x="best:Q", y=y), *texts),
+        alt.layer(hollow, solid, best.encode(x="best:Q", y=y), text),
         chosen,
         *("mode", "batch", "network", "precision"),
         width=WIDTH_PX,
         height=alt.Step(BAR_PX),
-        title=title("Percent of the roof"),
+        title=title("Percent of the roof", offset=16),
         description="Percent of the roof at its intensity that each network reaches in the chosen "
         "power mode, measured ones first, coloured by what binds it",
     )

@@ -47,23 +47,21 @@ from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Ridge, Roofline
 
-WIDTH_PX = 540
+WIDTH_PX = 500
 ONE_LINE = 0.02  # peaks this near to each other have one name, with the value of the highest
 LOWEST = 15  # the height of the plane goes at least as far below the highest roof
 _CAPTION = (
-    "Heavy lines are the roofs of main memory and of arithmetic, thin lines the roofs of the "
-    "caches. The shaded area can be reached with data from main memory. Diamonds mark the ridge "
-    "points. A modelled network stands at the best that the roofs allow it, below them where some "
-    "of its layers are bound by memory and others by arithmetic. Colour and shape say what binds "
-    "most of its time, by the model. Choosing a network shows its slowest layers, larger where "
-    "they take more of its time, as far as the axes go; the table of its layers has all of them."
+    "Heavy lines: main memory and arithmetic; thin lines: caches, lower peaks. Shaded: within "
+    "reach from main memory. Diamonds: ridge points. Colour and shape: what binds most of the "
+    "time, by the model. A network that is chosen shows its slowest layers, larger where they take "
+    "more of its time, as far as the axes go."
 )
 _CHOICE_CAPTION = (
-    "{solid} {hollow} hollow: modelled. Of the modelled ones at most {most} are drawn, those that "
-    "stand farthest apart, the least and the greatest intensity among them; all are in the table "
-    "below. A name without a place is left out and counted."
+    "{solid}{hollow} Hollow: modelled, at the best that the roofs allow. At most {most} of these "
+    "are drawn: those that stand farthest apart, the least and the greatest intensity among them. "
+    "The table has all. Names without a place are left out and counted."
 )
-_SOLID_CAPTION = "{sign} solid: measured, its work over the measured time."
+_SOLID_CAPTION = "{sign} Solid: measured, the work over the measured time. "
 NO_ROOFS = (
     "No roofs: no kernel was measured here and no ceilings were imported. `mansard bench` measures "
     "them, `mansard import` takes a table of GFLOP/s and GB/s."
@@ -142,13 +140,13 @@ def captions(points: Points) -> tuple[str, ...]:
         return (_CAPTION,)
     solid = "" if points.measured.is_empty() else _SOLID_CAPTION.format(sign=SIGNS["measured"])
     choice = _CHOICE_CAPTION.format(solid=solid, hollow=SIGNS["modelled"], most=MOST_HOLLOW)
-    return (choice.strip(), _CAPTION)
+    return (choice, _CAPTION)
 
 
-def title(text: str) -> alt.TitleParams:
+def title(text: str, **look: float) -> alt.TitleParams:
     """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
     one = "(network === '' ? '' : ', ' + network)"
-    return alt.TitleParams(text=alt.ExprRef(f"'{text}, ' + heading + {one}"))
+    return alt.TitleParams(text=alt.ExprRef(f"'{text}, ' + heading + {one}"), **look)
 
 
 def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:
@@ -160,7 +158,7 @@ def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -
         hollow = f"{SIGNS['modelled']} {row['n_drawn']}{of} modelled" if row["n_modelled"] else ""
         for (mode, batch, width_px), n_unnamed in names.n_unnamed.items():
             if (mode, batch) == (row["mode"], row["batch"]):
-                unnamed = f"{n_unnamed} without a name" if n_unnamed else ""
+                unnamed = f"{n_unnamed} unnamed" if n_unnamed else ""
                 line = ", ".join(filter(None, (ran, hollow, unnamed)))
                 said[f"{mode}|{batch}|{width_px}"] = line
     key = f"mode + '|' + batch + '|' + {layout_width(seen)}"
