@@ -140,7 +140,7 @@ def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[li
     spots = [seen.pixels(row["x"], row["y"]) for row in rows]
     n_most = _LONGEST_NARROW if seen.width_px == NARROW_PX else LONGEST_LABEL
     texts = [shortened_label(row["text"], n_most) for row in rows]
-    places = layout.beside(texts, spots, points["is_measured"].sum())
+    places = layout.beside(texts, spots, len(points.filter("is_measured")))
     found: list[Row] = []
     for row, text, placed in zip(rows, texts, places, strict=True):
         if placed is None:
