@@ -14,6 +14,9 @@ from typing import Any
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 
 
+FONT_PX = 12.0  # of every text in every chart: a page draws no chart at another scale
+
+
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
 
@@ -70,7 +73,7 @@ def vega_config(theme: Theme) -> dict[str, Any]:
         },
         "point": {"filled": True},
         "style": _styles(theme),
-        "title": {"color": theme.ink, "fontSize": 13, "fontWeight": 600, "anchor": "start"},
+        "title": {"color": theme.ink, "fontSize": FONT_PX, "fontWeight": 600, "anchor": "start"},
     }
 
 
@@ -82,9 +85,9 @@ def _axis(theme: Theme) -> dict[str, Any]:
         "ticks": False,
         "labelPadding": 7,
         "labelColor": theme.muted,
-        "labelFontSize": 12.5,
+        "labelFontSize": FONT_PX,
         "titleColor": theme.ink,
-        "titleFontSize": 13,
+        "titleFontSize": FONT_PX,
         "titleFontWeight": 500,
         "titlePadding": 12,
     }
@@ -93,9 +96,9 @@ def _axis(theme: Theme) -> dict[str, Any]:
 def _legend(theme: Theme) -> dict[str, Any]:
     return {
         "labelColor": theme.ink,
-        "labelFontSize": 12.5,
+        "labelFontSize": FONT_PX,
         "titleColor": theme.ink,
-        "titleFontSize": 12.5,
+        "titleFontSize": FONT_PX,
         "titleFontWeight": 500,
         "labelLimit": 420,
         "orient": "top",
@@ -112,7 +115,7 @@ def _legend(theme: Theme) -> dict[str, Any]:
 def _styles(theme: Theme) -> dict[str, Any]:
     # The prefix keeps these apart from Vega's own styles, which are named after marks.
     halo = {"stroke": theme.paper, "strokeWidth": 4, "strokeJoin": "round"}
-    label = {"fontSize": 12, "font": FONT}
+    label = {"fontSize": FONT_PX, "font": FONT}
     return {
         "m-roof": {"color": theme.ink, "strokeWidth": 2.4},
         "m-roof-cache": {"color": theme.muted, "strokeWidth": 1.3},
