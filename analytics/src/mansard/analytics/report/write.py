@@ -28,6 +28,7 @@ from mansard.analytics.figures.parameters import (
     first_choice,
     starts,
 )
+from mansard.analytics.figures.roof_shares import share_figure
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.sweeps import chain_figure, latency_figure, staircase_figure
 from mansard.analytics.hierarchical.records import Hierarchical
@@ -186,9 +187,9 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     points = roof_points(results)
     mode_points = gather(results)
     of_energy = arch_figure(results, chosen, points, "efficiency")
-    is_half = isinstance(of_energy, Figure)
     found = {
-        "roofline": roofline_figure(results, chosen, points, is_half=is_half),
+        "roofline": roofline_figure(results, chosen, points),
+        "shares": share_figure(results, chosen, points),
         "energy_roofline": of_energy,
         "power_roof": arch_figure(results, chosen, points, "power"),
         "pareto": pareto_figure(mode_points, chosen),
