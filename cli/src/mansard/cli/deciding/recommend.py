@@ -26,7 +26,7 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
-from mansard.cli.tables import Table, print_tables, without_shared
+from mansard.cli.tables import Table, print_tables
 from mansard.core.errors import UsageError
 
 _Texts = list[str] | None
@@ -179,8 +179,7 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
 def _overview_table(found: Sequence[api.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against the highest mode."""
     columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
-    table = ("Recommendations", columns, [_overview_row(each) for each in found])
-    return without_shared(table, ("device", "precision"))
+    return ("Recommendations", columns, [_overview_row(each) for each in found])
 
 
 def _overview_row(found: api.Recommendation) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import group_tables, part_tables
+from mansard.cli.data.summary import group_tables, part_tables
 from mansard.cli.measuring.networks import as_dictionary, print_times
 from mansard.cli.tables import print_tables
 

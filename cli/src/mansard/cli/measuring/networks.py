@@ -8,7 +8,7 @@ from statistics import median
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import accuracy_tables, measured_tables, memory_tables
+from mansard.cli.data.summary import accuracy_tables, measured_tables, memory_tables
 from mansard.cli.tables import Table, print_tables
 
 _MOST_LAYERS = 30  # of a table, the slowest

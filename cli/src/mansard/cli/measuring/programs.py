@@ -7,8 +7,8 @@ import sys
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import print_shortened, program_tables
-from mansard.cli.tables import plain
+from mansard.cli.data.summary import print_shortened, program_tables
+from mansard.cli.wrapping import plain
 
 _N_FOR_INTERVAL = 6  # runs below which there is no interval at 95 %
 
