@@ -88,4 +88,4 @@ def test_tables_say_where_the_time_went(tmp_path: Path) -> None:
     assert title.startswith("2 networks in ")
     assert ", pipelined" in title
     assert all(name in table[1] for name in ("transfer", "wait for input", "wait for room"))
-    assert [line.split("│")[2].strip() for line in table[3:6]] == ["cpu:0", "6 cpu", "cpu"]
+    assert [line.split()[1:-1] for line in table[3:6]] == 0

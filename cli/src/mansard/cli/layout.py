@@ -285,5 +285,6 @@ def _records(grid: _Grid, width: int, paint: Paint) -> Iterator[str]:
             if any(width_of(rest) + width_of(word) > width for word in words_of(cell)):
                 rest = _GAP
             first, *others = wrapped(cell, width, lead, rest)
-            yield plain(lead) + paint(plain(first[len(lead) :]), tone_of(cell))
+            is_beside = first.startswith(lead)
+            yield lead + paint(plain(first[len(lead) :]), tone_of(cell)) if is_beside else first
             yield from map(plain, others)

@@ -12,12 +12,19 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import TypeVar
 
 from mansard import api
-from mansard.cli.data.summary import ceiling_remark, ceiling_text, mode_names, percent_off
+from mansard.cli.data.summary import (
+    accuracy_tables,
+    ceiling_remark,
+    ceiling_text,
+    mode_names,
+    percent_off,
+)
 from mansard.cli.layout import fits
-from mansard.cli.tables import Table
+from mansard.cli.tables import Table, without_silent
 from mansard.cli.terminal import columns
 
 _MOST_NETWORKS, _MOST_MODES, _MOST_DEVICES = 5, 4, 3
+_MOST_MEASURED = 20  # rows of what a command just measured
 # What readers know best; those that were run come before them.
 _WELL_KNOWN = ("resnet50", "mobilenet_v2", "yolov8n", "bert_base", "vit_b_16", "gpt2")
 _PRECISIONS = ("fp16", "fp32")  # the first of them that a network was scored in
@@ -44,14 +51,21 @@ def overview_tables(summary: api.Summary, run_ids: Collection[str] | None) -> li
     devices = list(_grouped(modes, lambda mode: mode.machine_id).values())
     tables = [_ceilings(each) for each in devices[:_MOST_DEVICES]]
     if len(modes) == 1 and networks:
-        return [*tables, _networks_of_one_mode(networks, measured)]
-    of_devices = list(_grouped(measured, lambda row: row.device).values())
-    for group in of_devices[:_MOST_DEVICES]:
-        tables += _measured_by_mode(group)
-    for modes_of_one in devices[:_MOST_DEVICES] if not measured else ():
-        ids = {mode.run_id for mode in modes_of_one}
-        tables += _modelled_by_mode([one for one in networks if one.run_id in ids], modes_of_one)
-    return tables
+        tables.append(_networks_of_one_mode(networks, measured))
+    elif measured:
+        for rows in list(_grouped(measured, lambda row: row.device).values())[:_MOST_DEVICES]:
+            if len({row.mode for row in rows}) == 1:
+                tables.append(measured_table(rows, _MOST_NETWORKS))
+            else:
+                tables += _measured_by_mode(rows)
+    else:
+        for group in devices[:_MOST_DEVICES]:
+            ids = {mode.run_id for mode in group}
+            tables += _modelled_by_mode([each for each in networks if each.run_id in ids], group)
+    programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
+    accuracies = [each for each in summary.accuracies if run_ids is None or each.run_id in run_ids]
+    tables += accuracy_tables(accuracies)
+    return [*tables, programs_table(programs)] if programs else tables
 
 
 def left_devices(summary: api.Summary, run_ids: Collection[str] | None) -> str:
@@ -59,6 +73,54 @@ def left_devices(summary: api.Summary, run_ids: Collection[str] | None) -> str:
     ids = {each.machine_id for each in summary.modes if run_ids is None or each.run_id in run_ids}
     n_left = len(ids) - _MOST_DEVICES
     return f"{n_left} more devices: {_REST}" if n_left > 0 else ""
+
+
+def measured_table(times: Sequence[api.NetworkTimes], most: int = _MOST_MEASURED) -> Table:
+    """The first networks that were run: time and energy, beside what was predicted."""
+    rows = [
+        (
+            row.network,
+            *_run_cells(row.batch, row.precision),
+            row.engine,
+            row.mode,
+            api.seconds(row.time_s, row.low_s, row.high_s),
+            api.joules(row.energy_j),
+            api.seconds(
+                row.predicted_s,
+                row.predicted_low_s,
+                row.predicted_high_s,
+                row.predicted_interval,
+            ),
+            "unknown" if row.error is None else percent_off(row.error),
+            row.source,
+            row.remark,
+        )
+        for row in times[:most]
+    ]
+    heads = (*_HEADS, "engine", "mode", "measured", "energy", "predicted", "error", "source")
+    title = _told("Networks that were run", _share(len(rows), len(times), "rows"))
+    return without_silent((title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
+
+
+def programs_table(programs: Sequence[api.ProgramTimes]) -> Table:
+    """Programs that were run and their windows: time, energy, power and their metric."""
+    rows = [
+        (
+            row.workload,
+            row.mode,
+            api.seconds(row.time_s, row.low_s, row.high_s),
+            api.joules(row.energy_j),
+            api.watts(row.power_w),
+            "–" if row.metric is None or row.window else api.digits(row.metric),
+            str(row.n_runs),
+            row.source,
+            row.remark,
+        )
+        for row in programs[:_MOST_MEASURED]
+    ]
+    heads = ("program", "mode", "time", "energy", "power", "metric", "runs", "source", "remark")
+    title = _told("Programs that were run", _share(len(rows), len(programs), "rows"))
+    return without_silent((title, heads, rows), {"energy", "power", "metric"})
 
 
 def next_command(summary: api.Summary, runs: str, options: str = "") -> str:
