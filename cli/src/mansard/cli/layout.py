@@ -24,8 +24,8 @@ _BOUNDS = ("at best ", "at most ", "at least ")  # that may stand in a header
 _EMPTY = frozenset({"", "–"})
 _MOST_LINES = 3  # of a row, before records are easier to read
 _MOST_TURNED = 8  # records that stand side by side, their columns as rows
-_LONG_REMARK = 24  # columns of a text that may go below
-_FEW_WORDS = 4
+_LONG_REMARK, _SHORT_REMARK = 24, 12  # columns: longer texts go below, first those, then these
+_FEW_WORDS = 4  # a text of fewer is a name or a number
 # Columns whose values say what they are; the first ones stand in the title of a single row too.
 _ATTRIBUTES = frozenset(("mode", "device", "precision", "engine", "source", "phase"))
 _SPEAKING = _ATTRIBUTES | {"remark", "program", "network"}
@@ -84,8 +84,9 @@ def _grid_of(table: Table) -> _Grid:
 
 
 def _body(grid: _Grid, width: int, rule: str, paint: Paint) -> Iterator[str]:
-    short = _with_notes(grid)
-    for each, folds_cells in ((grid, False), (short, False), (short, True)):
+    short = _with_notes(grid, _SHORT_REMARK)
+    tried = ((grid, False), (_with_notes(grid, _LONG_REMARK), False), (short, False), (short, True))
+    for each, folds_cells in tried:
         widths = _widths(each, width, folds_cells=folds_cells)
         if widths is not None:
             yield from _grid_lines(each, widths, rule, paint)
@@ -130,7 +131,8 @@ def _without_shared(grid: _Grid) -> _Grid:
     shared = [
         at
         for at, name in enumerate(grid.columns)
-        if len(set(grid.column(at))) == 1 and (not is_single or name.lower() in _ATTRIBUTES)
+        if len(set(grid.column(at))) == 1
+        and (not is_single or (at > 0 and name.lower() in _ATTRIBUTES))
     ]
     if len(shared) == len(grid.columns):
         return grid
@@ -166,27 +168,27 @@ def _is_prose(text: str) -> bool:
     return width_of(text) > _LONG_REMARK and len(words_of(text)) >= _FEW_WORDS
 
 
-def _with_notes(grid: _Grid) -> _Grid:
-    """With the long texts of a column in numbered lines below; equal ones have one number."""
+def _with_notes(grid: _Grid, most: int) -> _Grid:
+    """With texts of columns of prose in numbered lines below; equal ones have one number.
+
+    ``most``: columns that a text may have to stay where it is.
+    """
     numbers: dict[str, str] = {}
     columns = []
     for at in range(len(grid.columns)):
         cells = grid.column(at)
         is_moved = at > 0 and any(map(_is_prose, cells))
-        columns.append([_marked(cell, numbers) for cell in cells] if is_moved else cells)
+        columns.append([_marked(cell, numbers, most) for cell in cells] if is_moved else cells)
     rows = tuple(zip(*columns, strict=True)) if grid.rows else ()
     notes = tuple((mark, text) for text, mark in numbers.items())
     return replace(grid, rows=rows, notes=(*grid.notes, *notes))
 
 
-def _marked(cell: str, numbers: dict[str, str]) -> str:
+def _marked(cell: str, numbers: dict[str, str], most: int) -> str:
     """A cell with numbers for its long parts: ``recommended; [1]``."""
-    if not _is_prose(cell):
-        return cell
-    parts = cell.split("; ")
     return "; ".join(
-        numbers.setdefault(part, f"[{len(numbers) + 1}]") if _is_prose(part) else part
-        for part in parts
+        numbers.setdefault(part, f"[{len(numbers) + 1}]") if width_of(part) > most else part
+        for part in cell.split("; ")
     )
 
 
