@@ -11,7 +11,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
-from mansard.cli.options import JsonOption
+from mansard.cli.options import AllOption, JsonOption
 from mansard.cli.tables import print_tables
 
 demo_app = typer.Typer(invoke_without_command=True)
@@ -23,6 +23,7 @@ def demo(
     folder: Annotated[
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
     ] = Path("demo"),
+    all_rows: AllOption = False,
 ) -> None:
     """Show the roofs of real Orins and of a simulated one, with networks under them.
 
@@ -31,7 +32,8 @@ def demo(
     """
     if context.invoked_subcommand is not None:
         return
-    print_report(api.demo(folder, TerminalReporter()), as_json=False)
+    found = api.demo(folder, TerminalReporter(most_notes=3))
+    print_report(found, all_rows=all_rows, as_json=False, next_line="mansard bench")
 
 
 @demo_app.command("pagoda")
@@ -71,10 +73,12 @@ def simulated(
     folder: Annotated[
         Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
     ] = Path("demo"),
+    all_rows: AllOption = False,
 ) -> None:
     """Make a simulated board, sweep its power modes, and write the report.
 
     Kernels run on a stand-in for the board's GPU, in virtual time; power modes, clocks and
     meters are the simulator's, and everything says so.
     """
-    print_bench(api.demo_simulated(board, mode, folder, TerminalReporter()), as_json=False)
+    done = api.demo_simulated(board, mode, folder, TerminalReporter())
+    print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=False)
