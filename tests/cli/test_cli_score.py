@@ -123,7 +123,7 @@ def test_a_board_names_its_cache(tmp_path: Path) -> None:
     by_name = json.loads(scored(path, "--batch", "1", "--cache", "agx-orin", "--json").stdout)
     by_size = json.loads(scored(path, "--batch", "1", "--cache", "4MiB", "--json").stdout)
     assert by_name == by_size
-    assert by_name["score"]["cache_bytes"] == 4 << 20
+    assert by_name["scores"][0]["score"]["cache_bytes"] == 4 << 20
 
 
 def test_the_table_tells_scores_of_one_network_apart(tmp_path: Path) -> None:

@@ -395,14 +395,8 @@ def _score_batches(
     return scores
 
 
-def encode_scores(scores: Sequence[ModelScore], form: Literal["json", "csv", "parquet"]) -> bytes:
-    """``scores`` with their totals as a JSON document, or their layers as rows of a table."""
-    from mansard.core.documents import readable_json
-    from mansard.estimator import totals
-
-    if form == "json":
-        documents = [{"score": score, "totals": totals(score)} for score in scores]
-        return readable_json(documents[0] if len(documents) == 1 else {"scores": documents})
+def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"]) -> bytes:
+    """The layers of ``scores`` as rows of a table."""
     from mansard.analytics.data.frames import encode_layers
 
     return encode_layers(scores, form)

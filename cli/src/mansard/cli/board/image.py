@@ -32,7 +32,7 @@ def fit_image(
     """Say which image fits this machine and why; asks neither engine nor network."""
     fit = api.fit_image(name, board, images)
     if as_json:
-        print_json(fit)
+        print_json("image-fit", fit)
         return
     size = api.LIBRARIES_BYTES[fit.image.libraries] / 1e6
     typer.echo(f"{fit.image.name}: {fit.why}")
@@ -50,7 +50,7 @@ def list_images(
     """List the images that are built here, and all of the table with what they are for."""
     found = api.list_images(board, images, engine)
     if as_json:
-        print_json(found)
+        print_json("image-list", found)
         return
     if found.built:
         built = [tuple(row.values()) for row in found.built]
@@ -89,7 +89,7 @@ def build_image(
         reporter=TerminalReporter(is_agreed=yes),
     )
     if as_json:
-        print_json(built)
+        print_json("image-build", built)
         return
     took = "was there already" if built.was_there else f"built in {built.build_s:.1f} s"
     typer.echo(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}")
@@ -108,7 +108,7 @@ def save_image(
     """Save the image of this version as a file, with its digest beside it."""
     saved = api.save_image(path, name, board, images, engine)
     if as_json:
-        print_json({"file": str(saved.path), "sha256": saved.sha256, "image": saved.image})
+        print_json("image-save", saved)
         return
     typer.echo(f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}")
     typer.echo(f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along")
@@ -124,7 +124,7 @@ def load_image(
     """Load a saved image after checking its digest and its content."""
     loaded = api.load_image(path, images, engine)
     if as_json:
-        print_json([loaded])
+        print_json("image-load", {"image": loaded})
         return
     typer.echo(f"{loaded.name}  {loaded.digest}")
 

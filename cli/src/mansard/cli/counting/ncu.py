@@ -98,7 +98,7 @@ def run_networks(
     )
     result = api.count_networks(request, TerminalReporter())
     if as_json:
-        print_json(result.rows)
+        print_json("ncu-run", {"networks": result.rows})
     else:
         for one in result.rows:
             _print(one)
@@ -155,7 +155,7 @@ def import_exports(
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(imported)
+        print_json("ncu-import", {"exports": imported})
         return
     for one in imported:
         _print_kernels(f"{one.export.name}: {one.launches} launches, {one.form}", one)
@@ -199,7 +199,7 @@ def check_estimates(
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(checked)
+        print_json("ncu-check", {"networks": checked})
         return
     for one in checked:
         table = api.checked_table(one)

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_error
+from mansard.cli.console import TerminalReporter, note, print_error, print_json
+from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
     parse_dimensions,
     parse_shapes,
@@ -104,10 +105,7 @@ def score(
     """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
     if as_json:
         form = "json"
-    if form == "parquet" and output is None:
-        raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
-    if form == "table" and output is not None:
-        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
+    _check_format(form, output)
     if machine is not None and html is None:
         raise UsageError("--machine is for the page", fix="add --html page.html")
     if mode == "inference" and (optimizer is not None or recompute):
@@ -144,12 +142,21 @@ def score(
     for error in scored.errors:
         print_error(str(error))
     _print_notes(scored.scores)
-    if scored.scores:
-        _print_scores(scored.scores, form, with_layers=layers, output=output)
-        if html is not None:
-            api.write_score_page(scored.scores, html, machine)
+    if scored.scores or (form == "json" and output is None):
+        errors = [ErrorDocument.of(error) for error in scored.errors]
+        _print_scores(scored.scores, errors, form, with_layers=layers, output=output)
+    if scored.scores and html is not None:
+        api.write_score_page(scored.scores, html, machine)
     if scored.errors:
         raise typer.Exit(1)
+
+
+def _check_format(form: Format, output: Path | None) -> None:
+    """Raises UsageError."""
+    if form == "parquet" and output is None:
+        raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
+    if form == "table" and output is not None:
+        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
 
 
 def _print_notes(scores: Sequence[ModelScore]) -> None:
@@ -163,7 +170,12 @@ def _print_notes(scores: Sequence[ModelScore]) -> None:
 
 
 def _print_scores(
-    scores: Sequence[ModelScore], form: Format, *, with_layers: bool, output: Path | None
+    scores: Sequence[ModelScore],
+    errors: Sequence[ErrorDocument],
+    form: Format,
+    *,
+    with_layers: bool,
+    output: Path | None,
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
     from mansard.core.files import write_atomic
@@ -171,7 +183,15 @@ def _print_scores(
     if form == "table":
         _print_tables(scores, with_layers)
         return
-    content = api.encode_scores(scores, form)
+    if form == "json":
+        summed = [{"score": score, "totals": api.totals(score)} for score in scores]
+        document = {"scores": summed, "errors": errors}
+        if output is None:
+            print_json("score", document)
+            return
+        content = json_document("score", document)
+    else:
+        content = api.encode_scores(scores, form)
     if output is not None:
         write_atomic(output, content)
     else:

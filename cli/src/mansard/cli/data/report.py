@@ -51,7 +51,7 @@ def report(
 def print_report(found: api.Report, *, as_json: bool) -> None:
     """Print the summary of a report; the tables show its ``run_ids`` only."""
     if as_json:
-        print_json({"report": found.path, "summary": found.summary})
+        print_json("report", {"report": found.path, "summary": found.summary})
         return
     print_shortened(summary_tables(found.summary, found.run_ids))
     typer.echo(f"report: {found.path}")

@@ -190,7 +190,7 @@ def hi(
         TerminalReporter(),
     )
     if as_json:
-        print_json(found)
+        print_json("hi", found)
         return
     print_tables(_tables(found))
     print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))

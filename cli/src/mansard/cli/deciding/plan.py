@@ -65,7 +65,7 @@ def plan(
         )
     )
     if as_json:
-        print_json(found)
+        print_json("plan", found)
         return
     for line in found.warnings:
         note(f"warning: {line}")

@@ -136,7 +136,7 @@ def recommend(
 
 def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
     if as_json:
-        print_json({"recommendations": found})
+        print_json("recommend", {"recommendations": found, "mixes": ()})
         return
     if len(found) > _MOST_DETAILED:
         print_tables([_overview_table(found)])
@@ -149,7 +149,7 @@ def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
 
 def _print_mixes(found: Sequence[api.MixAnswer], *, as_json: bool) -> None:
     if as_json:
-        print_json({"mixes": found})
+        print_json("recommend", {"recommendations": (), "mixes": found})
         return
     for answer in found:
         print_tables(_mix_tables(answer))

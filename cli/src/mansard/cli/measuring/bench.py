@@ -103,10 +103,10 @@ def print_bench(done: api.BenchResult, *, as_json: bool) -> None:
 
 def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
     """The modes in their order, each write of each, and the time they will take."""
-    boards: dict[str | None, object] = {}
+    boards = []
     for each in planned:
         if as_json:
-            boards[each.board] = {"modes": each.modes, "duration_s": each.duration_s}
+            boards.append(each)
             continue
         rows = [
             (one.mode.name, line) for one in each.modes for line in one.steps or ("nothing is set",)
@@ -114,4 +114,4 @@ def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
         print_table("What would be done; nothing was touched", ("mode", "step"), rows)
         typer.echo(each.summary)
     if as_json:
-        print_json(boards.get(None, {"boards": boards}))
+        print_json("dry-run", {"boards": boards})

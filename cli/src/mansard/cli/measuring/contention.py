@@ -79,7 +79,7 @@ def contention(
         return
     done = api.measure_contention(request, reporter)
     if as_json:
-        print_json({"contention": done.contention})
+        print_json("contention", {"victims": done.contention})
     else:
         tables = map(api.contention_table, done.contention)
         print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
