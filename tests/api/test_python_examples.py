@@ -97,7 +97,10 @@ EXAMPLES: list[tuple[tuple[str, ...], Callable[[dict[str, Any]], object]]] = [
          "--min-accuracy", "0.85", "--decision-latency", "1us±0"),
         lambda names: names["offloads"],
     ),
-    (("plan", "published", "--modes", "modes.csv", "--next", "3"), lambda names: names["plan"]),
+    (
+        ("plan", "--runs", "published", "--mode", "modes.csv", "--next", "3"),
+        lambda names: names["plan"],
+    ),
     (
         ("compare", "runs", "runs", "--mode", "1c", "--other-mode", "2c"),
         lambda names: names["compared"],

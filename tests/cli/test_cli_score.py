@@ -105,9 +105,9 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
         (["--value", "sr=now"], "--value"),
         (["--shape", "x=1x?"], "--shape"),
         (["--cache", "much"], "4MiB"),
-        (["--machine", "runs"], "--html"),
-        (["--recompute"], "--mode training"),
-        (["--optimizer", "adam"], "--mode training"),
+        (["--runs", "runs"], "--html"),
+        (["--recompute"], "--phase training"),
+        (["--optimizer", "adam"], "--phase training"),
     ],
 )
 def test_an_option_that_is_not_understood(arguments: list[str], words: str) -> None:

@@ -44,11 +44,11 @@ def fit_image(
 def list_images(
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the images that are built here, and all of the table with what they are for."""
-    found = api.list_images(board, images, engine)
+    found = api.list_images(board, images, container_engine)
     if as_json:
         print_json("image-list", found)
         return
@@ -64,7 +64,7 @@ def build_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     wheels: Annotated[
         Path | None,
         typer.Option(help="Folder of wheels to install from; no index.", readable=False),
@@ -83,7 +83,7 @@ def build_image(
         name,
         board,
         images,
-        engine=engine,
+        engine=container_engine,
         wheels=wheels,
         is_offline=offline,
         reporter=TerminalReporter(is_agreed=yes),
@@ -102,11 +102,11 @@ def save_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Save the image of this version as a file, with its digest beside it."""
-    saved = api.save_image(path, name, board, images, engine)
+    saved = api.save_image(path, name, board, images, container_engine)
     if as_json:
         print_json("image-save", saved)
         return
@@ -118,11 +118,11 @@ def save_image(
 def load_image(
     path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load a saved image after checking its digest and its content."""
-    loaded = api.load_image(path, images, engine)
+    loaded = api.load_image(path, images, container_engine)
     if as_json:
         print_json("image-load", {"image": loaded})
         return

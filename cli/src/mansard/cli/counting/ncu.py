@@ -121,7 +121,7 @@ def import_exports(
     phase: Annotated[
         Literal["inference", "training"], typer.Option(help="What it did.")
     ] = "inference",
-    iterations: Annotated[
+    calls: Annotated[
         int | None, typer.Option(min=1, help="Calls of the network in each export.")
     ] = None,
     compute_capability: Annotated[
@@ -148,7 +148,7 @@ def import_exports(
             batch=batch,
             precision=None if precision is None else parse_precision(precision).name,
             phase=phase,
-            iterations=iterations,
+            iterations=calls,
             compute_capability=_capability(compute_capability),
         ),
         runs=runs,

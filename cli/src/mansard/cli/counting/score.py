@@ -13,6 +13,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_error, print_json
 from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
+    PhaseOption,
     parse_dimensions,
     parse_shapes,
     parse_sizes,
@@ -35,9 +36,11 @@ _Texts = list[str] | None
 
 def score(
     models: Annotated[
-        list[Path], typer.Argument(help="ONNX files, or folders of them.", readable=False)
+        list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
     ],
-    batch: Annotated[_Texts, typer.Option(help="Batch size, or several: 1,8,32.")] = None,
+    batch: Annotated[
+        _Texts, typer.Option(help="Batch sizes: 1,8,32. By default that of the file, else 1.")
+    ] = None,
     dim: Annotated[
         _Texts,
         typer.Option(
@@ -69,9 +72,7 @@ def score(
     precision: Annotated[
         str | None, typer.Option(help="Count as fp64, fp32, fp16, bf16, int8, …")
     ] = None,
-    mode: Annotated[
-        Literal["inference", "training"], typer.Option(help="What the network does.")
-    ] = "inference",
+    phase: PhaseOption = "inference",
     optimizer: Annotated[
         Optimizer | None, typer.Option(help="Of a training step; sgd by default.")
     ] = None,
@@ -91,7 +92,7 @@ def score(
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page about the layers.")] = None,
-    machine: Annotated[
+    runs: Annotated[
         Path | None, typer.Option(help="Folder of runs: the page draws its roofs.")
     ] = None,
     jobs: Annotated[
@@ -106,11 +107,11 @@ def score(
     if as_json:
         form = "json"
     _check_format(form, output)
-    if machine is not None and html is None:
-        raise UsageError("--machine is for the page", fix="add --html page.html")
-    if mode == "inference" and (optimizer is not None or recompute):
+    if runs is not None and html is None:
+        raise UsageError("--runs is for the page", fix="add --html page.html")
+    if phase == "inference" and (optimizer is not None or recompute):
         option = "--recompute" if recompute else "--optimizer"
-        raise UsageError(f"{option} is for training", fix="add --mode training")
+        raise UsageError(f"{option} is for training", fix="add --phase training")
     shapes, types = parse_shapes(shape or [])
     given = api.Given(
         dims=parse_dimensions(dim or []),
@@ -123,7 +124,7 @@ def score(
     settings = api.Settings(
         given,
         parse_precision(precision) if precision is not None else None,
-        mode,
+        phase,
         optimizer or "sgd",
         recompute,
         None if cache is None else _cache_bytes(cache),
@@ -146,7 +147,7 @@ def score(
         errors = [ErrorDocument.of(error) for error in scored.errors]
         _print_scores(scored.scores, errors, form, with_layers=layers, output=output)
     if scored.scores and html is not None:
-        api.write_score_page(scored.scores, html, machine)
+        api.write_score_page(scored.scores, html, runs)
     if scored.errors:
         raise typer.Exit(1)
 

@@ -15,6 +15,7 @@ import typer
 from mansard import api
 from mansard.cli.console import note, print_json
 from mansard.cli.json_output import json_document, stream_json
+from mansard.cli.options import BoardOption
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
@@ -50,10 +51,7 @@ def telemetry(
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
     ] = None,
-    board: Annotated[
-        Path | None,
-        typer.Option(help="Root folder of a board, such as a simulated one.", readable=False),
-    ] = None,
+    board: BoardOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Summarise LOGS of tegrastats: ranges of every field, energy of the rails, utilisation."""

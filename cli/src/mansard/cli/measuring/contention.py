@@ -52,7 +52,7 @@ def contention(
     image: ImageOption = None,
     images: ImagesOption = None,
     offline: OfflineOption = False,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,7 +71,9 @@ def contention(
         is_local=local,
         hosts=tuple(host or ()),
         hosts_file=hosts_file,
-        wanted_image=api.WantedImage(name=image, table=images, is_offline=offline, engine=engine),
+        wanted_image=api.WantedImage(
+            name=image, table=images, is_offline=offline, engine=container_engine
+        ),
     )
     reporter = TerminalReporter(is_agreed=yes)
     if dry_run:
