@@ -34,7 +34,8 @@ def _board_unless_contradicted(
 BoardOption = Annotated[
     Path | None,
     typer.Option(
-        help="Root folder of a board, such as a simulated one; this machine's by default.",
+        help="Root folder of a board, such as a simulated one. By default MANSARD_BOARD's, else "
+        "this machine's.",
         readable=False,
         envvar="MANSARD_BOARD",
         show_envvar=False,
