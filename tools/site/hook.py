@@ -1,8 +1,11 @@
-"""What MkDocs does with the links of the documents that lead out of ``docs/``.
+"""What MkDocs does with Mansard's documents beside building their pages.
 
-On a code host they lead to the repository's files. The site does not hold these, so there they lead
-to the repository's address, where pyproject.toml has one (``project.urls.Repository``); else the
-words stay and the link goes. A file that does not exist is a warning, which ``--strict`` refuses.
+Links that lead out of ``docs/`` lead to the repository's files on a code host. The site does not
+hold these, so there they lead to the repository's address, where pyproject.toml has one
+(``project.urls.Repository``); else the words stay and the link goes. A file that does not exist is
+a warning, which ``--strict`` refuses.
+
+An entry of the navigation that is a folder stands for its pages, under their titles.
 """
 
 from __future__ import annotations
@@ -10,13 +13,9 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -24,15 +23,36 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-_LINK = re.compile(r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<path>(?:\.\./)+[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+_LINK = re.compile(
+    r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<path>(?:\.\./)+[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"
+)
 _LOG = logging.getLogger("mkdocs.hooks.repository")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The navigation with the pages of its folders; MkDocs calls it by this name."""
+    if config.nav:
+        config.nav = expanded(config.nav, Path(config.docs_dir))
+    return config
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The page's text with every link out of ``docs/`` rewritten; MkDocs calls it by this name."""
+    del files
     docs = Path(config.docs_dir)
-    folder = (docs / page.file.src_uri).parent
-    return with_repository_links(markdown, folder, docs, repository())
+    return with_repository_links(markdown, (docs / page.file.src_uri).parent, docs, repository())
+
+
+def expanded(nav: Any, docs: Path) -> Any:
+    """``nav`` with a list of pages, its index first, for each folder that it names."""
+    if isinstance(nav, list):
+        return [expanded(each, docs) for each in nav]
+    if isinstance(nav, dict):
+        return {title: expanded(each, docs) for title, each in nav.items()}
+    if not nav.endswith("/"):
+        return nav
+    pages = sorted((docs / nav).glob("*.md"), key=lambda page: (page.stem != "index", page.stem))
+    return [page.relative_to(docs).as_posix() for page in pages]
 
 
 def with_repository_links(markdown: str, folder: Path, docs: Path, address: str | None) -> str:
@@ -57,7 +77,8 @@ def with_repository_links(markdown: str, folder: Path, docs: Path, address: str 
 
 def repository() -> str | None:
     """The address of the repository that pyproject.toml names; None where it names none."""
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     with (ROOT / "pyproject.toml").open("rb") as file:
-        urls: dict[str, str] = tomllib.load(file)["project"].get("urls", {})
+        urls: dict[str, str] = toml.load(file)["project"].get("urls", {})
     address = urls.get("Repository") or urls.get("Source")
     return address.rstrip("/") if address else None
