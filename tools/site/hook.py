@@ -5,7 +5,8 @@ hold these, so there they lead to the repository's address, where pyproject.toml
 (``project.urls.Repository``); else the words stay and the link goes. A file that does not exist is
 a warning, which ``--strict`` refuses.
 
-An entry of the navigation that is a folder stands for its pages, under their titles.
+Equations become MathML. An entry of the navigation that is a folder stands for its pages,
+under their titles.
 """
 
 from __future__ import annotations
@@ -23,9 +24,15 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
+if str(ROOT) not in sys.path:  # MkDocs loads this file by itself
+    sys.path.insert(0, str(ROOT))
+from tools.site.equations import with_equations  # noqa: E402 - needs the line above
+
 _LINK = re.compile(
     r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<path>(?:\.\./)+[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"
 )
+_ROW = re.compile(r"^\|.*$", re.MULTILINE)
+_CODE = re.compile(r"`[^`]+`")
 _LOG = logging.getLogger("mkdocs.hooks.repository")
 
 
@@ -37,10 +44,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The page's text with every link out of ``docs/`` rewritten; MkDocs calls it by this name."""
+    """The page's text as the site has it; MkDocs calls it by this name."""
     del files
     docs = Path(config.docs_dir)
-    return with_repository_links(markdown, (docs / page.file.src_uri).parent, docs, repository())
+    folder = (docs / page.file.src_uri).parent
+    text = with_plain_pipes(with_repository_links(markdown, folder, docs, repository()))
+    return with_equations(text)
 
 
 def expanded(nav: Any, docs: Path) -> Any:
@@ -73,6 +82,13 @@ def with_repository_links(markdown: str, folder: Path, docs: Path, address: str 
         return f"[{link['words']}]({address}/blob/main/{path}{link['anchor'] or ''})"
 
     return _LINK.sub(rewritten, markdown)
+
+
+def with_plain_pipes(markdown: str) -> str:
+    r"""``markdown`` whose tables have no ``\|`` in code: code hosts need it, MkDocs would print it."""
+    return _ROW.sub(
+        lambda row: _CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown
+    )
 
 
 def repository() -> str | None:
