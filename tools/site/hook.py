@@ -85,7 +85,7 @@ def with_repository_links(markdown: str, folder: Path, docs: Path, address: str 
 
 
 def with_plain_pipes(markdown: str) -> str:
-    r"""``markdown`` whose tables have no ``\|`` in code: code hosts need it, MkDocs would print it."""
+    r"""``markdown`` without ``\\|`` in code of tables: code hosts need it, MkDocs prints it."""
     return _ROW.sub(
         lambda row: _CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown
     )
