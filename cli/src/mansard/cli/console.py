@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
+from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
 from mansard.cli.tables import plain
 from mansard.core.text import printable
 
@@ -49,20 +48,6 @@ def _write_note(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
-
-
-def print_json(value: object) -> None:
-    """One JSON document on stdout: UTF-8, whatever the terminal's encoding is."""
-    sys.stdout.flush()
-    encoded = msgspec.json.encode(value, enc_hook=_path_text)
-    sys.stdout.buffer.write(msgspec.json.format(encoded) + b"\n")
-
-
-def _path_text(value: object) -> str:
-    """A path for JSON; bytes that are no UTF-8 are replaced, JSON has none."""
-    if isinstance(value, Path):
-        return os.fsencode(value).decode("utf-8", "replace")
-    raise NotImplementedError(type(value).__name__)
 
 
 def prepare_streams() -> None:

@@ -11,7 +11,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json
-from mansard.cli.options import JsonOption, MixOption, RunsOption
+from mansard.cli.options import BoardOption, JsonOption, MixOption, RunsOption
 from mansard.cli.tables import Table, print_tables, without, without_shared, without_silent
 
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
@@ -23,16 +23,11 @@ def report(
         Path | None,
         typer.Option(help="Where to write; report.html in the first folder of runs by default."),
     ] = None,
-    modes: Annotated[
+    mode: Annotated[
         str | None,
         typer.Option(help="More modes to predict, as for bench, or a table (.csv)."),
     ] = None,
-    board: Annotated[
-        Path | None,
-        typer.Option(
-            help="Root folder of a board, such as a simulated one; this machine's by default."
-        ),
-    ] = None,
+    board: BoardOption = None,
     mix: MixOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,7 +36,7 @@ def report(
         tuple(runs or ("runs",)),
         output,
         mix=mix,
-        modes=modes,
+        modes=mode,
         board=board,
         reporter=TerminalReporter(),
     )
@@ -51,7 +46,7 @@ def report(
 def print_report(found: api.Report, *, as_json: bool) -> None:
     """Print the summary of a report; the tables show its ``run_ids`` only."""
     if as_json:
-        print_json({"report": found.path, "summary": found.summary})
+        print_json("report", {"report": found.path, "summary": found.summary})
         return
     print_shortened(summary_tables(found.summary, found.run_ids))
     typer.echo(f"report: {found.path}")
