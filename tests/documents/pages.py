@@ -4,7 +4,9 @@ A block is a fence ``sh``, ``console`` or ``python``. A comment in front, which 
 show, says what a reader knows from the text around it:
 
     <!-- board: agx-orin -->            a simulated board, as MANSARD_BOARD names it
-    <!-- given: mine.onnx, val/ -->     the reader's own files, made by given.py
+    <!-- given: mine.onnx, val/ -->     the reader's own files: a file that the page shows, or
+                                        one of given.py
+    <!-- file: grid.toml -->            what a fence of any language shows is this file
     <!-- exits: 3 -->                   the last command's exit code, 0 by default
     <!-- long -->                       left to ``make test-docs``
     <!-- not run: needs a card -->      the block is left out
@@ -21,8 +23,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("sh", "console", "python")
-_COMMENT = re.compile(r"<!-- (board|given|exits|long|not run)(?: \(([^)]+)\))?(?:: ([^\n]+?))? -->")
-_FENCE = re.compile(r"^( *)```+ *(\w*)[^\n]*\n(.*?)^\1```+ *$", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(
+    r"<!-- (board|file|given|exits|long|not run)(?: \(([^)]+)\))?(?:: ([^\n]+?))? -->"
+)
+_EACH_LINE = re.MULTILINE | re.DOTALL
+_FENCE = re.compile(r"^( *)```+ *(\w*)[^\n]*\n(.*?)^\1```+ *$", _EACH_LINE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,15 @@ class Block:
 def pages() -> list[Path]:
     """README, CONTRIBUTING and every page under docs."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def shown_files(page: Path) -> dict[str, str]:
+    """The files that ``page`` shows, by name."""
+    text = page.read_text("utf-8")
+    shown = re.finditer(
+        r"^ *<!-- file: (\S+) -->\n( *)```+ *\w*\n(.*?)^\2```+ *$", text, _EACH_LINE
+    )
+    return {found[1]: textwrap.dedent(found[3]) for found in shown}
 
 
 def blocks(page: Path) -> list[Block]:
@@ -102,6 +116,8 @@ def _said(between: str, where: str) -> dict[str, Any]:
             left_out[part or ""] = value
         elif name == "given":
             said["given"] = tuple(each.strip() for each in value.split(","))
+        elif name == "file":
+            continue
         elif name == "exits":
             said["exit_code"] = int(value)
         else:

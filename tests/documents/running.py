@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,12 @@ class Failure:
 class Page:
     """A page while it runs: its folder, its shell, its Python."""
 
-    def __init__(self, folder: Path, commands: Commands, boards: Path) -> None:
+    def __init__(
+        self, folder: Path, commands: Commands, boards: Path, shown: Mapping[str, str]
+    ) -> None:
         self.folder = folder / "page"
         self.folder.mkdir()
-        self._scratch, self._boards = folder, boards
+        self._scratch, self._boards, self._shown = folder, boards, shown
         self._output = (folder / "output.txt").open("w+", encoding="utf-8")
         path = f"{commands.programs}{os.pathsep}{Path(sys.executable).parent}"
         self._environment = os.environ | {
@@ -87,7 +89,14 @@ class Page:
     def run(self, block: Block, number: int) -> Failure | None:
         """Run one block; None if it ends as the page says."""
         for name in block.given:
-            make_given(name, self.folder)
+            path = self.folder / name
+            if path.exists():
+                continue
+            path.parent.mkdir(exist_ok=True)
+            if name in self._shown:
+                path.write_text(self._shown[name], "utf-8")
+            else:
+                make_given(name, path)
         board = str(self._boards / block.board) if block.board else ""
         is_python = block.language == "python"
         file = self._scratch / f"block-{number}.{'py' if is_python else 'sh'}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mansard.simulator import create_board, running
-from tests.documents.pages import ROOT, Block, blocks, pages, unnamed_commands
+from tests.documents.pages import ROOT, blocks, pages, shown_files, unnamed_commands
 from tests.documents.running import Commands, Page, command_server
 
 _MOST_LEFT_OUT = 60
@@ -34,10 +34,13 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def _run(found: list[Block], folder: Path, commands: Commands, boards: Path) -> None:
-    page = Page(folder, commands, boards)
+def _run(
+    path: Path, folder: Path, commands: Commands, boards: Path, *, with_long: bool = False
+) -> None:
+    page = Page(folder, commands, boards, shown_files(path))
+    found = [each for each in _BLOCKS[path] if each.commands and (with_long or not each.is_long)]
     try:
-        ran = [page.run(each, number) for number, each in enumerate(found) if each.commands]
+        ran = [page.run(each, number) for number, each in enumerate(found)]
     finally:
         page.close()
     if failures := [str(each) for each in ran if each]:
@@ -48,7 +51,7 @@ def _run(found: list[Block], folder: Path, commands: Commands, boards: Path) -> 
 def test_the_blocks_of_a_page_run(
     page: Path, tmp_path: Path, commands: Commands, boards: Path
 ) -> None:
-    _run([each for each in _BLOCKS[page] if not each.is_long], tmp_path, commands, boards)
+    _run(page, tmp_path, commands, boards)
 
 
 @pytest.mark.documents
@@ -56,7 +59,7 @@ def test_the_blocks_of_a_page_run(
 def test_all_blocks_of_a_page_run(
     page: Path, tmp_path: Path, commands: Commands, boards: Path
 ) -> None:
-    _run(_BLOCKS[page], tmp_path, commands, boards)
+    _run(page, tmp_path, commands, boards, with_long=True)
 
 
 def test_what_is_not_run_has_a_reason() -> None:
@@ -101,7 +104,7 @@ test -e never
 """
     page = tmp_path / "page.md"
     page.write_text(text, "utf-8")
-    started = Page(tmp_path, commands, tmp_path)
+    started = Page(tmp_path, commands, tmp_path, {})
     try:
         ran = [started.run(each, number) for number, each in enumerate(blocks(page))]
     finally:
