@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers api cli
 
-.PHONY: help bench demo report docs test test-random test-gpu engine builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report docs test test-random test-docs test-gpu engine builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test: builder check browser engine ## set up and run every test
 
 test-random: setup-dev ## run every property with new random examples
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m hypothesis --hypothesis-profile random
+
+test-docs: setup-dev ## run every block of commands of README and docs, long ones too
+	@$(BIN)/python -m pytest tests/documents -m documents -rA
 
 check: setup-dev ## lint, types and the import rules
 	@$(BIN)/ruff check .
