@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from mansard.analytics.report.schedules import network_table as network_table
     from mansard.analytics.report.schedules import segment_table as segment_table
     from mansard.analytics.report.score_page import write_score_page as write_score_page
+    from mansard.analytics.report.summary import ModeSummary as ModeSummary
+    from mansard.analytics.report.summary import NetworkSummary as NetworkSummary
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import accuracy_table as accuracy_table
     from mansard.analytics.report.workloads import network_tables as network_tables

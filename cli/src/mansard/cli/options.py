@@ -130,6 +130,7 @@ DeviceOption = Annotated[str | None, typer.Option(help="Only devices whose name 
 CalibrateOption = Annotated[
     bool, typer.Option("--calibrate", help="Scale predictions to the measured networks.")
 ]
+AllOption = Annotated[bool, typer.Option("--all", help="Print every table and row.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 Number = int | float | bool
