@@ -36,13 +36,22 @@ def watch(
     """
     check_interval(interval_s)
     if hosts:
+        from mansard.containers.board_looks import look_at_boards
+        from mansard.containers.hosts import read_hosts
+
         if board is not None:
             raise UsageError("--board and --host exclude each other", fix="name one of them")
-        raise UsageError("hosts are not there yet")
+        return look_at_boards(
+            read_hosts(hosts, hosts_file),
+            interval_s=interval_s,
+            duration_s=duration_s,
+            n_samples=n_samples,
+            wait=wait,
+            on_lost=on_lost,
+        )
     root = SYSTEM_ROOT if board is None else board
     check_root(root)
-    name = None if board is None else str(board)
-    watched = BoardWatch(root, name)
+    watched = BoardWatch(root)
     return samples(
         watched.read,
         interval_s=interval_s,

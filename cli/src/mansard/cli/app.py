@@ -30,6 +30,7 @@ _COMMANDS = MappingProxyType(
         "recommend": ("deciding.recommend", "recommend"),
         "hi": ("deciding.hi", "hi"),
         "schedule": ("deciding.schedule", "schedule"),
+        "watch": ("board.watch", "watch"),
         "restore": ("board.restore", "restore"),
         "telemetry": ("data.telemetry", "telemetry"),
         "import": ("data.import_tables", "import_tables"),

@@ -63,7 +63,7 @@ class BoardSample(Record, frozen=True, kw_only=True):
 
     schema: ClassVar[Schema] = Schema("board-sample", 1)
 
-    board: str  # as it was named: user@board, a folder; else the machine's own name
+    board: str  # as it was named: user@board; else the name that it has itself
     source: Source
     time_s: float  # since 1970, by the clock of the machine that watches
     watched_s: float  # since the first look

@@ -34,7 +34,7 @@ from mansard.device.watching.limits import Limits, PartNow
 _Value = TypeVar("_Value")
 _TWO = "it takes two looks"
 _SHARES_MEMORY = "the GPU shares the board's memory"
-_AS_ROOT = "only root can read it: sudo"
+AS_ROOT = "only root can read it: run it with sudo"
 _ASK_TOOL_S = 30.0  # between two calls of nvpmodel, where its notes cannot be read
 
 
@@ -42,8 +42,9 @@ class BoardWatch:
     """Looks at the machine under ``root``; every look is one ``BoardSample``, and none raises.
 
     ``name``: how records call the board. ``clock`` and ``wall`` are seconds: monotonic, and since
-    1970. Looks cost some milliseconds and start no process, but for an nvpmodel twice a minute on
-    boards whose notes of the mode cannot be read.
+    1970. ``as_root``: the remedy where root alone may read something. Looks cost some milliseconds
+    and start no process, but for an nvpmodel twice a minute on boards whose notes of the mode
+    cannot be read.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class BoardWatch:
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        as_root: str = AS_ROOT,
     ) -> None:
-        self._root, self._clock, self._wall = root, clock, wall
+        self._root, self._clock, self._wall, self._as_root = root, clock, wall, as_root
         self._on_jetson = is_jetson(root)
         self._name = name or read_model(root) or printable(platform.node(), 80)
         self._is_simulated = is_simulated(root)
@@ -205,11 +207,11 @@ class BoardWatch:
     def _read_memory_clock(self, unknown: dict[str, str]) -> tuple[float | None, float | None]:
         emc = self._clocks.emc
         if emc is None:
-            why = f"no memory clock is here; on a Jetson {_AS_ROOT}"
+            why = f"no file of its clock is here; on a Jetson {self._as_root}"
             unknown |= {"memory_clock_hz": why, "memory_cap_hz": why}
             return None, None
         clock_hz = emc.domain.read_hz(self._root, emc.domain.cur_path) or None
-        why = f"the memory's clock cannot be read; on a Jetson {_AS_ROOT}"
+        why = f"the file of its clock does not answer; on a Jetson {self._as_root}"
         _known("memory_clock_hz", clock_hz, why, unknown)
         cap_hz = emc.top_hz(self._root)
         return clock_hz, _known("memory_cap_hz", cap_hz, "the memory's cap is not shown", unknown)
@@ -245,7 +247,7 @@ class BoardWatch:
         found = self._processes.find()
         why = found.why_not
         if self._on_jetson and found.names is None:
-            why = f"{why}; {_AS_ROOT}"
+            why = f"{why}; {self._as_root}"
         return _known("gpu_processes", found.names, why, unknown)
 
     def _parts(

@@ -7,7 +7,7 @@ passive is where the kernel slows devices down, ``trip_point_N_temp`` in m°C.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from mansard.device.conditions.sources import find_overcurrent, find_throttling
 from mansard.device.system import read_text
 
 _BUSY = 0.9  # a part as busy as this should run at its cap
+_AT_WORK = 0.5  # an idle part's clock falls without any limit
 _SLOW = 0.9  # of the cap; a step of the clocks' tables is 5 to 10 %
 _SLACK = 0.02  # steps of tables against what the mode asks for
 # NVIDIA's Jetson Linux developer guide, "Over-current events".
@@ -93,24 +94,22 @@ class Limits:
         n_risen = _rises(self._states, states)
         self._states, self._counts = states, counts
         if self._has_looked:  # what was counted before the watching is not ours
-            self._n_throttles += n_counted + n_risen
+            self._n_throttles += n_counted + min(n_risen, 1)  # one heat sets several devices
         on = [device for device, state in zip(self._devices, states, strict=True) if state]
         if not on and not n_counted:
             return []
         slowed = list(dict.fromkeys(_part_of(device) for device in on)) or ["CPU"]
         who = listed(on) if on else "the processor's own throttle counter"
-        below = [
-            f"{part.name} is at {_mhz(part.clock_hz)} of {_mhz(part.cap_hz)} MHz"
-            for part in parts
-            if part.clock_hz and part.cap_hz and part.clock_hz < _SLOW * part.cap_hz
-        ]
+        below = _at_clocks(
+            part for part in parts if _is_slow(part) and (part.busy_share or 0.0) >= _AT_WORK
+        )
         why = f"too hot: {_hottest(zones)}; on: {who}"
         return [
             Limit(
                 cause="thermal",
                 parts=tuple(slowed),
                 is_throttling=True,
-                why="; ".join((why, *below)),
+                why="; ".join(filter(None, (why, below))),
             )
         ]
 
@@ -152,25 +151,34 @@ class Limits:
         slow = {
             part.name: part
             for part in parts
-            if part.clock_hz and part.cap_hz and (part.busy_share or 0.0) >= _BUSY
-            if part.clock_hz < _SLOW * part.cap_hz
+            if _is_slow(part) and (part.busy_share or 0.0) >= _BUSY
         }
         found = [part for name, part in slow.items() if name in self._slow_before]
         self._slow_before = frozenset(slow)
         if not found:
             return []
-        words = [
-            f"{part.name} is busy and at {_mhz(part.clock_hz)} of {_mhz(part.cap_hz)} MHz"
-            for part in found
-        ]
         return [
             Limit(
                 cause="unknown",
                 parts=tuple(part.name for part in found),
                 is_throttling=True,
-                why=f"{'; '.join(words)}; the kernel does not say why (governor, firmware, power)",
+                why=f"busy and slow: {_at_clocks(found)}; the kernel does not say why (governor, "
+                "firmware, power)",
             )
         ]
+
+
+def _is_slow(part: PartNow) -> bool:
+    return bool(part.clock_hz and part.cap_hz and part.clock_hz < _SLOW * part.cap_hz)
+
+
+def _at_clocks(parts: Iterable[PartNow]) -> str:
+    """Parts with their clocks, those of one clock together: CPU 0-3 and GPU at 600 of 1300 MHz."""
+    names: dict[str, list[str]] = {}
+    for part in parts:
+        clock = f"{_mhz(part.clock_hz)} of {_mhz(part.cap_hz)} MHz"
+        names.setdefault(clock, []).append(part.name)
+    return ", ".join(f"{listed(who)} at {clock}" for clock, who in names.items())
 
 
 def _hottest(zones: Sequence[ZoneNow]) -> str:
@@ -196,8 +204,9 @@ def _cap_below_mode(parts: Sequence[PartNow], mode: str | None, *, is_hot: bool)
         f"{part.name} may rise to {_mhz(part.cap_hz)} MHz, mode {mode} allows {_mhz(part.mode_hz)}"
         for part in low
     ]
-    who = "the kernel, because of the heat" if is_hot else "another program set it (sudo nvpmodel "
-    fix = who if is_hot else f"{who}-m sets the mode again)"
+    fix = "the kernel lowers it while it is hot"
+    if not is_hot:
+        fix = "another program set it; setting the mode again puts it back (sudo nvpmodel -m …)"
     return [
         Limit(
             cause="cap",

@@ -1,0 +1,146 @@
+"""Boards elsewhere, looked at side by side: a thread and an ssh for each, at its own pace."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from mansard.containers.board_files import BoardFiles, board_files
+from mansard.containers.hosts import Host
+from mansard.core.errors import DeviceError, MansardError
+from mansard.core.records import BoardSample
+from mansard.device.watching import BoardWatch, Wait, samples, sleep
+
+RETRY_S = 15.0  # before a board that does not answer is asked again
+STOP_S = 5.0  # for a thread to end: it may wait for an answer
+_POLL_S = 0.1
+OnLost = Callable[[str, MansardError], None]
+_AS_ROOT = "log in as root, who alone may read it"
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A board that does not answer, and why."""
+
+    board: str
+    error: MansardError
+
+
+class _Board(threading.Thread):
+    """Looks at one board until it is told to stop; a board that is lost is asked again."""
+
+    def __init__(
+        self,
+        host: Host,
+        found: queue.SimpleQueue[BoardSample | Lost],
+        *,
+        interval_s: float,
+        n_samples: int | None,
+        options: Sequence[str],
+    ) -> None:
+        super().__init__(name=f"watch {host.name}", daemon=True)
+        self._host, self._found, self._options = host, found, options
+        self._interval_s, self._n_samples = interval_s, n_samples
+        self.stopping = threading.Event()
+        self.mistake: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.stopping.is_set():
+                try:
+                    self._look()
+                except MansardError as error:
+                    self._found.put(Lost(self._host.name, error))
+                if self._n_samples is not None or self.stopping.wait(RETRY_S):
+                    return
+        except Exception as error:  # a mistake of ours is raised in the caller's thread
+            self.mistake = error
+
+    def _look(self) -> None:
+        with board_files(self._host, self._options) as files:
+            watch = BoardWatch(files.folder, self._host.name, as_root=_AS_ROOT)
+            looks = samples(
+                lambda: _look(files, watch),
+                interval_s=self._interval_s,
+                n_samples=self._n_samples,
+                wait=self.stopping.wait,
+            )
+            for sample in looks:
+                self._found.put(sample)
+
+
+def _look(files: BoardFiles, watch: BoardWatch) -> BoardSample:
+    files.fetch()
+    return watch.read()
+
+
+def look_at_boards(
+    hosts: Sequence[Host],
+    *,
+    interval_s: float,
+    duration_s: float | None = None,
+    n_samples: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    wait: Wait = sleep,
+    on_lost: OnLost | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[BoardSample]:
+    """Looks at all ``hosts`` as they come, until ``duration_s`` or ``n_samples`` of each.
+
+    A board that does not answer is told to ``on_lost`` and asked again every ``RETRY_S``. Raises
+    its error where it is the only one and has never answered, and DeviceError where with
+    ``n_samples`` some have not.
+    """
+    found: queue.SimpleQueue[BoardSample | Lost] = queue.SimpleQueue()
+    boards = [
+        _Board(host, found, interval_s=interval_s, n_samples=n_samples, options=options)
+        for host in hosts
+    ]
+    lost: dict[str, MansardError] = {}
+    has_answered, start_s = False, clock()
+    try:
+        for board in boards:
+            board.start()
+        while duration_s is None or clock() - start_s <= duration_s:
+            is_over = not any(board.is_alive() for board in boards)
+            for one in _drain(found):
+                if isinstance(one, BoardSample):
+                    has_answered = True
+                    yield one
+                elif len(hosts) == 1 and not has_answered:
+                    raise one.error
+                else:
+                    lost[one.board] = one.error
+                    if on_lost is not None:
+                        on_lost(one.board, one.error)
+            if is_over or wait(min(_POLL_S, interval_s)):
+                break
+    finally:
+        for board in boards:
+            board.stopping.set()
+        for board in boards:
+            board.join(STOP_S)
+    for board in boards:
+        if board.mistake is not None:
+            raise board.mistake
+    if n_samples is not None:
+        _check(lost)
+
+
+def _drain(found: queue.SimpleQueue[BoardSample | Lost]) -> Iterator[BoardSample | Lost]:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            yield found.get_nowait()
+
+
+def _check(lost: dict[str, MansardError]) -> None:
+    """Raises DeviceError where boards have not answered."""
+    if lost:
+        raise DeviceError(
+            f"{len(lost)} boards did not answer: {'; '.join(map(str, lost.values()))}",
+            fix="what the others said stands above",
+        )
