@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from mansard.core.errors import UsageError
+from mansard.core.errors import StorageError, UsageError
 from mansard.core.files import append_whole, open_rows
 from mansard.core.jsonl import RowReader, RowWriter
 from mansard.core.records import BoardSample
@@ -69,12 +69,26 @@ def read_samples(path: Path) -> Iterator[BoardSample]:
         yield from batch
 
 
+@contextlib.contextmanager
+def _telling(file: SampleFile) -> Iterator[None]:
+    """Says in an error of its block how many rows are whole."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(
+            f"{error.what}; the {file.n_rows} rows before it are whole",
+            where=error.where,
+            fix="free some space, and record into another file",
+        ) from error
+
+
 class _Records:
     def __init__(self, writer: RowWriter[BoardSample]) -> None:
         self._writer, self.path, self.n_rows = writer, writer.path, 0
 
     def take(self, sample: BoardSample) -> None:
-        self._writer.append(sample)
+        with _telling(self):
+            self._writer.append(sample)
         self.n_rows += 1
 
 
@@ -98,7 +112,8 @@ class _Table:
         rows.append([cells.get(name) for name in self._columns])
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
-        append_whole(self._handle, text.getvalue().encode(), self.path)
+        with _telling(self):
+            append_whole(self._handle, text.getvalue().encode(), self.path)
         self.n_rows += 1
 
 
@@ -114,7 +129,9 @@ def flat(sample: BoardSample) -> dict[str, object]:
     for cpu in sample.cpus:
         cells |= _named(f"cpu{cpu.cpu}", cpu, ("busy_share", "clock_hz", "cap_hz"))
     for gpu in sample.gpus:
-        cells |= _named(gpu.gpu, gpu, ("busy_share", "clock_hz", "cap_hz", "memory_used_bytes"))
+        cells |= _named(gpu.gpu, gpu, ("busy_share", "clock_hz", "cap_hz"))
+        if gpu.memory_total_bytes is not None:  # a card; a Jetson's GPU has none of its own
+            cells |= _named(gpu.gpu, gpu, ("memory_used_bytes",))
     cells |= {name: getattr(sample, name) for name in _NUMBERS}
     for zone in sample.zones:
         cells[f"{zone.zone}_temperature_c"] = zone.temperature_c

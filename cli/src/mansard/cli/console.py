@@ -58,6 +58,13 @@ def print_json(value: object) -> None:
     sys.stdout.buffer.write(msgspec.json.format(encoded) + b"\n")
 
 
+def print_json_line(schema: str, value: object) -> None:
+    """One JSON object with its schema on a line of stdout, at once: for what comes one by one."""
+    content = msgspec.json.encode(value, enc_hook=_path_text)
+    head = msgspec.json.encode({"schema": f"mansard/{schema}", "version": 1})[:-1]
+    sys.stdout.buffer.write(head + b"," + content[1:] + b"\n")
+
+
 def _path_text(value: object) -> str:
     """A path for JSON; bytes that are no UTF-8 are replaced, JSON has none."""
     if isinstance(value, Path):

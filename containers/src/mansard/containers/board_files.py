@@ -73,7 +73,7 @@ _ONCE = (
     f"{_INA}/in[1-3]_label",
     f"{_INA}/in[1-3]_enable",
     f"{_INA}/shunt[1-3]_resistor",
-    f"{_INA}/*label",
+    *(f"{_INA}/{name}" for name in ("label", "power1_label", "curr1_label")),
     f"{_IIO}/rail_name_[0-2]",
     f"{_RAPL}/name",
     f"{_RAPL}/max_energy_range_uj",
@@ -214,6 +214,7 @@ class BoardFiles:
         """Write what has changed, remove what of ``before`` is gone; the files that came."""
         texts: dict[str, list[bytes]] = {}
         denied = []
+        last = None
         for line in lines:
             complaint = _COMPLAINT.fullmatch(line)
             if complaint is not None:
@@ -221,8 +222,12 @@ class BoardFiles:
                 continue
             found = _LINE.fullmatch(line)
             path = self._inside(found[1]) if found is not None else None
-            if found is not None and path is not None:
-                texts.setdefault(path, []).append(found[2])
+            if found is None or path is None:
+                continue
+            if path != last and path in texts:  # a second pattern fits it
+                texts[path] = []
+            last = path
+            texts.setdefault(path, []).append(found[2])
         if before:
             self.denied = tuple(name.removeprefix(self._prefix) for name in denied)
         for path, pieces in texts.items():

@@ -60,6 +60,9 @@ class _Board(threading.Thread):
         except Exception as error:  # a mistake of ours is raised in the caller's thread
             self.mistake = error
 
+    def _wait(self, seconds: float) -> bool:
+        return self.stopping.wait(seconds)
+
     def _look(self) -> None:
         with board_files(self._host, self._options) as files:
             watch = BoardWatch(files.folder, self._host.name, as_root=_AS_ROOT)
@@ -67,7 +70,7 @@ class _Board(threading.Thread):
                 lambda: _look(files, watch),
                 interval_s=self._interval_s,
                 n_samples=self._n_samples,
-                wait=self.stopping.wait,
+                wait=self._wait,
             )
             for sample in looks:
                 self._found.put(sample)
@@ -75,7 +78,23 @@ class _Board(threading.Thread):
 
 def _look(files: BoardFiles, watch: BoardWatch) -> BoardSample:
     files.fetch()
-    return watch.read()
+    return _of_board(watch.read(), str(files.folder))
+
+
+def _of_board(sample: BoardSample, folder: str) -> BoardSample:
+    """Paths of the folder here become the board's own."""
+    return msgspec.structs.replace(
+        sample,
+        unknown={name: why.replace(folder, "") for name, why in sample.unknown.items()},
+        zones=tuple(
+            msgspec.structs.replace(
+                zone, unknown={name: why.replace(folder, "") for name, why in zone.unknown.items()}
+            )
+            if zone.temperature_c is None
+            else zone
+            for zone in sample.zones
+        ),
+    )
 
 
 def look_at_boards(
@@ -101,24 +120,32 @@ def look_at_boards(
         for host in hosts
     ]
     lost: dict[str, MansardError] = {}
-    has_answered, start_s = False, clock()
-    try:
-        for board in boards:
-            board.start()
-        while duration_s is None or clock() - start_s <= duration_s:
+    end_s = None if duration_s is None else clock() + duration_s
+    with _running(boards):
+        is_over, has_answered = False, False
+        while not is_over and (end_s is None or clock() <= end_s):
             is_over = not any(board.is_alive() for board in boards)
             for one in _drain(found):
                 if isinstance(one, BoardSample):
                     has_answered = True
                     yield one
-                elif len(hosts) == 1 and not has_answered:
+                    continue
+                if len(hosts) == 1 and not has_answered:
                     raise one.error
-                else:
-                    lost[one.board] = one.error
-                    if on_lost is not None:
-                        on_lost(one.board, one.error)
-            if is_over or wait(min(_POLL_S, interval_s)):
-                break
+                lost[one.board] = one.error
+                (on_lost or _ignore)(one.board, one.error)
+            is_over |= wait(min(_POLL_S, interval_s))
+    if n_samples is not None:
+        _check(lost)
+
+
+@contextlib.contextmanager
+def _running(boards: Sequence[_Board]) -> Iterator[None]:
+    """The threads, until the end of the block; a mistake of ours in one of them is raised."""
+    try:
+        for board in boards:
+            board.start()
+        yield
     finally:
         for board in boards:
             board.stopping.set()
@@ -127,8 +154,10 @@ def look_at_boards(
     for board in boards:
         if board.mistake is not None:
             raise board.mistake
-    if n_samples is not None:
-        _check(lost)
+
+
+def _ignore(board: str, error: MansardError) -> None:
+    del board, error
 
 
 def _drain(found: queue.SimpleQueue[BoardSample | Lost]) -> Iterator[BoardSample | Lost]:

@@ -13,13 +13,14 @@ import typer
 
 from mansard import api
 from mansard.cli.board import watch_lines
-from mansard.cli.console import note
+from mansard.cli.console import note, print_json_line
 from mansard.cli.options import BoardOption, HostsFileOption, JsonOption, parse_duration
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.records import BoardSample
 from mansard.core.text import printable
 
 _HEAD_EVERY = 20  # lines of a pipe
+Form = Literal["nothing", "json", "whole", "rows"]
 
 
 def watch(
@@ -70,7 +71,7 @@ def watch(
             return
         if sinks.exporter is not None:
             note(f"metrics on {sinks.exporter.address}")
-        form = "nothing" if quiet else "json" if as_json else "whole" if once else "rows"
+        form: Form = "nothing" if quiet else "json" if as_json else "whole" if once else "rows"
         _print_looks(looks, sinks, form, is_one=len(names) < 2)
 
 
@@ -136,7 +137,7 @@ def _show_screen(looks: Callable[..., Iterator[BoardSample]], names: list[str], 
 def _print_looks(
     looks: Callable[..., Iterator[BoardSample]],
     to: _Sinks,
-    form: Literal["nothing", "json", "whole", "rows"],
+    form: Form,
     *,
     is_one: bool,
 ) -> None:
