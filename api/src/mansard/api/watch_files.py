@@ -15,6 +15,7 @@ from mansard.core.files import append_whole, open_rows
 from mansard.core.jsonl import RowReader, RowWriter
 from mansard.core.records import BoardSample
 
+_HEADER_BYTES = 200
 _KINDS = (".csv", ".jsonl")
 
 
@@ -80,6 +81,15 @@ def _telling(file: SampleFile) -> Iterator[None]:
             where=error.where,
             fix="free some space, and record into another file",
         ) from error
+
+
+def holds_looks(path: Path) -> bool:
+    """Whether a file is one of ``record_samples``' records, by its first line."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        line = stream.readline(_HEADER_BYTES)
+    return b'"schema":"%s"' % BoardSample.schema.name.encode() in line
 
 
 class _Records:
