@@ -4,10 +4,10 @@
 
 The looks of 24 hours at a simulated AGX Orin, one a second on a clock that does not wait: its files
 are written anew before each look (loads, clocks, rails, temperatures; it throttles for a minute in
-every ten). Each look is drawn on a screen of 80 by 24 and handed to the exporter, which
-answers a scrape every 15 looks. The CPU time of looks, screen and exporter is counted, that of writing
-the board's files is not. Memory: resident bytes and Python's allocated blocks after the first hour
-and after the last. Then 600 looks that are recorded as well, in each format.
+every ten). Each look is drawn on a screen of 80 by 24 and handed to the exporter, which answers a
+scrape every 15 looks. The CPU time of looks, screen and exporter is counted, that of writing the
+board's files is not. Memory: resident bytes and Python's allocated blocks after the first hour and
+after the last. Then 600 looks that are recorded as well, in each format.
 
 The exit code is 1 where a look costs 20 ms or more of CPU (2 % of a core at 1 Hz), or where the
 blocks have grown by more than 1 %.

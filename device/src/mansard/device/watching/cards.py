@@ -15,7 +15,7 @@ import msgspec
 from mansard.core.errors import DeviceError
 from mansard.core.records import GpuNow, Limit, LimitCause, ZoneNow
 from mansard.core.text import printable
-from mansard.device.cards import as_text, card_handle, load_nvml
+from mansard.device.cards import as_text, card_handle, load_nvml, nvml_errors
 
 _Answer = TypeVar("_Answer")
 # nvmlClocksEventReasons; idle (0x1) and clocks that were set (0x2, 0x100) slow nothing down.
@@ -75,7 +75,7 @@ class Cards:
         ) -> _Answer | None:
             try:
                 return function()
-            except nvml.NVMLError as error:
+            except nvml_errors(nvml) as error:
                 reasons[field] = f"NVML: {str(error).lower()}"
                 return None
 
