@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from mansard.analytics.report.schedules import network_table as network_table
     from mansard.analytics.report.schedules import segment_table as segment_table
     from mansard.analytics.report.score_page import write_score_page as write_score_page
+    from mansard.analytics.report.summary import ModeSummary as ModeSummary
+    from mansard.analytics.report.summary import NetworkSummary as NetworkSummary
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import accuracy_table as accuracy_table
     from mansard.analytics.report.workloads import network_tables as network_tables
@@ -213,6 +215,7 @@ if TYPE_CHECKING:
     from mansard.device.tegrastats.columns import FieldSummary as FieldSummary
     from mansard.device.tegrastats.columns import Utilisation as Utilisation
     from mansard.device.tegrastats.rows import clean as clean
+    from mansard.device.tegrastats.rows import line_document as line_document
     from mansard.device.tegrastats.summary import LogSummary as LogSummary
     from mansard.estimator import Given as Given
     from mansard.estimator import Settings as Settings

@@ -277,12 +277,15 @@ def _without_reboots(
     """The plans whose modes can be set now and left again; raises DeviceError if none is left.
 
     A mode that switches SMs on or off can be set only until CUDA has run, and once it has
-    run in that mode only a reboot leads back: on the GPU such a mode is not even tried.
+    run in that mode only a reboot leads back: on the GPU such a mode is not even tried. On a
+    simulated board CUDA never runs.
     """
     left_out = dict(held.needing_reboot([each.plan.mode for each in plans if each.n_missing]))
     for each in plans:
         gpu, n_sms = each.plan.gpu, each.plan.mode.n_sms
-        if gpu is not None and n_sms is not None and n_sms != gpu.n_sms and each.n_missing:
+        if gpu is None or n_sms is None or each.plan.machine.is_simulated:
+            continue
+        if n_sms != gpu.n_sms and each.n_missing:
             words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
             left_out.setdefault(each.plan.mode.name, words)
     for name, words in left_out.items():

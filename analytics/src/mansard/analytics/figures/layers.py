@@ -11,12 +11,11 @@ from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.figures.charting import Chart, following, plot, told
 from mansard.analytics.figures.figure import Figure, Following, Missing, make_figure
 from mansard.analytics.figures.modes import NO_NETWORK
-from mansard.analytics.figures.network_points import Points
+from mansard.analytics.figures.network_points import BOUNDS, Points
 from mansard.analytics.figures.parameters import Chosen, Name, equals
 from mansard.analytics.figures.selection import How, LiveTable, Shown, heading
 from mansard.analytics.figures.tables import Column
 
-TIME_BOUNDS = ("compute", "memory", "launch", "power")
 ENERGY_BOUNDS = ("work", "traffic", "constant")
 MOST_BARS = 14  # layers of one network
 _BAR_PX, _WIDTH_PX = 21, 340
@@ -59,7 +58,7 @@ def layer_figure(points: Points, chosen: Chosen, first: str) -> Figure | Missing
 def bar_chart(layers: pl.DataFrame, chosen: Chosen) -> Chart:
     """The slowest layers: time on the left, energy on the right, what bounds each at its bar."""
     kinds: list[tuple[str, str, Sequence[str], str]] = [
-        ("time_ms", "bound", TIME_BOUNDS, "Time at best, ms")
+        ("time_ms", "bound", BOUNDS, "Time at best, ms")
     ]
     if layers["energy_mj"].is_not_null().any():
         kinds.append(("energy_mj", "energy_bound", ENERGY_BOUNDS, "Energy at best, mJ"))

@@ -22,13 +22,12 @@ from mansard.analytics.figures.tables import (
     Table,
     batch_text,
     bound_text,
-    condensed,
     scaled,
     shortened,
     tabulate,
 )
 from mansard.analytics.report import memory_traffic, parts, workloads
-from mansard.analytics.report.workloads import SHARED, ModeText, measured_text, network_tables
+from mansard.analytics.report.workloads import ModeText, measured_text, network_tables
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.roofline import Roofline
 
@@ -113,14 +112,12 @@ def _bound_or_reason(row: Cells) -> str:
 def measured_tables(results: Results) -> list[Table]:
     """Networks that were run; see ``workloads.network_tables``."""
     found = network_tables(results.measured, _mode_text(results))
-    kept = ("Mode", "Measured")
-    return [condensed(shortened(each), SHARED, kept=kept) for each in found]
+    return [shortened(each) for each in found]
 
 
 def accuracy_table(results: Results) -> Table:
     """How often networks are right; see ``workloads.accuracy_table``."""
-    table = workloads.accuracy_table(results.accuracies)
-    return condensed(shortened(table), ("Device", "Engine", "Data", "Samples", "Source"))
+    return shortened(workloads.accuracy_table(results.accuracies))
 
 
 def part_tables(results: Results) -> list[Table]:
@@ -132,8 +129,7 @@ def part_tables(results: Results) -> list[Table]:
         lambda row: display_name(labels[row.device, row.mode]),
     )
     found += parts.group_tables(results.group_times, lambda row: display_name(row.mode))
-    kept = ("Mode", "Alone", "Whole", "Time")
-    return [condensed(shortened(each), SHARED, kept=kept) for each in found]
+    return [shortened(each) for each in found]
 
 
 def memory_tables(results: Results) -> list[Table]:
@@ -142,13 +138,12 @@ def memory_tables(results: Results) -> list[Table]:
     found = memory_traffic.memory_table(
         results.memory, lambda row: display_name(labels[row.device, row.mode])
     )
-    return [condensed(shortened(each), SHARED, kept=("Mode",)) for each in found]
+    return [shortened(each) for each in found]
 
 
 def program_table(results: Results) -> Table:
     """Programs that were run; see ``workloads.program_table``."""
-    table = workloads.program_table(results.programs, _mode_text(results))
-    return condensed(shortened(table), ("Source",), kept=("Time",))
+    return shortened(workloads.program_table(results.programs, _mode_text(results)))
 
 
 def _mode_text(results: Results) -> ModeText:

@@ -13,7 +13,8 @@ import typer
 
 from mansard import api
 from mansard.cli.board import watch_lines
-from mansard.cli.console import note, print_json_line
+from mansard.cli.console import note
+from mansard.cli.json_output import print_json_line
 from mansard.cli.options import BoardOption, HostsFileOption, JsonOption, parse_duration
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.records import BoardSample
@@ -39,9 +40,7 @@ def watch(
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Serve metrics: :9100 on this machine, 0.0.0.0:9100 to all."
-        ),
+        typer.Option(help="Serve metrics: :9100 on this machine, 0.0.0.0:9100 to all."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No screen and no lines.")] = False,
     as_json: JsonOption = False,
