@@ -68,7 +68,7 @@ def test_a_machine_that_is_no_jetson_has_its_core_counts() -> None:
         pytest.skip("this is a Jetson, or a machine with a graphics card")
     result = modes("--json")
     assert result.returncode == 0, result.stderr
-    names = [one["name"] for one in json.loads(result.stdout)["modes"]]
+    names = [one["mode"]["name"] for one in json.loads(result.stdout)["modes"]]
     assert names == [f"{count}c" for count in range(1, len(names) + 1)]
     assert names
     assert row(modes().stdout, "1c")[1] == "1"

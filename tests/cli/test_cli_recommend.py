@@ -56,7 +56,7 @@ def test_modes_that_nobody_measured_are_predicted_from_a_table(
     table = tmp_path / "modes.csv"
     table.write_text("mode,gpu_mhz,memory_mhz\nnew,1000,2400\n", encoding="utf-8")
     (one,) = document(
-        capsys, "recommend", "--runs", published, "--minimise", "latency", "--modes", table
+        capsys, "recommend", "--runs", published, "--minimise", "latency", "--mode", table
     )["recommendations"]
     assert one["choice"]["mode"] == "new"
     # 2000 / 1000 + 4000 / 2400 = 3.667 ms
@@ -238,12 +238,12 @@ def test_modes_of_the_runs_can_be_named_away_from_the_board(
 ) -> None:
     arguments = ("recommend", "seen", "--runs", published, "--minimise", "latency")
     names = "gpu400-emc3200, gpu800-emc800"
-    (one,) = document(capsys, *arguments, "--modes", names)["recommendations"]
+    (one,) = document(capsys, *arguments, "--mode", names)["recommendations"]
     # 2 s / 400 + 4 s / 3200 = 6.25 ms; 2 s / 800 + 4 s / 800 = 7.5 ms
     assert one["choice"]["mode"] == "gpu400-emc3200"
     assert one["choice"]["latency_s"] == pytest.approx(6.25e-3)
     assert one["n_candidates"] == 2
-    code, _, err = answer(capsys, *arguments, "--modes", f"{names},other")
+    code, _, err = answer(capsys, *arguments, "--mode", f"{names},other")
     assert code == 2
     assert "unknown power mode" in err
 
@@ -253,7 +253,7 @@ def test_neighbours_outside_the_measured_clocks_are_marked(
 ) -> None:
     table = tmp_path / "modes.csv"
     table.write_text("mode,gpu_mhz,memory_hz\nin,1000,2.4e9\nbeyond,2400,2.4e9\n", encoding="utf-8")
-    arguments = ("recommend", "seen", "--runs", published, "--modes", table)
+    arguments = ("recommend", "seen", "--runs", published, "--mode", table)
     code, out, _ = answer(capsys, *arguments, "--minimise", "latency")
     assert code == 0
     assert row(out, "beyond")[-1] == "recommended; [1]"

@@ -57,7 +57,14 @@ def test_versions_refuse_in_one_line_and_mix_if_told(folders: Path) -> None:
 
 def test_merge_and_report_what_was_merged(folders: Path) -> None:
     done = mansard("merge", "a", "b", "--into", "fleet", "--json", cwd=folders)
-    counts = {"place": "fleet", "n_new": 2, "n_grown": 0, "n_same": 0}
+    counts = {
+        "schema": "mansard/merge",
+        "version": 1,
+        "place": "fleet",
+        "n_new": 2,
+        "n_grown": 0,
+        "n_same": 0,
+    }
     assert json.loads(done.stdout) == counts, done.stderr
     found = mansard("report", "--runs", "fleet", "--mix", "--json", cwd=folders)
     assert found.returncode == 0, found.stderr

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class BenchRequest(SweepRequest, frozen=True, kw_only=True):
     """What a bench is asked for; the defaults are those of the command."""
 
-    models: tuple[Path, ...] = ()  # ONNX files to score and run; none: of the zoo
+    models: tuple[Path | str, ...] = ()  # ONNX files, names of the zoo; none: some of the zoo
     batches: tuple[int, ...] = (1, 8)  # at which networks are scored; they run at the first
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
     has_networks: bool = True  # whether networks are run too

@@ -24,7 +24,7 @@ from mansard.device.tegrastats import TegrastatsSample
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.live import live
 from mansard.device.tegrastats.parse import BATCH
-from mansard.device.tegrastats.rows import TEXT_COLUMNS, document, row
+from mansard.device.tegrastats.rows import TEXT_COLUMNS, row
 from mansard.device.tegrastats.summary import LogSummary, Summariser, summarise
 from mansard.device.tegrastats.times import Moment
 
@@ -105,23 +105,11 @@ def live_telemetry(
 
 
 @contextlib.contextmanager
-def write_lines(target: IO[bytes], form: Literal["csv", "json", "parquet"]) -> Iterator[OnLine]:
+def write_lines(target: IO[bytes], form: Literal["csv", "parquet"]) -> Iterator[OnLine]:
     """What writes every line into ``target``; the file is whole when the block ends well.
 
-    JSON is one document of all lines; CSV and Parquet have a row for each, and a column for each
-    field that turned up.
+    Both have a row for each line, and a column for each field that turned up.
     """
-    if form == "json":
-        separator = b'{"samples": [\n'
-
-        def take(sample: TegrastatsSample, log: str, time_s: float | None) -> None:
-            nonlocal separator
-            target.write(separator + msgspec.json.encode(document(sample, log, time_s)))
-            separator = b",\n"
-
-        yield take
-        target.write(b"\n]}\n")
-        return
     with _Rows() as rows:
         yield rows.take
         if form == "csv":

@@ -221,7 +221,7 @@ def chosen_hosts(request: SweepRequest) -> tuple[Host, ...]:
     is_elsewhere = board_root(request.board) != SYSTEM_ROOT
     if request.is_local or is_elsewhere or request.wanted_image.engine:
         raise UsageError(
-            "--local, --board and --engine are about this machine, --host about others",
+            "--local, --board and --container-engine are about this machine, --host about others",
             fix="leave one of them out; hosts.toml names a simulated board's root",
         )
     return read_hosts(request.hosts, request.hosts_file)

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-import msgspec
-
 from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
+from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
 from mansard.cli.terminal import Tone, columns, has_colours, painted, tone_of
 from mansard.cli.wrapping import plain, shown, wrapped
 from mansard.core.text import printable
@@ -92,20 +91,6 @@ def _prose_lines(stream: TextIO, text: str) -> list[str]:
         return [text]
     lead = text[: len(text) - len(text.lstrip(" "))]
     return [plain(line) for line in wrapped(text, columns(stream), lead, f"{lead}  ")]
-
-
-def print_json(value: object) -> None:
-    """One JSON document on stdout: UTF-8, whatever the terminal's encoding is."""
-    sys.stdout.flush()
-    encoded = msgspec.json.encode(value, enc_hook=_path_text)
-    sys.stdout.buffer.write(msgspec.json.format(encoded) + b"\n")
-
-
-def _path_text(value: object) -> str:
-    """A path for JSON; bytes that are no UTF-8 are replaced, JSON has none."""
-    if isinstance(value, Path):
-        return os.fsencode(value).decode("utf-8", "replace")
-    raise NotImplementedError(type(value).__name__)
 
 
 def prepare_streams() -> None:

@@ -15,11 +15,31 @@ from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Phase
 
+# A board of the environment is left alone beside one of the first; in hi without the second.
+_INSTEAD_OF_BOARD, _FOR_BOARD = ("host", "config"), ("local", "offload")
+
+
+def _board_unless_contradicted(
+    context: typer.Context, parameter: typer.CallbackParam, board: Path | None
+) -> Path | None:
+    """What the words say counts more than the environment: they come first in ``params``."""
+    source = context.get_parameter_source(parameter.name or "")
+    if source is None or source.name != "ENVIRONMENT":
+        return board
+    given = context.params
+    needs = context.info_name == "hi" and not any(map(given.get, _FOR_BOARD))
+    return None if needs or any(map(given.get, _INSTEAD_OF_BOARD)) else board
+
+
 BoardOption = Annotated[
     Path | None,
     typer.Option(
-        help="Root folder of a board, such as a simulated one; this machine's by default.",
+        help="Root folder of a board, such as a simulated one. By default MANSARD_BOARD's, else "
+        "this machine's.",
         readable=False,
+        envvar="MANSARD_BOARD",
+        show_envvar=False,
+        callback=_board_unless_contradicted,
     ),
 ]
 ModeOption = Annotated[

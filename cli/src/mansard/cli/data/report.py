@@ -11,7 +11,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.overview import left_devices, next_command, overview_tables
 from mansard.cli.data.summary import print_shortened, summary_tables
-from mansard.cli.options import AllOption, JsonOption, MixOption, RunsOption
+from mansard.cli.options import AllOption, BoardOption, JsonOption, MixOption, RunsOption
 from mansard.cli.tables import print_tables
 
 
@@ -21,16 +21,11 @@ def report(
         Path | None,
         typer.Option(help="Where to write; report.html in the first folder of runs by default."),
     ] = None,
-    modes: Annotated[
+    mode: Annotated[
         str | None,
         typer.Option(help="More modes to predict, as for bench, or a table (.csv)."),
     ] = None,
-    board: Annotated[
-        Path | None,
-        typer.Option(
-            help="Root folder of a board, such as a simulated one; this machine's by default."
-        ),
-    ] = None,
+    board: BoardOption = None,
     mix: MixOption = False,
     all_rows: AllOption = False,
     as_json: JsonOption = False,
@@ -41,7 +36,7 @@ def report(
         (folder, *others),
         output,
         mix=mix,
-        modes=modes,
+        modes=mode,
         board=board,
         reporter=TerminalReporter(),
     )
@@ -56,7 +51,7 @@ def print_report(found: api.Report, *, all_rows: bool, as_json: bool, next_line:
     The tables show its ``run_ids`` only; JSON has everything.
     """
     if as_json:
-        print_json({"report": found.path, "summary": found.summary})
+        print_json("report", {"report": found.path, "summary": found.summary})
         return
     if all_rows:
         print_shortened(summary_tables(found.summary, found.run_ids))

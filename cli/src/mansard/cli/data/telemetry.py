@@ -13,7 +13,9 @@ from typing import IO, Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note
+from mansard.cli.console import note, print_json
+from mansard.cli.json_output import json_document, stream_json
+from mansard.cli.options import BoardOption
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
@@ -49,15 +51,10 @@ def telemetry(
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
     ] = None,
-    board: Annotated[
-        Path | None,
-        typer.Option(help="Root folder of a board, such as a simulated one.", readable=False),
-    ] = None,
+    board: BoardOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Summarise LOGS of tegrastats: ranges of every field, energy of the rails, utilisation."""
-    from mansard.core.documents import readable_json
-
     form = "json" if as_json else form
     _check_options(logs or [], live=live, duration=duration, form=form, output=output)
     read = partial(
@@ -72,10 +69,18 @@ def telemetry(
         is_whole = read(tables.take, tables.finish_log)
     elif form == "json" and not samples:
         summaries: list[api.LogSummary] = []
-        with _open(output) as target:
-            is_whole = read(None, summaries.append)
-            alone = summaries[0] if len(summaries) == 1 else {"summaries": summaries}
-            target.write(readable_json(alone))
+        is_whole = read(None, summaries.append)
+        if output is None:
+            print_json("telemetry", {"summaries": summaries})
+        else:
+            with _open(output) as target:
+                target.write(json_document("telemetry", {"summaries": summaries}))
+    elif form == "json":
+        with (
+            _open(output) as target,
+            stream_json("telemetry-samples", "samples", target.write) as add,
+        ):
+            is_whole = read(lambda *line: add(api.line_document(*line)), None)
     else:
         with _open(output) as target, api.write_lines(target, form) as take:
             is_whole = read(take, None)

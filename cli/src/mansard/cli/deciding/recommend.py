@@ -30,6 +30,7 @@ from mansard.cli.tables import Table, print_tables, without
 from mansard.core.errors import UsageError
 
 _Texts = list[str] | None
+_NO_ANSWER = 3  # exit code of --check
 _MOST_DETAILED = 4  # recommendations that are told in full; more are a table
 _COLUMNS = ("mode", "batch", "precision", "time", "power", "energy per item", "items/s", "remark")
 _MIX_COLUMNS = (
@@ -55,7 +56,7 @@ def recommend(
     ] = None,
     minimise: Annotated[
         Literal["energy", "latency", "edp", "power"] | None,
-        typer.Option(
+        typer.Option("--minimise", "--minimize",
             help="What is to be as small as it can be; edp is energy times latency. Energy by "
             "default, or latency where no energy is known."
         ),
@@ -71,7 +72,7 @@ def recommend(
     probability: Annotated[
         float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
     ] = 0.9,
-    modes: Annotated[
+    mode: Annotated[
         str | None,
         typer.Option(help="Modes to choose from: of the runs, as for bench, or a table (.csv). "
                      "Those that were measured by default."),
@@ -88,13 +89,18 @@ def recommend(
     calibrate: CalibrateOption = False,
     board: BoardOption = None,
     mix: MixOption = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit code 3 unless every network has a mode that keeps the "
+                     "limits, as likely as --probability asks."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured; measures and sets nothing.
 
     Says what the mode saves, which others were near and why they lost, how likely the limits
-    hold, and the commands that set the mode and undo it. Exit code 0 also where no mode keeps
-    the limits: then the nearest are shown.
+    hold, and the commands that set the mode and undo it. Where no mode keeps the limits, the
+    nearest are shown; the exit code is 0 then as well, and 3 with --check.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None and models:
@@ -120,7 +126,7 @@ def recommend(
         precisions=precisions,
         dims=parse_dimensions(dim or []),
         phase=phase,
-        modes=modes,
+        modes=mode,
         device=device,
         board=board,
         mix=mix,
@@ -128,15 +134,20 @@ def recommend(
     )
     reporter = TerminalReporter()
     if workload is None:
-        _print(api.recommend(request, wanted, default, reporter), as_json=as_json)
+        found = api.recommend(request, wanted, default, reporter)
+        _print(found, as_json=as_json)
+        has_answer = all(each.verdict == "feasible" for each in found)
     else:
-        found = api.recommend_workload(request, wanted, workload, reporter)
-        _print_mixes(found, as_json=as_json)
+        mixes = api.recommend_workload(request, wanted, workload, reporter)
+        _print_mixes(mixes, as_json=as_json)
+        has_answer = all(each.one_mode or each.schedule for each in mixes)
+    if check and not has_answer:
+        raise typer.Exit(_NO_ANSWER)
 
 
 def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
     if as_json:
-        print_json({"recommendations": found})
+        print_json("recommend", {"recommendations": found, "mixes": ()})
         return
     if len(found) > _MOST_DETAILED:
         print_tables([_overview_table(found)])
@@ -153,7 +164,7 @@ def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
 
 def _print_mixes(found: Sequence[api.MixAnswer], *, as_json: bool) -> None:
     if as_json:
-        print_json({"mixes": found})
+        print_json("recommend", {"recommendations": (), "mixes": found})
         return
     for answer in found:
         print_tables(_mix_tables(answer))

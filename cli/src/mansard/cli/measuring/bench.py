@@ -30,14 +30,18 @@ from mansard.cli.options import (
     PickOption,
     YesOption,
     parse_dimensions,
+    parse_sizes,
 )
 from mansard.cli.tables import print_table
 
 
 def bench(
     models: Annotated[
-        list[Path] | None,
-        typer.Argument(help="ONNX files to score and run; of the zoo by default.", readable=False),
+        list[str] | None,
+        typer.Argument(
+            help="ONNX files, folders of them, or names of the zoo, to score and run; of the zoo "
+            "by default."
+        ),
     ] = None,
     mode: ModeOption = None,
     pick: PickOption = None,
@@ -46,7 +50,8 @@ def bench(
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
     batch: Annotated[
-        list[int] | None, typer.Option(min=1, help="Batch sizes to score. Repeatable.")
+        list[str] | None,
+        typer.Option(help="Batch sizes to score, the first to run at; 1,8 by default."),
     ] = None,
     dim: DimOption = None,
     no_networks: Annotated[
@@ -64,7 +69,7 @@ def bench(
     image: ImageOption = None,
     images: ImagesOption = None,
     offline: OfflineOption = False,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
     all_rows: AllOption = False,
     as_json: JsonOption = False,
@@ -80,7 +85,7 @@ def bench(
         pick=pick,
         profile=profile,
         runs=runs,
-        batches=tuple(batch or (1, 8)),
+        batches=parse_sizes("--batch", batch or ["1,8"]),
         dims=parse_dimensions(dim or []),
         has_networks=not no_networks,
         board=board,
@@ -88,7 +93,9 @@ def bench(
         is_local=local,
         hosts=tuple(host or ()),
         hosts_file=hosts_file,
-        wanted_image=api.WantedImage(name=image, table=images, is_offline=offline, engine=engine),
+        wanted_image=api.WantedImage(
+            name=image, table=images, is_offline=offline, engine=container_engine
+        ),
     )
     reporter = TerminalReporter(is_agreed=yes)
     if dry_run:
@@ -115,10 +122,10 @@ def print_bench(
 
 def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
     """The modes in their order, each write of each, and the time they will take."""
-    boards: dict[str | None, object] = {}
+    boards = []
     for each in planned:
         if as_json:
-            boards[each.board] = {"modes": each.modes, "duration_s": each.duration_s}
+            boards.append(each)
             continue
         rows = [
             (one.mode.name, line) for one in each.modes for line in one.steps or ("nothing is set",)
@@ -126,4 +133,4 @@ def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
         print_table("What would be done; nothing was touched", ("mode", "step"), rows)
         typer.echo(each.summary)
     if as_json:
-        print_json(boards.get(None, {"boards": boards}))
+        print_json("dry-run", {"boards": boards})

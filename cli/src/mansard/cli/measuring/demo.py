@@ -49,14 +49,7 @@ def pagoda(
     """
     found = api.demo_pagoda(output)
     if as_json:
-        print_json(
-            {
-                "page": found.page,
-                "counts": found.counts.to_dicts(),
-                "points": found.points.to_dicts(),
-                "findings": found.findings,
-            }
-        )
+        print_json("demo-pagoda", found.document())
         return
     print_tables([found.table])
     print_lines(found.findings)

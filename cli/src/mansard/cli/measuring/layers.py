@@ -32,13 +32,14 @@ def print_layers(
     """Print the networks, their parts and the sums; raises the error of what was not measured."""
     if as_json:
         print_json(
+            "measure",
             {
                 **as_dictionary(result.whole),
                 "parts": result.parts,
                 "sums": result.sums,
                 "groups": result.groups,
-                "files": [str(path) for path in written],
-            }
+                "files": written,
+            },
         )
     else:
         print_times(result.whole, with_layers=with_layers, all_rows=all_rows)

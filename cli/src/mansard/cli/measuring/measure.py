@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, note
+from mansard.cli.help import HelpfulCommand
 from mansard.cli.measuring.layers import print_layers
 from mansard.cli.measuring.networks import print_networks
 from mansard.cli.measuring.programs import print_programs
@@ -44,7 +44,7 @@ from mansard.core.records import Copies, Waiting
 _COMMAND = "mansard command"  # where a context keeps the words after ``--``
 
 
-class MeasureCommand(TyperCommand):
+class MeasureCommand(HelpfulCommand):
     """All words after the first ``--`` are the user's command, whatever they look like."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

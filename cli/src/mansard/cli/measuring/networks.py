@@ -20,7 +20,7 @@ def print_networks(
 ) -> None:
     """Print what was measured and is kept in ``runs``; raises the error of what was not."""
     if as_json:
-        print_json(as_dictionary(result))
+        print_json("measure", as_dictionary(result))
     else:
         print_times(result, with_layers=with_layers, all_rows=all_rows)
         _note_next(result, runs)
@@ -28,9 +28,10 @@ def print_networks(
 
 
 def as_dictionary(result: api.MeasureResult) -> dict[str, object]:
-    """What ``--json`` prints of networks."""
+    """What ``--json`` prints of networks; lists of parts are empty where none ran alone."""
     names = ("times", "accuracies", "rows", "memory", "builds")
-    return {name: getattr(result, name) for name in names}
+    measured = {name: getattr(result, name) for name in names}
+    return {**measured, "parts": (), "sums": (), "groups": (), "files": ()}
 
 
 def print_times(result: api.MeasureResult, *, with_layers: bool, all_rows: bool) -> None:

@@ -17,12 +17,11 @@ _N_FOR_INTERVAL = 6  # runs below which there is no interval at 95 %
 def print_programs(result: api.ProgramResult, *, all_rows: bool, as_json: bool) -> None:
     """Print what was measured; raises the error of what was not."""
     if as_json:
-        print_json(
-            [
-                {"mode": one.manifest.mode_read_back, "run": one.run, "summary": one.times}
-                for one in result.measured
-            ]
-        )
+        programs = [
+            {"mode": one.manifest.mode_read_back, "run": one.run, "times": one.times}
+            for one in result.measured
+        ]
+        print_json("measure-program", {"programs": programs})
     else:
         rows = [row for one in result.measured for row in one.times]
         short = [programs_table(rows)] if rows else []
