@@ -44,10 +44,13 @@ for (const svg of document.querySelectorAll("[data-spec] svg.marks")) {
   const frame = svg.getBoundingClientRect();
   texts.forEach((text, at) => {
     for (const other of [...texts.slice(at + 1), ...points]) {
-      if (!apart(text.box, other.box)) found.push(`${chart}: "${text.name}" covers "${other.name}"`);
+      if (!apart(text.box, other.box)) {
+        found.push(`${chart}: "${text.name}" covers "${other.name}"`);
+      }
     }
-    if (text.box.some(({ x, y }) => x < frame.left - 1 || x > frame.right + 1
-        || y < frame.top - 1 || y > frame.bottom + 1)) found.push(`${chart}: "${text.name}" is cut`);
+    const isOut = ({ x, y }) => x < frame.left - 1 || x > frame.right + 1
+      || y < frame.top - 1 || y > frame.bottom + 1;
+    if (text.box.some(isOut)) found.push(`${chart}: "${text.name}" is cut`);
   });
 }
 return found;
