@@ -35,7 +35,7 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 def score(
-    models: Sequence[Path],
+    models: Sequence[Path | str],
     settings: Settings | None = None,
     *,
     batches: Sequence[int] = (),
@@ -47,21 +47,21 @@ def score(
 ) -> Scores:
     """FLOPs, parameters and bytes of every layer of networks, without executing them.
 
-    ``models``: ONNX files, or folders of them. Each is scored for every batch size of
-    ``batches`` (none: the file's own), and of a decoder for every stage: ``prefill`` reads so
-    many tokens with nothing cached, ``decode`` makes one token with so many cached. ``jobs``:
-    files scored at a time, in processes of their own; None: as many as CPUs. ``outputs``: files
-    that the caller writes afterwards.
+    ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
+    size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
+    stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
+    many cached. ``jobs``: files scored at a time, in processes of their own; None: as many as
+    CPUs. ``outputs``: files that the caller writes afterwards.
 
     A file that cannot be scored stops no other; of a single one the error is raised. Raises
-    InputError for a folder without ONNX files, UsageError for an output that is one of the
-    models, and for a given name that means nothing in any of several models.
+    InputError for a folder without ONNX files, UsageError for an unknown name, for an output that
+    is one of the models, and for a given name that means nothing in any of several models.
     """
     from mansard.estimator import Settings
 
     stages = [(prefill, 0)] if prefill else []
     stages += [(1, decode)] if decode else []
-    found = find_onnx_files(models)
+    found = _find_models(models)
     _check_outputs(found, outputs)
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
@@ -113,6 +113,31 @@ def find_onnx_files(sources: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
+def onnx_files(name: str) -> Sequence[Path] | None:
+    """The ONNX files that a name stands for; None where it is no path."""
+    path = Path(name)
+    return find_onnx_files([path]) if _is_file(path) else None
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file or a folder, there or not; else it is a name."""
+    return path.suffix.lower() == ".onnx" or len(path.parts) != 1 or path.exists()
+
+
+def _find_models(models: Sequence[Path | str]) -> list[Path]:
+    """Files, those in folders, and names of the zoo: the paths that are no files."""
+    found: dict[Path, None] = {}
+    for model in models:
+        files = onnx_files(str(model))
+        if files is None:
+            from mansard.estimator import zoo
+
+            names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
+            files = [*map(Path, names)]
+        found.update(dict.fromkeys(files))
+    return list(found)
+
+
 def _check_outputs(models: Sequence[Path], outputs: Sequence[Path]) -> None:
     """Raise UsageError where a file to write is a model, or two of them are the same."""
     taken = {os.path.realpath(model) for model in models}
@@ -138,16 +163,19 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _score_file(path: Path, request: _Request) -> _Outcome:
     """Read a file once and score it in every case; no error of the file is raised."""
-    from mansard.estimator import load
     from mansard.estimator.shape_inference.binding import keep_known_names
 
     try:
-        loaded = load(path)
+        loaded, usual = _load(path)
     except MansardError as error:
         return _Outcome(path, (), (error,))
     settings = request.settings
     if request.is_one_of_many:
         given = keep_known_names(loaded.model, settings.given)
+        settings = msgspec.structs.replace(settings, given=given)
+    if usual:
+        dims = usual | dict(settings.given.dims)
+        given = msgspec.structs.replace(settings.given, dims=dims)
         settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
@@ -160,10 +188,24 @@ def _score_file(path: Path, request: _Request) -> _Outcome:
     return _Outcome(path, tuple(scores), tuple(errors.values()), _names_of(settings.given))
 
 
+def _load(path: Path) -> tuple[Loaded, dict[str, int]]:
+    """A file, or a network of the zoo with its usual dimensions."""
+    from mansard.estimator import load
+
+    if _is_file(path):
+        return load(path), {}
+    from mansard.estimator import zoo
+
+    name = str(path)
+    usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
+    return load(zoo.read(name), name), usual
+
+
 def _score_case(
     loaded: Loaded, settings: Settings, batch: int | None, stage: Stage | None
 ) -> ModelScore:
     from mansard.estimator import score_loaded
+    from mansard.estimator.shape_inference.dimensions import with_open_batch
 
     dims = settings.given.dims
     if stage is not None:
@@ -171,6 +213,7 @@ def _score_case(
 
         dims = stage_dims(loaded, *stage) | dict(dims)
     given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+    given = with_open_batch(loaded.model, given, is_guessed_too=False)
     return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
 
 
@@ -293,7 +336,7 @@ def score_zoo(
 
 
 def score_networks(
-    models: Sequence[Path],
+    models: Sequence[Path | str],
     batches: Sequence[int],
     dims: Mapping[str, int],
     reporter: Reporter = SILENT,
@@ -308,7 +351,11 @@ def score_networks(
     from mansard.estimator import zoo
 
     if models:
-        return [score for path in models for score in _score_batches(path, batches, dims, reporter)]
+        return [
+            score
+            for path in _find_models(models)
+            for score in _score_batches(path, batches, dims, reporter)
+        ]
     names = zoo.names()
     _check_dimensions(dims, {dim for name in names for dim in dict(zoo.entry(name).dims)})
     scores = []
@@ -371,6 +418,9 @@ def _score_batches(
 ) -> list[ModelScore]:
     from mansard.estimator import score, totals
 
+    if not _is_file(path):
+        return [score_zoo(str(path), batch=batch, dims=dims) for batch in batches]
+
     def score_as(batch: int | None) -> ModelScore:
         return score(path, batch=batch, dims=dims, precision=BENCH_PRECISION, allow_unknown=True)
 
@@ -395,14 +445,8 @@ def _score_batches(
     return scores
 
 
-def encode_scores(scores: Sequence[ModelScore], form: Literal["json", "csv", "parquet"]) -> bytes:
-    """``scores`` with their totals as a JSON document, or their layers as rows of a table."""
-    from mansard.core.documents import readable_json
-    from mansard.estimator import totals
-
-    if form == "json":
-        documents = [{"score": score, "totals": totals(score)} for score in scores]
-        return readable_json(documents[0] if len(documents) == 1 else {"scores": documents})
+def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"]) -> bytes:
+    """The layers of ``scores`` as rows of a table."""
     from mansard.analytics.data.frames import encode_layers
 
     return encode_layers(scores, form)

@@ -73,7 +73,15 @@ def vega_config(theme: Theme) -> dict[str, Any]:
         },
         "point": {"filled": True},
         "style": _styles(theme),
-        "title": {"color": theme.ink, "fontSize": FONT_PX, "fontWeight": 600, "anchor": "start"},
+        "title": {
+            "color": theme.ink,
+            "fontSize": FONT_PX,
+            "fontWeight": 600,
+            "anchor": "start",
+            "subtitleColor": theme.muted,
+            "subtitleFontSize": FONT_PX,
+            "subtitlePadding": 4,
+        },
     }
 
 
@@ -124,6 +132,7 @@ def _styles(theme: Theme) -> dict[str, Any]:
         "m-roof-label": {**label, "color": theme.ink, "fontWeight": 600},
         "m-roof-label-halo": {**label, **halo, "color": theme.paper, "fontWeight": 600},
         "m-network": {"stroke": theme.paper, "strokeWidth": 1.2},
+        "m-hollow": {"fill": theme.paper, "fillOpacity": 1, "strokeWidth": 1.8},
         "m-network-label": {**label, "color": theme.ink},
         "m-network-label-halo": {**label, **halo, "color": theme.paper},
         "m-leader": {"color": theme.muted, "strokeWidth": 0.8, "strokeOpacity": 0.7},
@@ -141,6 +150,7 @@ def _styles(theme: Theme) -> dict[str, Any]:
         "m-cell-low": {**label, "color": theme.ink},
         "m-cell-high": {**label, "color": theme.paper, "fontWeight": 600},
         "m-mode": {"stroke": theme.muted, "strokeWidth": 0.7, "cursor": "pointer"},
+        "m-best-share": {"color": theme.ink, "thickness": 2, "height": 17},
         "m-diagonal": {"color": theme.muted, "strokeWidth": 1.2, "strokeDash": [5, 4]},
         "m-share": {"color": theme.categories[0]},
         "m-interval": {"strokeWidth": 1.6, "strokeOpacity": 0.75},

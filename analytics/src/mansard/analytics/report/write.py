@@ -18,7 +18,7 @@ from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_figure
 from mansard.analytics.figures.energy_roofline import arch_figure
 from mansard.analytics.figures.figure import Figure, evenly, live_tables, pool
-from mansard.analytics.figures.layers import layer_figure
+from mansard.analytics.figures.layers import layer_figures
 from mansard.analytics.figures.modes import gather, heat_figure, pareto_figure
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import (
@@ -28,6 +28,7 @@ from mansard.analytics.figures.parameters import (
     first_choice,
     starts,
 )
+from mansard.analytics.figures.roof_shares import share_figure
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.sweeps import chain_figure, latency_figure, staircase_figure
 from mansard.analytics.hierarchical.records import Hierarchical
@@ -141,7 +142,6 @@ def _context(
         ),
         "measured_sources": ran,
         "program_sources": ran_programs,
-        "details": networks.network_details(results),
         "machine_tables": measured.machine_tables(results),
         "protocol": measured.protocol_facts(results),
         "traffic": measured.traffic_facts(results),
@@ -192,14 +192,15 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     points = roof_points(results)
     mode_points = gather(results)
     of_energy = arch_figure(results, chosen, points, "efficiency")
-    is_half = isinstance(of_energy, Figure)
     found = {
-        "roofline": roofline_figure(results, chosen, points, is_half=is_half),
+        "roofline": roofline_figure(results, chosen, points),
+        "shares": share_figure(results, chosen, points),
         "energy_roofline": of_energy,
         "power_roof": arch_figure(results, chosen, points, "power"),
         "pareto": pareto_figure(mode_points, chosen),
         "heat": heat_figure(mode_points, chosen),
-        "layers": layer_figure(points, chosen, mode_points.first),
+        "layer_energy": None,
+        **layer_figures(points, chosen, mode_points.first),
         "batches": batch_figure(results, chosen, mode_points.first),
         "accuracy": accuracy_figure(results, chosen),
         "staircase": staircase_figure(results, chosen),
@@ -210,6 +211,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     return {
         **found,
         "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
+        "layered": in_order(points.layers["network"].to_list()),
         "figures": drawn,
         "datasets": pool(drawn),
         "tables": live_tables(drawn),

@@ -20,7 +20,7 @@ def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
     """
     checks = api.doctor(board)
     if as_json:
-        print_json(checks)
+        print_json("doctor", {"checks": checks})
     else:
         _print_checks(checks)
     if any(check.status == "broken" for check in checks):

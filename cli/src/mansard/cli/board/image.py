@@ -32,7 +32,7 @@ def fit_image(
     """Say which image fits this machine and why; asks neither engine nor network."""
     fit = api.fit_image(name, board, images)
     if as_json:
-        print_json(fit)
+        print_json("image-fit", fit)
         return
     size = api.LIBRARIES_BYTES[fit.image.libraries] / 1e6
     typer.echo(f"{fit.image.name}: {fit.why}")
@@ -44,13 +44,13 @@ def fit_image(
 def list_images(
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the images that are built here, and all of the table with what they are for."""
-    found = api.list_images(board, images, engine)
+    found = api.list_images(board, images, container_engine)
     if as_json:
-        print_json(found)
+        print_json("image-list", found)
         return
     if found.built:
         built = [tuple(row.values()) for row in found.built]
@@ -64,7 +64,7 @@ def build_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     wheels: Annotated[
         Path | None,
         typer.Option(help="Folder of wheels to install from; no index.", readable=False),
@@ -83,13 +83,13 @@ def build_image(
         name,
         board,
         images,
-        engine=engine,
+        engine=container_engine,
         wheels=wheels,
         is_offline=offline,
         reporter=TerminalReporter(is_agreed=yes),
     )
     if as_json:
-        print_json(built)
+        print_json("image-build", built)
         return
     took = "was there already" if built.was_there else f"built in {built.build_s:.1f} s"
     typer.echo(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}")
@@ -102,13 +102,13 @@ def save_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Save the image of this version as a file, with its digest beside it."""
-    saved = api.save_image(path, name, board, images, engine)
+    saved = api.save_image(path, name, board, images, container_engine)
     if as_json:
-        print_json({"file": str(saved.path), "sha256": saved.sha256, "image": saved.image})
+        print_json("image-save", saved)
         return
     typer.echo(f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}")
     typer.echo(f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along")
@@ -118,13 +118,13 @@ def save_image(
 def load_image(
     path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load a saved image after checking its digest and its content."""
-    loaded = api.load_image(path, images, engine)
+    loaded = api.load_image(path, images, container_engine)
     if as_json:
-        print_json([loaded])
+        print_json("image-load", {"image": loaded})
         return
     typer.echo(f"{loaded.name}  {loaded.digest}")
 

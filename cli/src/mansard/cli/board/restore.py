@@ -36,7 +36,8 @@ def restore(
         return
     restored = api.restore(board, reporter)
     if as_json:
-        print_json({"restored": restored})
+        lines = () if restored is None else restored.lines()
+        print_json("restore", {"boards": [{"board": None, "restored": restored, "lines": lines}]})
     elif restored is None:
         typer.echo("nothing to restore: no run was cut off on this machine")
     else:
@@ -47,8 +48,11 @@ def restore(
 def _print_boards(fleet: api.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
     """Print what was put back on each board; raises the errors of the others."""
     if as_json:
-        boards = {name: {"restored": lines} for name, lines in fleet.results.items()}
-        print_json({"boards": boards})
+        boards = [
+            {"board": name, "restored": None, "lines": lines}  # it tells them as lines alone
+            for name, lines in fleet.results.items()
+        ]
+        print_json("restore", {"boards": boards})
     else:
         for name, lines in fleet.results.items():
             for line in lines or ("nothing to restore: no run was cut off on this board",):

@@ -76,7 +76,7 @@ def export(
     for line in exported.notes:
         note(line)
     if as_json:
-        print_json(exported)
+        print_json("export", exported)
     else:
         print_table(exported.network, ("property", "value"), _rows(exported))
 

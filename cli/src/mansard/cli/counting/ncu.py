@@ -98,7 +98,7 @@ def run_networks(
     )
     result = api.count_networks(request, TerminalReporter())
     if as_json:
-        print_json(result.rows)
+        print_json("ncu-run", {"networks": result.rows})
     else:
         for one in result.rows:
             _print(one)
@@ -121,7 +121,7 @@ def import_exports(
     phase: Annotated[
         Literal["inference", "training"], typer.Option(help="What it did.")
     ] = "inference",
-    iterations: Annotated[
+    calls: Annotated[
         int | None, typer.Option(min=1, help="Calls of the network in each export.")
     ] = None,
     compute_capability: Annotated[
@@ -148,14 +148,14 @@ def import_exports(
             batch=batch,
             precision=None if precision is None else parse_precision(precision).name,
             phase=phase,
-            iterations=iterations,
+            iterations=calls,
             compute_capability=_capability(compute_capability),
         ),
         runs=runs,
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(imported)
+        print_json("ncu-import", {"exports": imported})
         return
     for one in imported:
         _print_kernels(f"{one.export.name}: {one.launches} launches, {one.form}", one)
@@ -199,7 +199,7 @@ def check_estimates(
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(checked)
+        print_json("ncu-check", {"networks": checked})
         return
     for one in checked:
         table = api.checked_table(one)

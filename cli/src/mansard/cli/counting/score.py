@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_error
+from mansard.cli.console import TerminalReporter, note, print_error, print_json
+from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
+    PhaseOption,
     parse_dimensions,
     parse_shapes,
     parse_sizes,
@@ -34,9 +36,11 @@ _Texts = list[str] | None
 
 def score(
     models: Annotated[
-        list[Path], typer.Argument(help="ONNX files, or folders of them.", readable=False)
+        list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
     ],
-    batch: Annotated[_Texts, typer.Option(help="Batch size, or several: 1,8,32.")] = None,
+    batch: Annotated[
+        _Texts, typer.Option(help="Batch sizes: 1,8,32. By default that of the file, else 1.")
+    ] = None,
     dim: Annotated[
         _Texts,
         typer.Option(
@@ -68,9 +72,7 @@ def score(
     precision: Annotated[
         str | None, typer.Option(help="Count as fp64, fp32, fp16, bf16, int8, …")
     ] = None,
-    mode: Annotated[
-        Literal["inference", "training"], typer.Option(help="What the network does.")
-    ] = "inference",
+    phase: PhaseOption = "inference",
     optimizer: Annotated[
         Optimizer | None, typer.Option(help="Of a training step; sgd by default.")
     ] = None,
@@ -90,7 +92,7 @@ def score(
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page about the layers.")] = None,
-    machine: Annotated[
+    runs: Annotated[
         Path | None, typer.Option(help="Folder of runs: the page draws its roofs.")
     ] = None,
     jobs: Annotated[
@@ -104,15 +106,12 @@ def score(
     """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
     if as_json:
         form = "json"
-    if form == "parquet" and output is None:
-        raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
-    if form == "table" and output is not None:
-        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
-    if machine is not None and html is None:
-        raise UsageError("--machine is for the page", fix="add --html page.html")
-    if mode == "inference" and (optimizer is not None or recompute):
+    _check_format(form, output)
+    if runs is not None and html is None:
+        raise UsageError("--runs is for the page", fix="add --html page.html")
+    if phase == "inference" and (optimizer is not None or recompute):
         option = "--recompute" if recompute else "--optimizer"
-        raise UsageError(f"{option} is for training", fix="add --mode training")
+        raise UsageError(f"{option} is for training", fix="add --phase training")
     shapes, types = parse_shapes(shape or [])
     given = api.Given(
         dims=parse_dimensions(dim or []),
@@ -125,7 +124,7 @@ def score(
     settings = api.Settings(
         given,
         parse_precision(precision) if precision is not None else None,
-        mode,
+        phase,
         optimizer or "sgd",
         recompute,
         None if cache is None else _cache_bytes(cache),
@@ -144,12 +143,21 @@ def score(
     for error in scored.errors:
         print_error(str(error))
     _print_notes(scored.scores)
-    if scored.scores:
-        _print_scores(scored.scores, form, with_layers=layers, output=output)
-        if html is not None:
-            api.write_score_page(scored.scores, html, machine)
+    if scored.scores or (form == "json" and output is None):
+        errors = [ErrorDocument.of(error) for error in scored.errors]
+        _print_scores(scored.scores, errors, form, with_layers=layers, output=output)
+    if scored.scores and html is not None:
+        api.write_score_page(scored.scores, html, runs)
     if scored.errors:
         raise typer.Exit(1)
+
+
+def _check_format(form: Format, output: Path | None) -> None:
+    """Raises UsageError."""
+    if form == "parquet" and output is None:
+        raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
+    if form == "table" and output is not None:
+        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
 
 
 def _print_notes(scores: Sequence[ModelScore]) -> None:
@@ -163,7 +171,12 @@ def _print_notes(scores: Sequence[ModelScore]) -> None:
 
 
 def _print_scores(
-    scores: Sequence[ModelScore], form: Format, *, with_layers: bool, output: Path | None
+    scores: Sequence[ModelScore],
+    errors: Sequence[ErrorDocument],
+    form: Format,
+    *,
+    with_layers: bool,
+    output: Path | None,
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
     from mansard.core.files import write_atomic
@@ -171,7 +184,15 @@ def _print_scores(
     if form == "table":
         _print_tables(scores, with_layers)
         return
-    content = api.encode_scores(scores, form)
+    if form == "json":
+        summed = [{"score": score, "totals": api.totals(score)} for score in scores]
+        document = {"scores": summed, "errors": errors}
+        if output is None:
+            print_json("score", document)
+            return
+        content = json_document("score", document)
+    else:
+        content = api.encode_scores(scores, form)
     if output is not None:
         write_atomic(output, content)
     else:

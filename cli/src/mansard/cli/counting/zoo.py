@@ -27,7 +27,7 @@ def list_networks(as_json: JsonOption = False) -> None:
     """List the networks with their inputs and what is published; then single convolutions."""
     entries = api.list_networks()
     if as_json:
-        print_json([_facts(entry) for entry in entries])
+        print_json("zoo-list", {"networks": [*map(_facts, entries)]})
         return
     rows = [
         (
@@ -51,7 +51,7 @@ def show_network(name: _Name, as_json: JsonOption = False) -> None:
     found = api.show_network(name)
     entry = found.entry
     if as_json:
-        print_json({"entry": _facts(entry), "score": found.score})
+        print_json("zoo-show", {"network": _facts(entry), "score": found.score})
         return
     facts = _facts(entry).items()
     rows = [(key, _show_fact(entry, key, value)) for key, value in facts if key != "unknown"]
@@ -68,7 +68,7 @@ def write_networks(
     """Write networks as ONNX files that every tool can read."""
     paths = api.write_networks(folder, name or ())
     if as_json:
-        print_json(paths)
+        print_json("zoo-write", {"files": paths})
     else:
         typer.echo("\n".join(str(path) for path in paths))
 

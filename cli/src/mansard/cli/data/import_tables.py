@@ -59,7 +59,7 @@ def import_tables(
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(imported)
+        print_json("import", {"tables": imported})
         return
     for one in imported:
         n_rows, n_modes = one.rates + one.runs + one.layers, len(one.modes)

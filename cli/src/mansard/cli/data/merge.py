@@ -26,7 +26,7 @@ def merge(
     """
     done = api.merge(places, into)
     if as_json:
-        print_json(done)
+        print_json("merge", done)
     else:
         typer.echo(
             f"{done.place}: {done.n_new} new runs, {done.n_grown} that grew, "

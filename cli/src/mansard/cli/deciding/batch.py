@@ -72,7 +72,7 @@ def batch(
     )
     rows = api.batch(request, highest_only=mode is None, reporter=TerminalReporter())
     if as_json:
-        print_json({"batches": rows.to_dicts()})
+        print_json("batch", {"batches": rows.to_dicts()})
         return
     curves = rows.partition_by(
         "device", "mode", "network", "precision", "phase", maintain_order=True

@@ -49,7 +49,7 @@ def compare(
         first, second, mode=mode, other_mode=other_mode, threshold=threshold, mix=mix
     )
     if as_json:
-        print_json(found)
+        print_json("compare", found)
         return
     for each in found.comparisons:
         print_tables(_tables(each, all_rows=all_rows))

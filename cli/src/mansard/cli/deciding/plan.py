@@ -14,23 +14,25 @@ from mansard.cli.options import BoardOption, JsonOption, MixOption
 from mansard.cli.tables import print_table
 from mansard.core.text import printable
 
+_RUNS = Path("runs")  # where the others look and measure
 _CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
 
 
 def plan(
     runs: Annotated[
         Path | None,
-        typer.Argument(help="Folder of runs and imported tables; none for a first plan.",
-                       readable=False),
+        typer.Option(help="Folder of runs and imported tables: runs, if it is there. Without it a "
+                     "first plan.", readable=False),
     ] = None,
-    modes: Annotated[
+    mode: Annotated[
         str,
         typer.Option(help="Modes to choose from: a table (CSV), a grid (TOML), or what --mode of "
                      "bench takes."),
     ] = "all",
     n_next: Annotated[int, typer.Option("--next", help="How many modes.")] = 10,
     minimise: Annotated[
-        Literal["energy", "latency", "edp", "power"], typer.Option(help="What is to be small.")
+        Literal["energy", "latency", "edp", "power"],
+        typer.Option("--minimise", "--minimize", help="What is to be small."),
     ] = "energy",
     max_latency: Annotated[
         str | None, typer.Option(help="Longest time of a batch that will do: 20ms.")
@@ -53,8 +55,8 @@ def plan(
     """
     found = api.plan(
         api.PlanRequest(
-            runs=runs,
-            modes=modes,
+            runs=runs or (_RUNS if _RUNS.is_dir() else None),
+            modes=mode,
             n_next=n_next,
             minimise=minimise,
             max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
@@ -65,7 +67,7 @@ def plan(
         )
     )
     if as_json:
-        print_json(found)
+        print_json("plan", found)
         return
     for line in found.warnings:
         note(f"warning: {line}")
