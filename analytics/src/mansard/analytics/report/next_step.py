@@ -22,6 +22,7 @@ def next_step(results: Results) -> NextStep:
     manifests = results.dataset.all_manifests
     is_one = is_one_mode(results)
     is_jetson = any(each.machine.kind == "jetson" for each in manifests)
+    where = _folder(results)
     every = " --mode all" if is_jetson and not is_one else ""
     networks = sorted(results.networks["network"].unique().to_list())
     scored = shlex.quote(networks[0]) if networks else "model.onnx"
@@ -39,18 +40,29 @@ def next_step(results: Results) -> NextStep:
             "Measure again while nothing else runs",
             f"mansard bench{every} --runs quiet",
         ),
-        (not networks, "Put a network under these roofs", "mansard bench model.onnx"),
-        (is_jetson and is_one, "Measure the board's other modes", "mansard bench --mode all"),
+        (not networks, "Put a network under these roofs", f"mansard bench model.onnx{where}"),
+        (
+            is_jetson and is_one,
+            "Measure the board's other modes",
+            f"mansard bench --mode all{where}",
+        ),
         (
             not results.measured,
             "Run a network, to see how near it comes to the roofs",
-            f"mansard measure {scored}",
+            f"mansard measure {scored}{where}",
         ),
         (
             bool(chosen) and not is_one,
             "Give the recommendation a limit",
-            f"mansard recommend {limited} --min-fps 30",
+            f"mansard recommend {limited} --min-fps 30{where}",
         ),
-        (True, "Put a network of yours under these roofs", "mansard bench model.onnx"),
+        (True, "Put a network of yours under these roofs", f"mansard bench model.onnx{where}"),
     )
     return next(NextStep(what, command) for applies, what, command in steps if applies)
+
+
+def _folder(results: Results) -> str:
+    """The folder of runs for a command; a page names no other person's absolute path."""
+    places = results.dataset.locations
+    is_told = len(places) == 1 and places[0] != "runs" and not places[0].startswith("/")
+    return f" --runs {shlex.quote(places[0])}" if is_told and "://" not in places[0] else ""

@@ -107,7 +107,7 @@
   };
   const panelsAcross = (spec) => (spec.hconcat ? spec.hconcat.length : 1);
   // A title in lines that fit above its panel; before it stand a few words of the chart's own.
-  const LETTER_PX = 6.8, OWN_WORDS = 24;
+  const LETTER_PX = 7.5, OWN_WORDS = 24;
   const inLines = (heading, plot) => {
     const spec = read(`${plot.dataset.spec}-spec`), room = roomOf(plot);
     const isSide = spec.hconcat && room >= PANEL_PX * spec.hconcat.length;
@@ -126,7 +126,7 @@
     const natural = parseFloat(getComputedStyle(plot.closest("figure")).getPropertyValue("--natural"));
     const most = Math.min(roomOf(plot), Math.max(natural, PANEL_PX) * MOST_GROWTH);
     const isWidth = (name) => /(^|_)(width|childWidth)$/.test(name);
-    for (let turn = 0; turn < 2; turn += 1) {
+    for (let turn = 0; turn < 5; turn += 1) {
       const more = (most - widthOf(plot)) / panelsAcross(spec);
       if (Math.abs(more) < 1) return;
       const { signals } = view.getState({ signals: isWidth, data: () => false });
@@ -176,7 +176,7 @@
     const view = views.get(plot);
     let changed = false;
     for (const [name, value] of Object.entries(values)) {
-      if (hasSignal(view, name) && view.signal(name) !== value) {
+      if (hasSignal(view, name) && String(view.signal(name)) !== String(value)) {
         view.signal(name, value);
         changed = true;
       }
@@ -202,6 +202,9 @@
       }
       if (!found.length) return;
       values = { ...own, heading: inLines(words(rule.heading, found, own), plot) };
+      for (const key of rule.keys) {
+        values[`shown_${key}`] = [...new Set(found.map((row) => row[key]))].sort();
+      }
     }
     try {
       if (views.has(plot)) await set(plot, values);
