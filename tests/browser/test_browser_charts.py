@@ -47,10 +47,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     times_s = [0.08 * factor for factor in (0.99, 1.0, 1.01)]
     write_networks(
         runs,
-        [
-            measurement(f"nets-{at}", times_s, model=net.model, model_hash=net.model_hash)
-            for at, net in enumerate(ran)
-        ],
+        [measurement("nets", times_s, model=net.model, model_hash=net.model_hash) for net in ran],
     )
     return write_report(ingest(runs), runs / "report.html")
 

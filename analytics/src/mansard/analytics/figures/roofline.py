@@ -58,8 +58,9 @@ _CAPTION = (
 )
 _CHOICE_CAPTION = (
     "{solid}{hollow} Hollow: modelled, at the best that the roofs allow. At most {most} of these "
-    "are drawn: those that stand farthest apart, the least and the greatest intensity among them. "
-    "The table has all. Names without a place are left out and counted."
+    "are drawn: those that stand farthest apart, the least and the greatest intensity among them, "
+    "and one of those that would be one mark. The table has all. Names without a place are left "
+    "out and counted."
 )
 _SOLID_CAPTION = "{sign} Solid: measured, the work over the measured time. "
 NO_ROOFS = (

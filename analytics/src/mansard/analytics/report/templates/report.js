@@ -294,7 +294,7 @@
   // A list of networks beside a chart of one of them: it says which one, and chooses for all charts.
   const mirrors = Array.from(document.querySelectorAll("select[data-mirrors]"));
   const fillMirror = (mirror) => {
-    const plot = document.querySelector(`[data-spec="${mirror.dataset.of}"]`);
+    const plot = plots.find((each) => each.dataset.spec === mirror.dataset.of);
     mirror.value = resolve(rules.get(plot).rule).own[mirror.dataset.mirrors];
   };
 
