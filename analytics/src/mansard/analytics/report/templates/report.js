@@ -91,6 +91,7 @@
   // A chart takes the room that it has, at one size of type: its panels become narrower, or stand
   // one under the other, and the legend takes fewer columns.
   const PANEL_PX = 300;
+  const LEAST_PX = 70;
   const MOST_GROWTH = 1.25;
   const roomOf = (plot) => plot.clientWidth || plot.closest("section").clientWidth;
   const fitted = (part, room, columns) => {
@@ -102,7 +103,10 @@
       found.vconcat = found.hconcat;
       delete found.hconcat;
     }
-    if (columns && found.legend) found.legend.columns = columns;
+    if (columns && found.legend) {
+      found.legend.columns = columns;
+      if (found.legend.gradientLength) found.legend.gradientLength = 120;
+    }
     return found;
   };
   const panelsAcross = (spec) => (spec.hconcat ? spec.hconcat.length : 1);
@@ -131,7 +135,7 @@
       if (Math.abs(more) < 1) return;
       const { signals } = view.getState({ signals: isWidth, data: () => false });
       for (const [name, value] of Object.entries(signals)) {
-        if (value > 0) view.signal(name, Math.max(120, Math.floor(value + more)));
+        if (value > 0) view.signal(name, Math.max(LEAST_PX, Math.floor(value + more)));
       }
       await view.resize().runAsync();
     }
