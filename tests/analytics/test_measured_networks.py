@@ -157,8 +157,8 @@ def test_the_tables_have_both(results: Results) -> None:
     assert first["Error"].startswith("−20")
     # fp32 in every row, and no engine but this processor's was there: told once
     shown = condensed(ran)
-    told = "Networks that were run; in every row: precision fp32, mode 2c, source measured"
-    assert shown.caption == told
+    told = "in every row: network net, precision fp32, mode 2c, source measured"
+    assert shown.caption == f"Networks that were run; {told}"
     assert {"Precision", "Mode", "Source"}.isdisjoint(shown.columns)
     single = dict(zip(calls.columns, calls.rows[0], strict=True))
     assert (single["Energy"], single["Above idle"]) == ("150\u00a0mJ", "87.5\u00a0mJ")

@@ -40,7 +40,7 @@ from mansard.analytics.figures.network_points import (
 )
 from mansard.analytics.figures.parameters import Chosen, Name, equals, equals_or_all
 from mansard.analytics.figures.plane import Window, extent
-from mansard.analytics.figures.selection import How, LiveTable, Shown
+from mansard.analytics.figures.selection import How, LiveTable, Shown, title_lines
 from mansard.analytics.figures.tables import Column, ceiling_text, value_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
@@ -147,7 +147,8 @@ def captions(points: Points) -> tuple[str, ...]:
 def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
     """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
     one = "(network === '' ? '' : ', ' + network)"
-    return alt.TitleParams(text=alt.ExprRef(f"'{text}, ' + heading + {one}"), offset=offset_px)
+    lines = title_lines(f"'{text}, ' + heading + {one}")
+    return alt.TitleParams(text=lines, offset=offset_px)
 
 
 def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:

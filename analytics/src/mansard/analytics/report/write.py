@@ -172,7 +172,8 @@ def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str,
     return {
         "is_one_mode": is_one,
         "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
-        "next": next_step.next_step(every),
+        "next": (step := next_step.next_step(every)).what,
+        "next_command": step.on_page(every),
         "choices": [] if is_one else choices.choice_tables(results, chosen.device),
         "overview": list(
             zip(advice.overview(results), advice.overview_sources(results), strict=True)

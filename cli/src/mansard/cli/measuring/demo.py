@@ -33,7 +33,7 @@ def demo(
     if context.invoked_subcommand is not None:
         return
     found = api.demo(folder, TerminalReporter(most_notes=3))
-    print_report(found, all_rows=all_rows, as_json=False, next_line="mansard bench")
+    print_report(found, all_rows=all_rows, as_json=False, next_line=found.next_step.at(str(folder)))
 
 
 @demo_app.command("pagoda")

@@ -91,6 +91,7 @@
   // A chart takes the room that it has, at one size of type: its panels become narrower, or stand
   // one under the other, and the legend takes fewer columns.
   const PANEL_PX = 300;
+  const LEAST_PX = 70;
   const MOST_GROWTH = 1.25;
   const roomOf = (plot) => plot.clientWidth || plot.closest("section").clientWidth;
   const fitted = (part, room, columns) => {
@@ -102,7 +103,10 @@
       found.vconcat = found.hconcat;
       delete found.hconcat;
     }
-    if (columns && found.legend) found.legend.columns = columns;
+    if (columns && found.legend) {
+      found.legend.columns = columns;
+      if (found.legend.gradientLength) found.legend.gradientLength = 120;
+    }
     return found;
   };
   const panelsAcross = (spec) => (spec.hconcat ? spec.hconcat.length : 1);
@@ -131,7 +135,7 @@
       if (Math.abs(more) < 1) return;
       const { signals } = view.getState({ signals: isWidth, data: () => false });
       for (const [name, value] of Object.entries(signals)) {
-        if (value > 0) view.signal(name, Math.max(120, Math.floor(value + more)));
+        if (value > 0) view.signal(name, Math.max(LEAST_PX, Math.floor(value + more)));
       }
       await view.resize().runAsync();
     }
@@ -225,17 +229,20 @@
     const sign = form.startsWith("+") ? "always" : "auto";
     return value.toLocaleString("en-US", { maximumSignificantDigits: digits, signDisplay: sign });
   };
-  // On a narrow screen the cells of a row stand under each other, each after its column's title.
-  const narrow = window.matchMedia("screen and (max-width: 640px)");
-  const stack = (table) => {
-    const titles = Array.from(table.tHead.rows[0].cells, (each) => each.textContent);
-    table.classList.toggle("stacked", narrow.matches && titles.length > 3);
-    if (!narrow.matches) return;
-    for (const row of table.tBodies[0].rows) {
-      Array.from(row.cells).forEach((each, at) => { each.dataset.title = titles[at]; });
+  // Of a table that is wider than its place the cells of a row stand under each other, each after
+  // its column's title.
+  const isWide = (table) => table.parentElement.scrollWidth > table.parentElement.clientWidth + 1;
+  const stack = (tables) => {
+    for (const table of tables) table.classList.remove("stacked");
+    for (const table of tables.filter(isWide)) {
+      const titles = Array.from(table.tHead.rows[0].cells, (each) => each.textContent);
+      for (const row of table.tBodies[0].rows) {
+        Array.from(row.cells).forEach((each, at) => { each.dataset.title = titles[at]; });
+      }
+      table.classList.add("stacked");
     }
   };
-  const stackAll = () => document.querySelectorAll("main table").forEach(stack);
+  const stackAll = () => stack(Array.from(document.querySelectorAll("main .scroll > table")));
 
   // Columns that say nothing or the same in every row are told in the caption: the same as
   // figures/tables.py.
@@ -287,7 +294,7 @@
           place ? cell("td", "", row[at]) : cell("th", "row", row[at])));
         return line;
       }));
-      stack(table);
+      stack([table]);
     }
   };
 
@@ -376,7 +383,6 @@
     });
   }
   dark.addEventListener("change", () => update(true));
-  narrow.addEventListener("change", stackAll);
   stackAll();
   // Drawn again where another width leaves other room, but not for paper.
   let width = root.clientWidth, waiting = 0;
@@ -385,6 +391,7 @@
     waiting = setTimeout(() => {
       if (root.clientWidth === width || window.matchMedia("print").matches) return;
       width = root.clientWidth;
+      stackAll();
       update(true);
     }, 200);
   });
