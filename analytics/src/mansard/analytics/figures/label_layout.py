@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Literal
 
 from mansard.analytics.figures.plane import Spot
@@ -23,7 +23,7 @@ LINE_PX = 15.0  # the height of a line of it
 POINT_PX = 6.5  # half of a mark, with its outline
 LEADER_PX = 60.0  # the longest line between a point and its name
 LEVEL_PX = 24.0  # most that a line may rise under its name
-OVERHANG = 0.6  # share of a name that may stand left of where its line begins
+OVERHANG = 0.4  # share of a name that may stand left of where its line begins
 EDGE_PX = 2.0  # between a name and the edge of the chart
 SLOPE_PX = 10.0  # between a rising line and the middle of its name
 LONGEST_LABEL = 24  # characters; tooltip and table have the whole name
@@ -146,7 +146,7 @@ class Layout:
         wide = text_px(text, is_bold=True)
         last = min(path[-1][0], self.width_px) - EDGE_PX
         rights = list(_between(last, max(path[0][0] - OVERHANG * wide, 0.0) + wide, -12.0))
-        for side, may_cross in ((-1, False), (-1, True), (1, False), (1, True)):
+        for may_cross, side in product((False, True), (-1, 1)):
             for right in rights:
                 heights = list(_heights(path, right - wide, right))
                 if max(heights) - min(heights) > LEVEL_PX:
@@ -194,17 +194,16 @@ class Layout:
         """
         for spot in spots:
             self.mark(spot)
-        n_points = len(spots)
-        from_right = sorted(range(n_points), key=lambda at: -spots[at][0])
+        from_right = sorted(range(len(spots)), key=lambda at: -spots[at][0])
         first = [at for at in from_right if at < n_first]
         others = [at for at in from_right if at >= n_first]
-        orders = [first + others, first[::-1] + others[::-1], from_right, from_right[::-1]]
+        in_turn = [[first, others], [from_right]]
         tried = []
-        for order in orders:
+        for groups in (*in_turn, *([each[::-1] for each in groups] for groups in in_turn)):
             copied = Layout(
                 self.width_px, self.height_px, [*self.taken], [*self.leaders], self.lines
             )
-            tried.append((copied._beside(texts, spots, order), copied))
+            tried.append((copied._beside(texts, spots, groups), copied))
         placed, best = min(
             tried, key=lambda each: (each[0][:n_first].count(None), each[0].count(None))
         )
@@ -212,11 +211,11 @@ class Layout:
         return placed
 
     def _beside(
-        self, texts: Sequence[str], spots: Sequence[Spot], order: Sequence[int]
+        self, texts: Sequence[str], spots: Sequence[Spot], groups: Sequence[Sequence[int]]
     ) -> list[Placed | None]:
         found: list[Placed | None] = [None] * len(spots)
-        for is_led, may_cross in ((False, False), (False, True), (True, False), (True, True)):
-            for at in order:
+        for group, is_led, may_cross in product(groups, (False, True), (False, True)):
+            for at in group:
                 if found[at] is None:
                     wide = text_px(texts[at])
                     found[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)

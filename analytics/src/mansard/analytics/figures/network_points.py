@@ -22,8 +22,11 @@ from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
 
-MOST_LAYERS_DRAWN = 30  # of one network in one mode
-MOST_LAYER_ROWS = 1200  # in all: each is some 150 bytes of a page that stays under 2 MB
+MOST_LAYERS_DRAWN = 30  # of one network in one mode, under the roofs
+MOST_LAYERS = 60  # of one network in one mode, in its table
+MOST_LAYER_ROWS = 3000  # in all: each is some 90 bytes of a page that stays under 2 MB
+MOST_CLASSES = 8  # of the layers of one network; those that take less are one
+OTHERS = "others"
 MOST_NETWORK_POINTS = 1200  # in all; networks of one batch are kept however many they are
 MOST_HOLLOW = 12  # modelled networks that are drawn in one mode and batch
 LEAST_APART = 0.03  # decades, across and up, between two of them: they would be one mark
@@ -44,9 +47,17 @@ SHOWN = (
 SIGNS = {"measured": "●", "modelled": "○"}  # in titles and beside names, as the marks are
 LAYER_POINT_SCHEMA = schema_of(
     text="mode network batch precision layer operator bound energy_bound",
-    number="intensity rate efficiency power share time_ms energy_mj",  # share: of the time, %
-    count="rank",
+    # share: of the time, %
+    number="intensity rate efficiency power share time_ms energy_mj mflop mbytes",
+    count="rank n_layers",  # n_layers: of the network
     flag="is_main",
+)
+# ``class_*``: of the whole class, of which a row is the part with one bound; ``is_first`` of them.
+_CLASS_SCHEMA = schema_of(
+    text="mode network batch precision operator bound said",
+    number="time_ms share class_ms class_share",
+    count="n_layers",
+    flag="is_main is_first",
 )
 
 
@@ -56,6 +67,7 @@ class Points:
 
     networks: pl.DataFrame
     layers: pl.DataFrame
+    classes: pl.DataFrame  # the time of all layers by class and by what binds them
     measured: pl.DataFrame  # as ``networks``, with the engine; empty where none was run
     names: Sequence[str]
     n_networks_dropped: int
@@ -109,12 +121,13 @@ def roof_points(results: Results) -> Points:
     )
     groups = results.groups.join(smallest.select("score_id"), on="score_id", how="semi")
     n_sets = max(1, results.networks.select("model", "model_hash", "precision", "label").n_unique())
-    n_most = max(5, min(MOST_LAYERS_DRAWN, MOST_LAYER_ROWS // n_sets))
+    n_most = max(5, min(MOST_LAYERS, MOST_LAYER_ROWS // n_sets))
     layers = layer_points(groups.sort("score_id", "run_id", "group"), results.names, n_most)
+    classes = layer_classes(groups, results.names)
     names = in_order(networks.frame["network"].to_list())
     measured = measured_points(results, roofs)
     modelled = spread(networks.frame, measured)
-    return Points(modelled, layers.frame, measured, names, networks.n_dropped)
+    return Points(modelled, layers.frame, classes, measured, names, networks.n_dropped)
 
 
 def _few(networks: pl.DataFrame) -> pl.DataFrame:
@@ -257,7 +270,7 @@ def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) ->
         groups.filter(pl.col("time_s") > 0)
         .with_columns(share=pl.col("time_s") / pl.col("time_s").sum().over(own))
         .sort(*own, "share", "group", descending=[False, False, True, False])
-        .with_columns(rank=pl.col("share").cum_count().over(own))
+        .with_columns(rank=pl.col("share").cum_count().over(own), n_layers=pl.len().over(own))
         .filter(pl.col("rank") <= n_most)
     )
     main = _main_precisions(groups)
@@ -271,18 +284,72 @@ def layer_points(groups: pl.DataFrame, names: Mapping[str, str], n_most: int) ->
             "layer": f"{row['group']} {display_name(row['name'])}",
             "operator": row["op_class"],
             "rank": row["rank"],
+            "n_layers": row["n_layers"],
             "intensity": row["intensity"],
             "rate": (row["work_flop"] or 0.0) / row["time_s"] / GIGA,
             **_priced(row["work_flop"], row["energy_j"], row["time_s"]),
             "share": 100 * row["share"],
             "time_ms": row["time_s"] * 1e3,
             "energy_mj": None if row["energy_j"] is None else row["energy_j"] * 1e3,
+            "mflop": None if row["work_flop"] is None else row["work_flop"] / 1e6,
+            "mbytes": None if row["traffic_bytes"] is None else row["traffic_bytes"] / 1e6,
             "bound": row["bound"],
             "energy_bound": row["energy_bound"],
         }
         for row in ranked.iter_rows(named=True)
     ]
     return positive(rows, LAYER_POINT_SCHEMA, "time_ms")
+
+
+def layer_classes(groups: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
+    """The time of the layers of each network in each mode, by class and by what binds them."""
+    main = _main_precisions(groups)
+    of_network = ["score_id", "label"]
+    of_class = [*of_network, "operator"]
+    known = groups.filter(pl.col("time_s") > 0)
+    first = {name: pl.col(name).first() for name in ("model", "model_hash", "batch", "precision")}
+    times = (
+        known.group_by(*of_network, "op_class")
+        .agg(pl.col("time_s").sum())
+        .sort("time_s", "op_class", descending=[True, False])
+        .with_columns(_rank=pl.col("time_s").cum_count().over(of_network))
+        .with_columns(
+            operator=pl.when(pl.col("_rank") <= MOST_CLASSES)
+            .then("op_class")
+            .otherwise(pl.lit(OTHERS))
+        )
+    )
+    found = (
+        known.join(times.select(*of_network, "op_class", "operator"), on=[*of_network, "op_class"])
+        .group_by(*of_class, "bound")
+        .agg(time_ms=1e3 * pl.col("time_s").sum(), n_layers=pl.len(), **first)
+        .sort(*of_network, "operator", "time_ms", "bound", descending=[*[False] * 3, True, False])
+        .with_columns(
+            share=100 * pl.col("time_ms") / pl.col("time_ms").sum().over(of_network),
+            class_ms=pl.col("time_ms").sum().over(of_class),
+            said=pl.col("bound").first().over(of_class),
+            is_first=pl.col("time_ms").cum_count().over(of_class) == 1,
+        )
+        .with_columns(class_share=pl.col("share").sum().over(of_class))
+        .sort(
+            *of_network,
+            "class_ms",
+            "operator",
+            "time_ms",
+            descending=[*[False] * 2, True, False, True],
+        )
+    )
+    rows = [
+        {
+            **row,
+            "mode": row["label"],
+            "network": names[network_key(row["model"], row["model_hash"])],
+            "batch": batch_text(row["batch"]),
+            "is_main": (row["model"], row["model_hash"], row["precision"]) in main,
+        }
+        for row in found.iter_rows(named=True)
+    ]
+    return positive(rows, _CLASS_SCHEMA, "time_ms").frame
 
 
 def under_roofs(points: pl.DataFrame, height: str) -> pl.DataFrame:
@@ -323,7 +390,10 @@ def layer_marks(layers: pl.DataFrame, y: str) -> Chart:
         bound="bound by",
     )
     return (
-        base.transform_filter(f"{equals('network')} && datum.intensity > 0 && datum.{y} > 0")
+        base.transform_filter(
+            f"{equals('network')} && datum.rank <= {MOST_LAYERS_DRAWN}"
+            f" && datum.intensity > 0 && datum.{y} > 0"
+        )
         .mark_point(style="m-layer", opacity=0.6, clip=True)
         .encode(
             x="intensity:Q",

@@ -18,7 +18,7 @@ from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_figure
 from mansard.analytics.figures.energy_roofline import arch_figure
 from mansard.analytics.figures.figure import Figure, evenly, live_tables, pool
-from mansard.analytics.figures.layers import layer_figure
+from mansard.analytics.figures.layers import layer_figures
 from mansard.analytics.figures.modes import gather, heat_figure, pareto_figure
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import (
@@ -141,7 +141,6 @@ def _context(
         ),
         "measured_sources": ran,
         "program_sources": ran_programs,
-        "details": networks.network_details(results),
         "machine_tables": measured.machine_tables(results),
         "protocol": measured.protocol_facts(results),
         "traffic": measured.traffic_facts(results),
@@ -194,7 +193,8 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
         "power_roof": arch_figure(results, chosen, points, "power"),
         "pareto": pareto_figure(mode_points, chosen),
         "heat": heat_figure(mode_points, chosen),
-        "layers": layer_figure(points, chosen, mode_points.first),
+        "layer_energy": None,
+        **layer_figures(points, chosen, mode_points.first),
         "batches": batch_figure(results, chosen, mode_points.first),
         "accuracy": accuracy_figure(results, chosen),
         "staircase": staircase_figure(results, chosen),
@@ -205,6 +205,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     return {
         **found,
         "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
+        "layered": in_order(points.layers["network"].to_list()),
         "figures": drawn,
         "datasets": pool(drawn),
         "tables": live_tables(drawn),

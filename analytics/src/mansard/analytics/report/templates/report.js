@@ -288,6 +288,13 @@
     }
   };
 
+  // A list of networks beside a chart of one of them: it says which one, and chooses for all charts.
+  const mirrors = Array.from(document.querySelectorAll("select[data-mirrors]"));
+  const fillMirror = (mirror) => {
+    const plot = document.querySelector(`[data-spec="${mirror.dataset.of}"]`);
+    mirror.value = resolve(rules.get(plot).rule).own[mirror.dataset.mirrors];
+  };
+
   // One update after the other: a choice made meanwhile is taken up by the next.
   let busy = Promise.resolve();
   const update = (again) => {
@@ -308,6 +315,7 @@
         root.dataset.milliseconds = String(Math.round(performance.now() - started));
         root.dataset.drawn = String(plots.length);
       }
+      mirrors.forEach(fillMirror);
       root.dataset.shown = JSON.stringify(chosen);
     });
   };
@@ -355,6 +363,14 @@
       choose(values);
     });
     limitModes();
+  }
+  for (const mirror of mirrors) {
+    mirror.closest("[hidden]").hidden = false;
+    mirror.addEventListener("input", () => {
+      const { mirrors: name } = mirror.dataset;
+      select(name, mirror.value);
+      choose({ [name]: mirror.value });
+    });
   }
   dark.addEventListener("change", () => update(true));
   narrow.addEventListener("change", stackAll);
