@@ -23,6 +23,7 @@ def demo(
     folder: Annotated[
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
     ] = Path("demo/orin"),
+    as_json: JsonOption = False,
 ) -> None:
     """Show the roofs of real Orins, from published figures, with networks under them.
 
@@ -31,7 +32,7 @@ def demo(
     """
     if context.invoked_subcommand is not None:
         return
-    print_report(api.demo(folder, TerminalReporter()), as_json=False)
+    print_report(api.demo(folder, TerminalReporter()), as_json=as_json)
 
 
 @demo_app.command("pagoda")
@@ -64,10 +65,11 @@ def simulated(
     folder: Annotated[
         Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
     ] = Path("demo"),
+    as_json: JsonOption = False,
 ) -> None:
     """Make a simulated board, sweep its power modes, and write the report.
 
     The kernels run on this machine's CPU; power modes, clocks and meters are the simulator's,
     and everything says so.
     """
-    print_bench(api.demo_simulated(board, mode, folder, TerminalReporter()), as_json=False)
+    print_bench(api.demo_simulated(board, mode, folder, TerminalReporter()), as_json=as_json)
