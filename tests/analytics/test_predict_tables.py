@@ -10,7 +10,7 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.report.networks import network_details, network_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.results import Results, compute
-from mansard.cli.data.report import summary_tables
+from mansard.cli.data.summary import summary_tables
 from tests.analytics.factory import write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 

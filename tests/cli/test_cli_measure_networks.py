@@ -19,7 +19,7 @@ def test_each_network_is_a_row_with_loop_and_single_calls(
     # Calls of microseconds: other programs do not take the CPU in every sample of 2 ms.
     perceptron(tmp_path / "mlp.onnx")
     command = ["measure", str(tmp_path / "mlp.onnx"), "--runs", str(tmp_path / "runs"), *BRIEF]
-    code, out, _ = answer(capsys, *command, "--threads", "1", "--layers")
+    code, out, _ = answer(capsys, *command, "--threads", "1", "--layers", "--all")
     assert code == 0
     assert "mlp" in out
     assert "worst" in out

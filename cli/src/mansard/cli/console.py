@@ -1,4 +1,8 @@
-"""What goes to stdout (data) and to stderr (notes, progress, questions, errors)."""
+"""What goes to stdout (data) and to stderr (notes, progress, questions, errors).
+
+Prose is broken between words on a terminal. In a pipe or a file a sentence stays one line, so that
+``grep`` finds it whole. A command or a path that is to be copied is never broken.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,57 @@ import contextlib
 import io
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
+from mansard.api.time_left import SteadyTimeLeft
 from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
-from mansard.cli.tables import plain
+from mansard.cli.terminal import Tone, columns, has_colours, painted, tone_of
+from mansard.cli.wrapping import plain, shown, wrapped
 from mansard.core.text import printable
 
 _MOST_SAID = 1000  # notes that are known again
 _said: dict[str, int] = {}
 
 
+def set_verbosity(*, quiet: bool, verbose: bool) -> None:
+    """``quiet``: neither notes nor progress; ``verbose``: how long each step took as well."""
+    _verbosity.is_quiet, _verbosity.is_verbose = quiet, verbose and not quiet
+
+
+class _Verbosity:
+    is_quiet = False
+    is_verbose = False
+
+
+_verbosity = _Verbosity()
+
+
 def print_error(line: str) -> None:
     """One line on stderr; a closed terminal must not turn it into a second error."""
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"mansard: {line}\n")
-        sys.stderr.flush()
+    _write_prose(sys.stderr, f"mansard: {line}", "bad")
 
 
 def note(line: str) -> None:
-    """Print a note on stderr once; equal notes after it are counted."""
-    text = printable(line)
+    """Print a note on stderr once; equal notes after it are counted. None in quiet commands."""
+    if _verbosity.is_quiet:
+        return
+    text = plain(shown(line))
     if text in _said:
         _said[text] += 1
         return
     if len(_said) < _MOST_SAID:
         _said[text] = 1
     _write_note(text)
+
+
+def detail(line: str) -> None:
+    """A note of a verbose command."""
+    if _verbosity.is_verbose:
+        note(line)
 
 
 def finish_notes() -> None:
@@ -45,9 +72,26 @@ def finish_notes() -> None:
 
 
 def _write_note(text: str) -> None:
+    _write_prose(sys.stderr, text, tone_of(text))
+
+
+def _write_prose(stream: TextIO, text: str, tone: Tone | None) -> None:
+    """``text`` with the word before its colon in colour; a closed terminal is no error."""
+    lines = _prose_lines(stream, text)
+    if has_colours(stream):
+        word, colon, rest = lines[0].partition(":")
+        lines[0] = f"{painted(word, tone)}{colon}{rest}"
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+        stream.write("".join(f"{line}\n" for line in lines))
+        stream.flush()
+
+
+def _prose_lines(stream: TextIO, text: str) -> list[str]:
+    """``text`` in the lines of a terminal, those after the first further in; else as it is."""
+    if not stream.isatty():
+        return [text]
+    lead = text[: len(text) - len(text.lstrip(" "))]
+    return [plain(line) for line in wrapped(text, columns(stream), lead, f"{lead}  ")]
 
 
 def prepare_streams() -> None:
@@ -74,9 +118,16 @@ def prepare_streams() -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines on stdout, as text, without the no-break spaces between numbers and units."""
+    """Sentences on stdout, as text, without the no-break spaces between numbers and units."""
     for line in lines:
-        sys.stdout.write(f"{printable(plain(line))}\n")
+        for part in _prose_lines(sys.stdout, shown(line)):
+            sys.stdout.write(f"{plain(part)}\n")
+
+
+def print_whole(*lines: str) -> None:
+    """Lines on stdout that are to be copied: commands, paths. They are never broken or cut."""
+    for line in lines:
+        sys.stdout.write(f"{printable(line, len(line))}\n")
 
 
 def flush_output() -> None:
@@ -95,24 +146,32 @@ def discard_output() -> None:
 class TerminalReporter:
     """Notes and progress of a command on stderr; questions where a person can answer them.
 
-    ``is_agreed``: every question is answered with yes.
+    ``is_agreed``: every question is answered with yes. ``most_notes``: so many are shown.
     """
 
-    def __init__(self, *, is_agreed: bool = False) -> None:
+    def __init__(self, *, is_agreed: bool = False, most_notes: int | None = None) -> None:
         self._is_agreed = is_agreed
+        self._most_notes = most_notes
+        self._n_notes = 0
 
     def note(self, line: str) -> None:
-        """One line."""
-        note(line)
+        """One line; of many the first ones and how many more, unless the command is verbose."""
+        self._n_notes += 1
+        if self._most_notes is None or _verbosity.is_verbose or self._n_notes <= self._most_notes:
+            note(line)
+        elif self._n_notes == self._most_notes + 1:
+            note("note: there is more to note; -v shows all")
 
     @contextlib.contextmanager
     def progress(self, title: str) -> Iterator[ProgressDisplay]:
-        """A bar on a terminal, a line every ten seconds elsewhere."""
-        if sys.stderr.isatty():
+        """A bar on a terminal, a line every ten seconds elsewhere, nothing if it is quiet."""
+        started_s = time.monotonic()
+        if sys.stderr.isatty() and not _verbosity.is_quiet:
             with _bar(title) as progress:
                 yield progress
         else:
             yield LineProgress(title, note)
+        detail(f"{title}: took {time.monotonic() - started_s:.2f} s")
 
     def ask(self, question: str) -> bool:
         """Yes without asking where no person can answer."""
@@ -139,11 +198,14 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
     # Redrawn only when a step ends: a refreshing thread would disturb what is measured.
     with RichProgress(*columns, console=Console(stderr=True), auto_refresh=False) as rich:
         task = rich.add_task("", total=None, left="", now="")
+        steady = SteadyTimeLeft()
 
         class Bar:
             def update(
                 self, n_done: int, n_total: int, remaining_s: float | None, now: str
             ) -> None:
+                steady_s = steady.remaining_s(n_done, n_total)
+                remaining_s = steady_s if remaining_s is None else remaining_s
                 left = "" if remaining_s is None else f"{format_duration(remaining_s)} left"
                 rich.update(task, completed=n_done, total=n_total, left=left, now=printable(now))
                 rich.refresh()

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json, print_lines
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
     BoardOption,
@@ -26,7 +26,7 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
-from mansard.cli.tables import Table, print_tables, without_shared
+from mansard.cli.tables import Table, print_tables, without
 from mansard.core.errors import UsageError
 
 _Texts = list[str] | None
@@ -156,6 +156,10 @@ def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
     for each in found:
         print_tables(_recommendation_tables(each))
         print_lines(_recommendation_lines(each))
+        if each.commands is not None:
+            print_whole(*(f"  set:  {line}" for line in each.commands.set_lines))
+            print_whole(*(f"  undo: {line}" for line in each.commands.undo_lines))
+            print_lines(f"  note: {line}" for line in each.commands.notes)
 
 
 def _print_mixes(found: Sequence[api.MixAnswer], *, as_json: bool) -> None:
@@ -174,7 +178,7 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
     title = f"{found.network} on {found.device}"
     if not found.is_feasible:
         rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
-        return [(f"{title}: nearest to the limits", _COLUMNS, rows)]
+        return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
     remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
     rows = [_row(found.choice, remark)]
     rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
@@ -184,14 +188,21 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         for each in found.savings
         if each.other is not None and each.other != found.choice
     ]
-    return [(title, _COLUMNS, _once(rows))]
+    return [_without_rates((title, _COLUMNS, _once(rows)), found)]
+
+
+def _without_rates(table: Table, found: api.Recommendation) -> Table:
+    """Without items per second where they say what the times do, and no limit asks for them."""
+    is_asked = any(check.quantity == "rate" for check in found.checks)
+    batches = {row[table[1].index("batch")] for row in table[2]}
+    return table if is_asked or batches != {"1"} else without(table, {"items/s"})
 
 
 def _overview_table(found: Sequence[api.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against the highest mode."""
     columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
     table = ("Recommendations", columns, [_overview_row(each) for each in found])
-    return without_shared(table, ("device", "precision"))
+    return without(table, {"power", "items/s"})
 
 
 def _overview_row(found: api.Recommendation) -> tuple[str, ...]:
@@ -255,13 +266,8 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
     if found.measure_next is not None:
         yield f"  next: {found.measure_next.what}: {found.measure_next.how}"
     yield from (f"  note: {line}" for line in found.notes)
-    if found.commands is None:
-        if found.choice is not None:
-            yield f"  commands: unknown, {found.unknown['commands']}"
-        return
-    yield from (f"  set:  {line}" for line in found.commands.set_lines)
-    yield from (f"  undo: {line}" for line in found.commands.undo_lines)
-    yield from (f"  note: {line}" for line in found.commands.notes)
+    if found.commands is None and found.choice is not None:
+        yield f"  commands: unknown, {found.unknown['commands']}"
 
 
 def _mix_tables(found: api.MixAnswer) -> list[Table]:

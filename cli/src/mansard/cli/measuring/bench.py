@@ -10,8 +10,10 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.data.overview import next_command
 from mansard.cli.data.report import print_report
 from mansard.cli.options import (
+    AllOption,
     BoardOption,
     ContainerEngineOption,
     DimOption,
@@ -69,6 +71,7 @@ def bench(
     offline: OfflineOption = False,
     container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
+    all_rows: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine, score and run networks, and write one self-contained report.
@@ -98,13 +101,22 @@ def bench(
     if dry_run:
         print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
     else:
-        print_bench(api.bench(request, reporter), as_json=as_json)
+        options = "".join(f" --host {each}" for each in host or ())
+        options += f" --board {board}" if board is not None else ""
+        done = api.bench(request, reporter)
+        print_bench(done, str(runs), options, all_rows=all_rows, as_json=as_json)
 
 
-def print_bench(done: api.BenchResult, *, as_json: bool) -> None:
-    """Print what was measured; raises the error of what was not."""
+def print_bench(
+    done: api.BenchResult, runs: str, options: str, *, all_rows: bool, as_json: bool
+) -> None:
+    """Print what was measured and is kept in ``runs``; raises the error of what was not.
+
+    ``options``: the board that was measured, for the next command.
+    """
     if done.report is not None:
-        print_report(done.report, as_json=as_json)
+        command = next_command(done.report.summary, runs, options)
+        print_report(done.report, all_rows=all_rows, as_json=as_json, next_line=command)
     done.check()
 
 

@@ -26,7 +26,8 @@ from mansard.cli.options import (
     PickOption,
     YesOption,
 )
-from mansard.cli.tables import plain, print_tables
+from mansard.cli.tables import print_tables
+from mansard.cli.wrapping import plain
 
 
 def contention(
