@@ -17,8 +17,13 @@ _LARGEST = 2_000_000  # characters: checking takes a second for each million
 
 def check_output(text: str) -> str | None:
     """The name of the schema of ``text``, which has to keep to it; None where it has none."""
-    is_one = _START.match(text) is not None and len(text) < _LARGEST
-    return check_document(json.loads(text)) if is_one else None
+    if _START.match(text) is None or len(text) > _LARGEST:
+        return None
+    documents = text.splitlines() if text.startswith('{"') and "\n" in text[:-1] else [text]
+    try:
+        return {check_document(json.loads(each)) for each in documents}.pop()
+    except json.JSONDecodeError:  # one whose list came in lines
+        return check_document(json.loads(text))
 
 
 def check_document(document: dict[str, Any]) -> str:

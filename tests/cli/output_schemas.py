@@ -28,7 +28,7 @@ from mansard.cli.json_output import ErrorDocument
 from mansard.containers.images.building import Built
 from mansard.containers.images.fitting import Fit
 from mansard.containers.images.store import Archive
-from mansard.core.records import EngineBuild, ModelScore, PowerMode, ProgramRun
+from mansard.core.records import BoardSample, EngineBuild, ModelScore, PowerMode, ProgramRun
 from mansard.device.holding.restoring import Restored
 from mansard.device.power_modes.listing import ListedMode
 from mansard.device.tegrastats.sample import Rail, TegrastatsSample
@@ -178,6 +178,7 @@ def outputs() -> dict[str, Fields | type[Any]]:
         "score": {"scores": tuple[_Score, ...], "errors": tuple[ErrorDocument, ...]},
         "telemetry": {"summaries": tuple[api.LogSummary, ...]},
         "telemetry-samples": {"samples": _many(sample)},
+        "watch": BoardSample,
         "zoo-list": {"networks": _many(facts)},
         "zoo-show": {"network": facts, "score": ModelScore},
         "zoo-write": {"files": texts},

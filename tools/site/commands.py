@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from mansard.cli.app import make_app
+from mansard.cli.help import EXAMPLES, in_words
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/reference/commands"
 _BY_HAND = "<!-- by hand from here -->"
@@ -85,12 +86,14 @@ def _described(called: str, command: Any) -> Iterator[str]:
                 yield _table(title, found)
         if command.epilog:
             yield _prose(command.epilog)
+        if lines := EXAMPLES.get(called.removeprefix("mansard ")):
+            yield "\n".join(("```text", *lines, "```"))
 
 
 def _table(title: str, records: list[tuple[str, str]]) -> str:
     lines = [f"| {title} | meaning |", "|---|---|"]
     for name, meaning in records:
-        lines.append(f"| {_cell(f'`{name}`')} | {_cell(_escaped(meaning))} |")
+        lines.append(f"| {_cell(f'`{name}`')} | {_cell(_escaped(in_words(meaning)))} |")
     return "\n".join(lines)
 
 
