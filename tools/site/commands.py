@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from mansard.cli.app import make_app
+from mansard.cli.help import in_words
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/reference/commands"
 _BY_HAND = "<!-- by hand from here -->"
@@ -93,7 +94,7 @@ def _described(called: str, command: Any) -> Iterator[str]:
 def _table(title: str, records: list[tuple[str, str]]) -> str:
     lines = [f"| {title} | meaning |", "|---|---|"]
     for name, meaning in records:
-        lines.append(f"| {_cell(f'`{name}`')} | {_cell(_escaped(meaning))} |")
+        lines.append(f"| {_cell(f'`{name}`')} | {_cell(_escaped(in_words(meaning)))} |")
     return "\n".join(lines)
 
 
