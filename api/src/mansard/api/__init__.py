@@ -125,6 +125,8 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
     from mansard.api.drawn_mappings import run_drawn as run_drawn
+    from mansard.api.exporter import Exporter as Exporter
+    from mansard.api.exporter import export_metrics as export_metrics
     from mansard.api.hierarchical import HiRequest as HiRequest
     from mansard.api.hierarchical import hi as hi
     from mansard.api.hierarchical import parse_amount as parse_amount
@@ -200,6 +202,10 @@ if TYPE_CHECKING:
     from mansard.api.sweeps import DryRun as DryRun
     from mansard.api.sweeps import SweepRequest as SweepRequest
     from mansard.api.targets import WantedImage as WantedImage
+    from mansard.api.watch_files import SampleFile as SampleFile
+    from mansard.api.watch_files import read_samples as read_samples
+    from mansard.api.watch_files import record_samples as record_samples
+    from mansard.api.watching import watch as watch
     from mansard.api.windows import window as window
     from mansard.containers.fleet import Fleet as Fleet
     from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES

@@ -173,8 +173,13 @@ def _open_target(
     measured in this process where CUDA's libraries are installed, in a container where they
     are not, and everything else in this process.
     """
-    target = LocalTarget(root, controller)
     machine = controller.identify()
+    target = LocalTarget(root, controller)
+    if machine.is_simulated and request.processor == "gpu":
+        from mansard.api.simulated_gpu import StandInTarget
+
+        yield StandInTarget(root, controller)
+        return
     is_here = request.is_local or (is_dry_run and machine.is_simulated)
     if is_here or not _wants_container(request, machine, target):
         yield target

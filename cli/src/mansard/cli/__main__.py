@@ -129,6 +129,8 @@ def _interrupted(arguments: list[str]) -> str:
         return "interrupted; what was finished is kept, the same command resumes"
     if command == "merge":
         return "interrupted; the runs that are there are whole, the same command brings the rest"
+    if command == "watch":
+        return "ended; rows that were recorded are whole"
     if command == "restore":
         return "interrupted; what is not back yet is kept for the next 'mansard restore'"
     return "interrupted; nothing was written"

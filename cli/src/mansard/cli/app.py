@@ -79,6 +79,7 @@ _COMMANDS = MappingProxyType(
             "export": ("counting.export", "export", "A PyTorch network as an ONNX file, checked"),
         },
         "Boards and data": {
+            "watch": ("board.watch", "watch", "What a board does now, and what throttles it"),
             "modes": ("board.modes", "modes", "The power modes of a board, and their peaks"),
             "restore": (
                 "board.restore",

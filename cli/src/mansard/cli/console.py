@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
+from mansard.api.time_left import SteadyTimeLeft
 from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
 from mansard.cli.terminal import Tone, columns, has_colours, painted, tone_of
 from mansard.cli.wrapping import plain, shown, width_of, wrapped
@@ -232,11 +233,14 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
     # Redrawn only when a step ends: a refreshing thread would disturb what is measured.
     with RichProgress(*columns, console=Console(stderr=True), auto_refresh=False) as rich:
         task = rich.add_task("", total=None, left="", now="")
+        steady = SteadyTimeLeft()
 
         class Bar:
             def update(
                 self, n_done: int, n_total: int, remaining_s: float | None, now: str
             ) -> None:
+                steady_s = steady.remaining_s(n_done, n_total)
+                remaining_s = steady_s if remaining_s is None else remaining_s
                 left = "" if remaining_s is None else f"{format_duration(remaining_s)} left"
                 rich.update(task, completed=n_done, total=n_total, left=left, now=printable(now))
                 rich.refresh()

@@ -23,7 +23,7 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("dim", "trip"), "NAME=N"),
         **dict.fromkeys(("fixed", "value"), "NAME=VALUE"),
         **dict.fromkeys(("shape", "input"), "NAME=SHAPE"),
-        **dict.fromkeys(("interval", "duration", "time-limit", "max-latency"), "TIME"),
+        **dict.fromkeys(("interval", "duration", "for", "time-limit", "max-latency"), "TIME"),
         **dict.fromkeys(("local-latency", "decision-latency", "offload-latency"), "TIME"),
         **dict.fromkeys(("max-energy", "local-energy", "decision-energy"), "ENERGY"),
         **dict.fromkeys(("max-drop", "min-accuracy", "held-out", "threshold"), "SHARE"),
@@ -62,6 +62,7 @@ _VALUES = MappingProxyType(
         "priorities": "N,N",
         "probability": "SHARE",
         "problem": "PROBLEM",
+        "prometheus": "ADDRESS",
         "second": "SECOND",
         "set": "KEY=VALUE",
         "source": "SOURCE",
@@ -123,6 +124,10 @@ EXAMPLES = MappingProxyType(
         "schedule": (
             "mansard schedule problem.toml --goal energy",
             "mansard schedule resnet50 yolov8n --steady --chart gantt.html",
+        ),
+        "watch": (
+            "mansard watch",
+            "mansard watch --host nvidia@orin --record night.csv --for 8h",
         ),
         "restore": ("mansard restore", "mansard restore --host user@board"),
         "telemetry": (

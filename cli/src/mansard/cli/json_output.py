@@ -20,6 +20,7 @@ from mansard.core.errors import MansardError
 
 _VERSION = 1  # of every schema; one whose meaning changes gets a number of its own
 _kept: list[bytes] = []  # the document of the command that runs; none, or one
+_in_lines: list[str] = []  # the schema of documents that are a line each
 _streamed: list[str] = []  # the schema of a document that was written while it came
 
 
@@ -57,6 +58,15 @@ def json_document(schema: str, value: object) -> bytes:
     return _indented(_encode(schema, value))
 
 
+def print_json_line(schema: str, value: object) -> None:
+    """Print ``value`` with its schema on a line of its own, at once: JSON Lines.
+
+    For what comes one by one without an end. An error after it is one line as well.
+    """
+    _in_lines[:] = [schema]
+    sys.stdout.buffer.write(_encode(schema, value) + b"\n")
+
+
 @contextlib.contextmanager
 def stream_json(
     schema: str, name: str, write: Callable[[bytes], object]
@@ -86,6 +96,7 @@ def forget_json() -> None:
     """Begin a command without a document."""
     _kept.clear()
     _streamed.clear()
+    _in_lines.clear()
 
 
 def finish_json(error: ErrorDocument | None, arguments: Sequence[str]) -> None:
@@ -93,7 +104,7 @@ def finish_json(error: ErrorDocument | None, arguments: Sequence[str]) -> None:
 
     ``arguments`` are the command's own: they say whether an error is asked for as JSON.
     """
-    kept, was_streamed = b"".join(_kept), bool(_streamed)
+    kept, was_streamed, is_in_lines = b"".join(_kept), bool(_streamed), bool(_in_lines)
     forget_json()
     if error is not None and not was_streamed:
         if kept:
@@ -102,7 +113,7 @@ def finish_json(error: ErrorDocument | None, arguments: Sequence[str]) -> None:
             kept = _encode("error", {"error": error})
     if kept:
         sys.stdout.flush()
-        sys.stdout.buffer.write(_indented(kept))
+        sys.stdout.buffer.write(kept + b"\n" if is_in_lines else _indented(kept))
 
 
 def is_json(arguments: Sequence[str]) -> bool:

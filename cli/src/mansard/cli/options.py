@@ -159,6 +159,19 @@ _SIZE = re.compile(r"0*[0-9]{1,19}")
 Parsed = TypeVar("Parsed")
 
 
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ms|s|min|h|)", re.ASCII)
+_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_duration(option: str, text: str) -> float:
+    """Seconds from ``100ms``, ``2s``, ``5min``, ``1h`` or a bare number; raises UsageError."""
+    found = _DURATION.fullmatch(text.strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if seconds < 1e-3:
+        raise UsageError(f"{option} {text!r} is no time", fix="write 100ms, 2s, 5min or 1h")
+    return seconds
+
+
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
     """``name=size`` pairs, several with commas between them; raises UsageError."""
     pairs = [pair for text in texts for pair in re.split(r",(?=[^,=]+=)", text)]

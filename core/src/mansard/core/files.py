@@ -108,6 +108,25 @@ def check_one_name(handle: int, path: Path) -> None:
         )
 
 
+def append_whole(handle: int, data: bytes, path: Path) -> None:
+    """Write ``data`` at the end of a file of ``open_rows`` and sync it, all of it or nothing.
+
+    When this returns, it survives a kill and a power cut. Raises StorageError.
+    """
+    check_one_name(handle, path)
+    length = os.fstat(handle).st_size
+    try:
+        # One write for the whole; a short write means the disk is full, and the second call then
+        # raises with the system's own reason.
+        written = os.write(handle, data)
+        while written < len(data):
+            written += os.write(handle, data[written:])
+        os.fsync(handle)
+    except OSError as error:
+        os.ftruncate(handle, length)
+        raise storage_error(error, path) from error
+
+
 def find_status(path: Path, within: Path) -> os.stat_result | None:
     """The status of a file or folder below ``within``; None where nothing is.
 

@@ -79,12 +79,18 @@ def make_figure(
     *,
     follows: Following | None = None,
     beside: LiveTable | None = None,
+    subtitle: str = "",
 ) -> Figure:
-    """``chart`` as a figure of a page; the chart's description is the alternative text."""
+    """``chart`` as a figure of a page; the chart's description is the alternative text.
+
+    ``subtitle``: an expression for the line under the title.
+    """
     # Each part was checked against Vega-Lite's schema when it was made; the rows are not.
     spec = chart.to_dict(validate=False)
     description = str(spec["description"])
     spec.pop("config", None)  # the page sets it, for light or for dark
+    if subtitle:  # of which Vega-Lite draws expressions, and Altair's schema knows only texts
+        spec["title"]["subtitle"] = {"expr": subtitle}
     if follows is not None:
         chosen, rows = follows.shown.resolve(follows.chosen)
         for parameter in spec["params"]:

@@ -92,8 +92,8 @@ def _chosen_text(chosen: Chosen, name: str) -> str:
 
 
 def heading(text: str) -> alt.TitleParams:
-    """A chart's title: ``text``, and what the chart shows now."""
-    return alt.TitleParams(text=alt.ExprRef(f"'{text}, ' + heading"))
+    """A chart's title: ``text``, and what the chart shows now; report.js breaks its lines."""
+    return alt.TitleParams(text=alt.ExprRef(f"split('{text}, ' + heading, '\\n')"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,9 @@ class LiveTable:
         return {
             "name": self.name,
             "caption": self.caption,
-            "columns": [[each.field, each.form] for each in self.columns],
+            "columns": [
+                [each.field, each.form, each.title, each.is_numeric] for each in self.columns
+            ],
             "order": self.order,
             "rule": self.shown.rule(rows),
         }

@@ -35,7 +35,6 @@ from mansard.analytics.figures.figure import (
     positive,
     schema_of,
 )
-from mansard.analytics.figures.label_layout import WIDTH_PX
 from mansard.analytics.figures.parameters import Chosen, equals
 from mansard.analytics.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.figures.tables import Column, ceiling_text
@@ -45,7 +44,7 @@ from mansard.analytics.roofs.levels import Level, gpu_levels
 from mansard.analytics.roofs.rates import USUAL_BACKENDS, TrialRate
 from mansard.analytics.roofs.roofline import Roofline
 
-HEIGHT_PX = 330
+WIDTH_PX, HEIGHT_PX = 900, 330
 LINE_PX = 15  # of text
 SLICED = ", sliced"  # of curves in which every SM has a slice of the working set
 PATHS = ("through L1", "past L1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -22,13 +21,11 @@ from mansard.cli.console import (
     print_whole,
 )
 from mansard.cli.json_output import json_document, stream_json
-from mansard.cli.options import BoardOption
+from mansard.cli.options import BoardOption, parse_duration
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
 
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ms|s|min|h|)", re.ASCII)
-_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
 _SCALES = {"B": ("MiB", 2.0**-20), "Hz": ("MHz", 1e-6), "W": ("W", 1.0), "%": ("%", 1.0)}
 _HEAD = (
     f"{'time':>20} {'RAM GiB':>8} {'CPU %':>6} {'GPU %':>6} {'GPU MHz':>8} {'EMC %':>6} {'°C':>6}"
@@ -69,8 +66,8 @@ def telemetry(
         _read,
         [Path("/dev/stdin") if str(log) == "-" else log for log in logs or []],
         board,
-        None if interval is None else _parse_duration("--interval", interval),
-        None if duration is None else _parse_duration("--duration", duration),
+        None if interval is None else parse_duration("--interval", interval),
+        None if duration is None else parse_duration("--duration", duration),
     )
     if form == "table":
         tables = _Tables(is_live=live, samples=samples)
@@ -134,15 +131,6 @@ def _check_options(
     for log in logs:
         if output is not None and output.exists() and log.exists() and output.samefile(log):
             raise UsageError(f"{output} is one of the logs", fix="write another file")
-
-
-def _parse_duration(option: str, text: str) -> float:
-    """Seconds from ``100ms``, ``2s``, ``5min``, ``1h`` or a bare number; raises UsageError."""
-    found = _DURATION.fullmatch(text.strip())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
-    if seconds < 1e-3:
-        raise UsageError(f"{option} {text!r} is no time", fix="write 100ms, 2s, 5min or 1h")
-    return seconds
 
 
 @contextlib.contextmanager

@@ -22,13 +22,13 @@ def demo(
     context: typer.Context,
     folder: Annotated[
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
-    ] = Path("demo/orin"),
+    ] = Path("demo"),
     all_rows: AllOption = False,
 ) -> None:
-    """Show the roofs of real Orins, from published figures, with networks under them.
+    """Show the roofs of real Orins and of a simulated one, with networks under them.
 
-    Nothing is measured: the figures are those that ship with Mansard, the networks are scored
-    here, and all of it says so.
+    Nothing is measured: the figures of the Orins are published ones that ship with Mansard, the
+    simulated board's GPU kernels run on a stand-in, networks are scored here; all of it says so.
     """
     if context.invoked_subcommand is not None:
         return
@@ -70,8 +70,8 @@ def simulated(
 ) -> None:
     """Make a simulated board, sweep its power modes, and write the report.
 
-    The kernels run on this machine's CPU; power modes, clocks and meters are the simulator's,
-    and everything says so.
+    Kernels run on a stand-in for the board's GPU, in virtual time; power modes, clocks and
+    meters are the simulator's, and everything says so.
     """
     done = api.demo_simulated(board, mode, folder, TerminalReporter())
     print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=False)
