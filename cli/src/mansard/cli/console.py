@@ -48,6 +48,11 @@ def take_verbosity(arguments: Sequence[str]) -> list[str]:
     return [word for word in arguments[:end] if word not in given] + list(arguments[end:])
 
 
+def is_quiet() -> bool:
+    """Whether the command was called with ``-q``."""
+    return _verbosity.is_quiet
+
+
 @contextlib.contextmanager
 def told_work() -> Iterator[None]:
     """In a verbose command: which files it reads and writes, and how long it took."""
