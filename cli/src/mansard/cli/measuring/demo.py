@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import AllOption, JsonOption
@@ -56,7 +56,7 @@ def pagoda(
         return
     print_tables([found.table])
     print_lines(found.findings)
-    typer.echo(f"page: {found.page}")
+    print_whole(f"page: {found.page}")
 
 
 @demo_app.command("simulated")
