@@ -78,7 +78,12 @@ def export(
     if as_json:
         print_json("export", exported)
     else:
-        print_facts(exported.network, _rows(exported))
+        print_exported(exported)
+
+
+def print_exported(exported: api.Exported) -> None:
+    """Print the file, its size and its checks."""
+    print_facts(exported.network, _rows(exported))
 
 
 def _rows(exported: api.Exported) -> list[tuple[str, str]]:

@@ -51,6 +51,11 @@ def pagoda(
     if as_json:
         print_json("demo-pagoda", found.document())
         return
+    print_pagoda(found)
+
+
+def print_pagoda(found: api.PagodaPage) -> None:
+    """Print Pagoda's points beside ours, and what they say."""
     print_tables([found.table])
     print_lines(found.findings)
     print_whole(f"page: {found.page}")
