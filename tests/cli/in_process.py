@@ -18,6 +18,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from mansard.cli.__main__ import run
+from tests.cli.json_outputs import check_output
 
 _PIPE_WIDTH = 80
 
@@ -36,6 +37,7 @@ def mansard(*words: object, cwd: Path | None = None) -> CompletedProcess[str]:
     finally:
         os.chdir(before)
     done = CompletedProcess(arguments, code, *printed.texts())
+    check_output(done.stdout)
     if "COLUMNS" not in os.environ:
         assert wide_rows(done.stdout) == []
     return done
@@ -44,12 +46,17 @@ def mansard(*words: object, cwd: Path | None = None) -> CompletedProcess[str]:
 def wide_rows(text: str) -> list[str]:
     """Rows of tables that are wider than 80 columns.
 
-    Sentences may be longer: in a pipe they are whole. Of a row two blanks part cells; a row of one
-    word, which may be a long path, has none. JSON and CSV are no tables.
+    Sentences may be longer, those of ``doctor`` too: in a pipe they are whole. Of a row two blanks
+    part cells; a row of one word, which may be a long path, has none. JSON is no table.
     """
     lines = [] if text.startswith(("{", "[")) else text.splitlines()
     between_cells = re.compile(r"[^ :] {2,}[^ ]")  # not ``set:  command``
-    return [line for line in lines if len(line) > _PIPE_WIDTH and between_cells.search(line)]
+    of_doctor = re.compile(r"(\x1b\[\d+m)?(ok|missing|warning|broken)\b| +→ ")
+    return [
+        line
+        for line in lines
+        if len(line) > _PIPE_WIDTH and between_cells.search(line) and not of_doctor.match(line)
+    ]
 
 
 class Printed(NamedTuple):

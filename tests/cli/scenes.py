@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from mansard import api
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.predict.parts import measured_parts, part_sums
+from mansard.analytics.report.next_step import NextStep
 from mansard.analytics.report.summary import summary as summary_of
+from mansard.api.images import HereImage, TableImage
 from mansard.cli.__main__ import run
 from mansard.cli.board.image import print_images
 from mansard.cli.counting.export import print_exported
-from mansard.cli.data.overview import next_command
 from mansard.cli.data.report import print_report
 from mansard.cli.deciding.schedule import print_answer
 from mansard.cli.measuring.demo import print_pagoda
@@ -90,28 +91,20 @@ def _machines(folder: Path) -> Iterator[Scene]:
     dry = ("bench", "--board", root, "--mode", "all", "--dry-run", "--no-networks", "--local")
     yield Scene("dry run", dry, folder)
     fits = "yes: it is what this board's JetPack has, and the smallest that runs here"
-    found = api.ImageList(
-        (
-            {
-                "image": "jetson-r36",
-                "tag": "mansard/jetson-r36-tensorrt:0.9.0-2f54f38dda6c",
-                "size_mb": "1234",
-                "digest": "sha256:2f54f38dda6c",
-                "revision": "2f54f38dda6c",
-                "fits": fits,
-            },
-        ),
-        tuple(
-            {
-                "image": name,
-                "base": "nvcr.io/nvidia/l4t-jetpack:r36.4.0@sha256:" + "0123456789abcdef" * 4,
-                "cuda": "12.6",
-                "python": "3.10",
-                "fits": fits,
-            }
-            for name in ("jetson-r36", "jetson-r35")
-        ),
+    here = HereImage(
+        image="jetson-r36",
+        tag="mansard/jetson-r36-tensorrt:0.9.0-2f54f38dda6c",
+        size_bytes=1_234_000_000,
+        digest="sha256:2f54f38dda6c",
+        revision="2f54f38dda6c",
+        fits=fits,
     )
+    base = "nvcr.io/nvidia/l4t-jetpack:r36.4.0@sha256:" + "0123456789abcdef" * 4
+    known = [
+        TableImage(image=name, base=base, cuda=cuda, python="3.10", fits=fits)
+        for name, cuda in (("jetson-r36", "12.6"), ("cpu", None))
+    ]
+    found = api.ImageList((here,), tuple(known))
     yield Scene("image list", lambda: print_images(found), folder)
     yield Scene("image fit", ("image", "fit", "--board", root), folder)
     (folder / "log").write_text("\n".join(LINES.values()) + "\n", encoding="utf-8")
@@ -212,8 +205,9 @@ def _summary(runs: Path) -> api.Summary:
 
 
 def _report_scenes(name: str, summary: api.Summary, runs: Path, folder: Path) -> Iterator[Scene]:
-    found = api.Report(runs / "report.html", summary, None)
-    command = next_command(summary, str(runs))
+    step = NextStep(what="Run a network", command="mansard measure resnet50", about="runs")
+    found = api.Report(runs / "report.html", summary, None, step)
+    command = step.at(str(runs))
     for all_rows in (False, True):
         show = partial(print_report, found, all_rows=all_rows, as_json=False, next_line=command)
         yield Scene(f"report of {name}, {all_rows}", show, folder)

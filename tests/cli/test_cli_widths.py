@@ -99,7 +99,7 @@ def words(lines: list[str]) -> set[str]:
     return found - {"", "[0]", "more", *NARROW}
 
 
-NARROW = {"Left", "out", "--format", "csv", "or", "json", "has", "them"}  # of columns left out
+NARROW = {"Left", "out", "--format", "csv", "or", "json", "--json", "has", "it", "them"}
 NARROW |= {"0", "of", "modes", "--all", "the", "rest"}
 
 

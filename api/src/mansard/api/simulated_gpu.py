@@ -81,7 +81,7 @@ def stand_in_gpu(machine: MachineIdentity) -> Gpu:
 
     module = _module(machine)
     return Gpu(
-        name=f"{module.name} (simulated: a stand-in in software)",
+        name="stand-in GPU",
         sm=module.sm,
         n_sms=module.n_sms,
         l1_bytes=sm_l1_bytes(module.sm),

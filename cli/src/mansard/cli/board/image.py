@@ -62,9 +62,21 @@ def list_images(
 def print_images(found: api.ImageList) -> None:
     """Print the images that are there, and all that can be built."""
     if found.built:
-        built = [tuple(row.values()) for row in found.built]
+        built = [
+            (
+                each.image,
+                each.tag,
+                f"{each.size_bytes / 1e6:.0f}",
+                each.digest,
+                each.revision,
+                each.fits,
+            )
+            for each in found.built
+        ]
         print_table("Images here", _BUILT_COLUMNS, built)
-    known = [tuple(row.values()) for row in found.table]
+    known = [
+        (each.image, each.base, each.cuda or "–", each.python, each.fits) for each in found.known
+    ]
     print_table("Images that can be built", _KNOWN_COLUMNS, known)
 
 
@@ -143,7 +155,14 @@ def load_image(
 
 @image_app.command("libraries")
 def list_libraries(
-    name: _Name = None, board: BoardOption = None, images: ImagesOption = None
+    name: _Name = None,
+    board: BoardOption = None,
+    images: ImagesOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print what an image installs, for filling a folder of wheels with 'pip download'."""
-    print_whole(*api.list_libraries(name, board, images))
+    lines = api.list_libraries(name, board, images)
+    if as_json:
+        print_json("image-libraries", {"libraries": lines})
+    else:
+        print_whole(*lines)

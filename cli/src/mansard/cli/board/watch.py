@@ -124,7 +124,7 @@ def _show_screen(looks: Callable[..., Iterator[BoardSample]], names: list[str], 
 
         def lose(board: str, error: MansardError) -> None:
             to.lose(board)
-            shown.lose(board, str(error))
+            shown.lose(board, error.what)
 
         for sample in looks(wait=keys.wait, on_lost=lose):
             to.take(sample)
