@@ -12,6 +12,7 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_error
 from mansard.cli.options import (
+    OnOption,
     parse_dimensions,
     parse_shapes,
     parse_sizes,
@@ -96,6 +97,7 @@ def score(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Files scored at a time; all cores by default.")
     ] = None,
+    on: OnOption = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Count unknown operators as unknown.")
     ] = False,
@@ -138,6 +140,7 @@ def score(
         prefill=prefill,
         decode=decode,
         jobs=jobs,
+        on=on,
         outputs=[path for path in (output, html) if path is not None],
         reporter=TerminalReporter(),
     )
