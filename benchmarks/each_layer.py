@@ -22,8 +22,8 @@ HEAD = """# Layers that are run alone, against the whole network
 
 `python benchmarks/each_layer.py`: networks of the zoo in ONNX Runtime {version} on one thread of a
 CPU ({machine}), profile `{profile}`. Each is measured whole, then its layers or stages alone
-([layers](../layers.md) has the terms). Shares of the whole network's time; the terms add up to the
-difference exactly.
+([layers](../use/layers.md) has the terms). Shares of the whole network's time; the terms add up to
+the difference exactly.
 
 | network | parts | sum ms | whole ms | difference | calls | conversions | fusion | caches | rest |
 |---|---|---|---|---|---|---|---|---|---|"""

@@ -50,7 +50,7 @@ nothing to compare with. MB: of the engine file. Layers: those that the parser m
 Nothing was run: that needs a card.
 
 Each was built in a process of its own, with a timing cache beside. This builder keeps no times in
-it (docs/tensorrt.md), so no build was faster for it.
+it (docs/use/tensorrt.md), so no build was faster for it.
 
 | network | layers | fp32 s | MB | fp16 s | MB | int8 s | MB | batches s | MB |
 |---|---|---|---|---|---|---|---|---|---|"""

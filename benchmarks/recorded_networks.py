@@ -1,4 +1,4 @@
-"""Ten networks recorded on an AGX Orin in four power modes, against the model: docs/calibration.md.
+"""Ten networks on AGX Orin in four power modes, against the model: docs/understand/calibration.md.
 
     python benchmarks/recorded_networks.py [FOLDER]
 

@@ -86,7 +86,7 @@ def head() -> Iterator[str]:
     yield "All schedules are scored by the same simulator; all times of groups are modelled or"
     yield "published, none was measured here. A peer's schedule is simulated in its own order of"
     yield "groups and first come first served, and the better of the two counts."
-    yield "What the times are of: [scheduling.md](../scheduling.md)."
+    yield "What the times are of: [scheduling.md](../use/scheduling.md)."
     yield ""
 
 

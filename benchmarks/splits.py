@@ -26,9 +26,9 @@ HEAD = f"""# Networks split at every cut
 
 `python benchmarks/splits.py`: the nine light models of the onnx package, with random weights. Each
 is split wherever one tensor alone lives (*cuts*; *stages* lie between those that divide no fused
-group, [layers](../layers.md)). All parts run in turn on ONNX Runtime; each tensor at a cut and the
-output are held against those of the whole network. Errors are relative to the largest number of a
-tensor.
+group, [layers](../use/layers.md)). All parts run in turn on ONNX Runtime; each tensor at a cut and
+the output are held against those of the whole network. Errors are relative to the largest number of
+a tensor.
 
 Without fusing each node computes the same in the whole and in a part: every bit is equal. The last
 column shows that the comparison can fail: there, one part gives numbers larger by {WRONG:.0e}. With

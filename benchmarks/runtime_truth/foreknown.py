@@ -1,6 +1,6 @@
 """Which nodes can be computed before any data is there.
 
-The convention of docs/scoring.md, worked out from the file alone: what follows from the
+The convention of docs/understand/scoring.md, worked out from the file alone: what follows from the
 file and from dimensions is free. Shape and Size ask for nothing but dimensions.
 """
 

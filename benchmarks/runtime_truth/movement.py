@@ -1,4 +1,4 @@
-"""Bytes that a kernel's real tensors have, by the conventions of docs/scoring.md.
+"""Bytes that a kernel's real tensors have, by the conventions of docs/understand/scoring.md.
 
 Each distinct input is read once, each output that has a name is written once. A view
 moves nothing; an operator that picks reads of its table as much as it writes; a node that

@@ -1,8 +1,8 @@
 """Which distributions: wheels that hold ONNX models, small enough to fetch in minutes.
 
 A literal list to read and to add to. Versions are those whose figures stand in
-docs/validation.md. The models belong to their authors; they are taken out of the archives
-as data, read and run by ONNX Runtime, and never become part of this project.
+docs/understand/validation.md. The models belong to their authors; they are taken out of the
+archives as data, read and run by ONNX Runtime, and never become part of this project.
 """
 
 from __future__ import annotations

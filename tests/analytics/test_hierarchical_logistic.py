@@ -14,7 +14,7 @@ from mansard.analytics.hierarchical.records import Logistic
 from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Samples
 from mansard.core.errors import UsageError
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs/hierarchical.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/use/hierarchical.md"
 
 
 def two_classes(p1: np.ndarray, local: np.ndarray) -> Samples:

@@ -83,7 +83,7 @@ def value_of(board: dict[Key, Value], key: Key) -> float | None:
 def written_out(
     rows: list[dict[str, object]], board: dict[Key, Value], factors: dict[str, float]
 ) -> tuple[float | None, float | None]:
-    """Latency in s and energy in J by the equations of docs/prediction.md, one group at a time."""
+    """Latency in s and energy in J by docs/understand/prediction.md, one group at a time."""
     has_tensor = TENSOR in board
     total_s = dynamic_j = 0.0
     is_timed = is_priced = True

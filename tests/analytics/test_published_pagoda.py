@@ -40,7 +40,8 @@ def row(frame: pl.DataFrame, network: str, batch: int) -> dict[str, float]:
 
 def test_the_language_model_is_the_one_that_pagoda_counts() -> None:
     (fp32,) = scores("word_lstm", 3)
-    # 8 steps, two layers of 4 gates of 256 × (256 + 256), and the vocabulary; docs/pagoda.md.
+    # 8 steps, two layers of 4 gates of 256 × (256 + 256), and the vocabulary;
+    # docs/understand/pagoda.md.
     assert sum(layer.macs or 0 for layer in fp32.layers) == 24 * (2 * 4 * 256 * 512 + 256 * N_WORDS)
 
 
@@ -49,7 +50,7 @@ def test_counts_stand_beside_theirs(page: tuple[Pagoda, str]) -> None:
     assert len(counts) == 55
     resnet = row(counts, "resnet50", 64)
     assert resnet["their_flop"] == 525_204_258_816
-    # Unfolded normalisations and a bias more: 0.14 % above (docs/pagoda.md).
+    # Unfolded normalisations and a bias more: 0.14 % above (docs/understand/pagoda.md).
     assert resnet["our_flop"] / resnet["their_flop"] == pytest.approx(1.00135, abs=1e-5)
     # Fused, 216 MB at batch 1 where the table has 337.
     assert row(counts, "resnet50", 1)["our_fused_bytes"] == pytest.approx(216e6, rel=0.01)
@@ -89,7 +90,7 @@ def test_errors_are_said_as_they_are(page: tuple[Pagoda, str]) -> None:
     times = (points["estimate_s"] / points["measured_s"] - 1).abs()
     kept = points.filter(pl.col("remark").is_null())
     powers = (kept["estimate_w"] / kept["measured_w"] - 1).abs()
-    # As docs/pagoda.md has them.
+    # As docs/understand/pagoda.md has them.
     assert times.median() == pytest.approx(0.23, abs=0.01)
     assert times.max() == pytest.approx(0.67, abs=0.01)
     assert powers.median() == pytest.approx(0.21, abs=0.01)

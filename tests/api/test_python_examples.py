@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, executed: they give what the commands print with --json."""
+"""The examples of docs/use/python.md, executed: they give what the commands print with --json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cli.decide_runs import CLOCKS, document, published_runs
 from tests.cli.test_cli_schedule import TWO
 from tests.device.tegrastats_lines import LINES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/python.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/use/python.md"
 BENCH = "# takes a minute"
 
 

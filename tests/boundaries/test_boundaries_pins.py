@@ -16,7 +16,7 @@ from mansard.core.documents import read_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTS = ROOT / "containers/src/mansard/containers/recipes/lists"
-# The files that the Makefile, the images and docs/dependencies.md install an extra with.
+# The files that the Makefile, the images and docs/reference/dependencies.md install an extra with.
 FILES = {
     "dev": ("constraints.txt",),
     "nvidia": ("constraints.txt",),

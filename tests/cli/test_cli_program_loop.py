@@ -1,4 +1,4 @@
-"""The loop of docs/your-program.md: plan, measure, recommend, on a board with twenty modes.
+"""The loop of docs/use/your-program.md: plan, measure, recommend, on a board with twenty modes.
 
 The program stands in for a language model: how long its two phases take follows from the clocks
 of the simulated board, and what the board draws from its physics under the program's load.
@@ -46,7 +46,7 @@ print(f"tokens/s: {{32 / took_s:.2f}}")
 
 def commands() -> list[list[str]]:
     """The commands of the loop, as the document has them."""
-    text = (ROOT / "docs/your-program.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/use/your-program.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     return [shlex.split(line.removeprefix("$ mansard")) for line in block.splitlines()]
 
@@ -73,7 +73,7 @@ def energy_j(mode: str) -> float:
 @pytest.mark.slow
 def test_the_loop_finds_a_mode_near_the_best(tmp_path: Path) -> None:
     (tmp_path / "llm.py").write_text(PROGRAM)
-    text = (ROOT / "docs/your-program.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/use/your-program.md").read_text(encoding="utf-8")
     (grid,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "grid.toml").write_text(grid)
     every = [f"gpu{mhz}MHz_emc{emc}MHz" for mhz in range(306, 1225, 102) for emc in (2133, 3199)]

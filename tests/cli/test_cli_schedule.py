@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.decide_runs import answer, document
 
-DOCUMENT = Path(__file__).parents[2] / "docs/scheduling.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/use/scheduling.md"
 TWO = """
 [[accelerator]]
 name = "gpu"

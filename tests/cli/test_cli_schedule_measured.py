@@ -15,7 +15,7 @@ import pytest
 from tests.cli.decide_runs import answer
 from tests.inference.test_cutting import residual
 
-DOCUMENT = Path(__file__).parents[2] / "docs/scheduling.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/use/scheduling.md"
 QUICK = ("--local", "--profile", "brief", "--processor", "cpu")
 
 

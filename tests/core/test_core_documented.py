@@ -1,4 +1,4 @@
-"""docs/records.md names every field of every record."""
+"""docs/reference/records.md names every field of every record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mansard.core import records
 
-DOCUMENT = Path(__file__).parents[2] / "docs/records.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/reference/records.md"
 RECORDS = [
     value
     for value in vars(records).values()

@@ -1,4 +1,4 @@
-"""docs/hardware.md tells the same numbers as the table."""
+"""docs/reference/hardware.md tells the same numbers as the table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mansard.core.hardware import (
 )
 from mansard.core.hardware.peaks import _FMA
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/hardware.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/hardware.md"
 MODULES_BY_NAME = {module.name: module for module in MODULES.values()}
 
 

@@ -1,4 +1,4 @@
-"""docs/operators.md is what the registry says, and the registry has all that ONNX lists."""
+"""docs/reference/operators.md is what the registry says, and it has all that ONNX lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mansard.estimator.operators.table import ONNX_DOMAINS, onnx_operators, oper
 from mansard.estimator.shape_inference.control_flow import OPERATORS as CONTROL_FLOW
 from mansard.estimator.shape_inference.sequences import RULES as SEQUENCES
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs/operators.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reference/operators.md"
 
 
 def without_versions(text: str) -> list[str]:

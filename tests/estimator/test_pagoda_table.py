@@ -1,4 +1,4 @@
-"""Pagoda's counts of three networks, rebuilt from ours term by term; docs/pagoda.md.
+"""Pagoda's counts of three networks, rebuilt from ours term by term; docs/understand/pagoda.md.
 
 Pagoda scored exports with batch normalisations folded into convolutions: every
 convolution then has a bias. Its own habits: no bias of a fully connected layer, weights

@@ -39,7 +39,7 @@ def test_names_are_sorted_and_hold_what_jetson_users_run() -> None:
 
 
 def test_the_table_of_networks_is_up_to_date() -> None:
-    document = Path(__file__).resolve().parents[2] / "docs/zoo.md"
+    document = Path(__file__).resolve().parents[2] / "docs/reference/zoo.md"
     assert document.read_text(encoding="utf-8") == zoo_document()
 
 

@@ -1,6 +1,6 @@
 """The table of all networks, made from the catalogue.
 
-python -m tools.zoo.document > docs/zoo.md
+python -m tools.zoo.document > docs/reference/zoo.md
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _CONVOLUTIONS = """
 HaX-CoNN's 25 single convolutions, drawn when they are read: 64 channels in and out, a bias, a ReLU,
 and one pixel of padding whatever the kernel, as in its artifact. `convolutions` names all of them:
 `mansard measure convolutions`, `mansard zoo write FOLDER convolutions`. They compare the memory's
-use that a board reports with the modelled traffic ([layers](layers.md#memory-use)). No bench has
-them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to 5 × 5 over 224 × 112;
-the others are named alike, over 112 × 112, 112 × 56, 56 × 56 and 56 × 28.
+use that a board reports with the modelled traffic ([layers](../use/layers.md#memory-use)). No bench
+has them. `conv64_224x112_k1` to `conv64_224x112_k5` are 64 filters of 1 × 1 to 5 × 5 over 224 ×
+112; the others are named alike, over 112 × 112, 112 × 56, 56 × 56 and 56 × 28.
 """
 
 _OTHERS = """
@@ -82,7 +82,7 @@ _OTHERS = """
 
 
 def zoo_document() -> str:
-    """The Markdown document docs/zoo.md: a row for each network, then the sources."""
+    """The Markdown document docs/reference/zoo.md: a row for each network, then the sources."""
     sources: dict[str, list[str]] = defaultdict(list)
     for entry in zoo.CATALOG:
         sources[entry.source].append(entry.name)

@@ -8,8 +8,8 @@
 
 Notes, progress and questions go to a ``Reporter``; without one a function is silent, and
 declines downloads. Errors are ``mansard.core.errors.MansardError``. Everything is imported on
-first use; docs/python.md shows each function. Modules have plural names (``scores``): one that is
-called like its function (``score``) would hide it.
+first use; docs/use/python.md shows each function. Modules have plural names (``scores``): one that
+is called like its function (``score``) would hide it.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _check_image(
         fit = choose_image(machine, user_table(), engines=engines)
         ready = ready_image(engine, fit.image)
     except MansardError as error:
-        return failed(name, error, "name one in images.toml: docs/containers.md")
+        return failed(name, error, "name one in images.toml: docs/use/containers.md")
     if ready is None:
         first = "'mansard measure MODEL'" if engines else "'mansard bench'"
         return missing(

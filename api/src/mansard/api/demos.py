@@ -21,7 +21,8 @@ SimulatedBoard = Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "tho
 
 _ORIN_NETWORKS = ("mobilenet_v3_large", "resnet50", "yolov8n", "bert_large")
 _SIMULATED_NETWORKS = ("mobilenet_v2", "resnet18", "resnet50")
-_PAGODA_SEQUENCE = {"bert_large": 128, "word_lstm": 8}  # that Pagoda counted: docs/pagoda.md
+# That Pagoda counted: docs/understand/pagoda.md.
+_PAGODA_SEQUENCE = {"bert_large": 128, "word_lstm": 8}
 
 
 def demo(folder: Path = Path("demo/orin"), reporter: Reporter = SILENT) -> Report:

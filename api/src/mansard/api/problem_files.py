@@ -1,7 +1,7 @@
 """Problems of several networks on several accelerators as TOML or JSON files.
 
-The keys of a network are those of ``recommend --workload`` and some more; docs/scheduling.md has
-them all. What is written can be read again, and is the same problem.
+The keys of a network are those of ``recommend --workload`` and some more; docs/use/scheduling.md
+has them all. What is written can be read again, and is the same problem.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UNITS: Mapping[Kind, tuple[tuple[int, str], ...]] = {
     "rate": ((0, "/s"),),
     "bandwidth": ((9, "GB/s"), (6, "MB/s"), (0, "B/s")),
 }
-_EXAMPLE = "docs/scheduling.md has every key, and an example"
+_EXAMPLE = "docs/use/scheduling.md has every key, and an example"
 _LIMITS = ("max_makespan_s", "max_energy_j", "max_power_w")
 _UNSAID = "the file does not say it"
 

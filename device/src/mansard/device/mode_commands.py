@@ -25,7 +25,7 @@ _LOCKED = (
     "too, and a governor may stay below"
 )
 _BY_NAME = "numbers of modes differ between boards: the name is looked up"
-_REBOOT = "where nvpmodel asks for a reboot, the mode gates parts of the GPU: see docs/modes.md"
+_REBOOT = "where nvpmodel asks for a reboot, the mode gates parts of the GPU: see docs/use/modes.md"
 _ON_THE_BOARD = "the clocks' files are the board's own: run the same command on the board"
 
 

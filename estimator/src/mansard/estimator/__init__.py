@@ -1,7 +1,7 @@
 """What a network does: an ONNX graph goes in, work and traffic per layer come out.
 
 No GPU, no execution, no weights. ``score`` gives one row for each node, ``totals``
-their sums. docs/scoring.md says what each count means.
+their sums. docs/understand/scoring.md says what each count means.
 """
 
 from __future__ import annotations

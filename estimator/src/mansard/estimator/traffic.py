@@ -88,7 +88,7 @@ def _add(fusion: Fusion, runs: int, moved: dict[int, GroupTraffic], lost: set[in
 #
 # One operator from a cold cache: Q = reads + max(0, writes − C). Of the output C bytes
 # stay behind, unwritten; measured with Nsight Compute on 4,237 ReLUs and 1,381 linear
-# layers of an A100, where C is 20 MB, half of the L2 (docs/traffic.md).
+# layers of an A100, where C is 20 MB, half of the L2 (docs/understand/traffic.md).
 #
 # A network: groups run in order on a least-recently-used stack of tensors. The resident
 # part of a tensor is not read again. What falls out is written to memory if it was

@@ -7,7 +7,7 @@ of K filters of C channels:
     T = 16 · C · ⌈K / 32⌉ · 32 · element bytes
 
 A first kernel makes them in each pass. From a cold cache Q = reads + T + max(0, writes − C'),
-with C' bytes of cache (docs/traffic.md: 80 convolutions under Nsight Compute).
+with C' bytes of cache (docs/understand/traffic.md: 80 convolutions under Nsight Compute).
 
 Measured in fp32 on CUDA cores, where it was the fastest of cuDNN's algorithms for every such
 convolution. Tensor cores (TF32, fp16, int8) run them as matrix products instead.

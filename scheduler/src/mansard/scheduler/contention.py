@@ -7,7 +7,7 @@ With x the own demand and y the external one, PCCS (Xu, Belviranli, Shen, Vetter
     normal     between:        rate · (x + min(y, CBP) − TBWDC)   once x + y > TBWDC
     intensive  x ≥ intensive:  rate · (x + CBP − TBWDC) / CBP · min(y, CBP)
 
-How each is fitted, and how far off it is: docs/contention.md.
+How each is fitted, and how far off it is: docs/understand/contention.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simulated Jetson boards, for tests and for ``mansard demo simulated``; see docs/simulator.md."""
+"""Simulated Jetson boards, for tests and ``mansard demo simulated``; see docs/use/simulator.md."""
 
 from __future__ import annotations
 

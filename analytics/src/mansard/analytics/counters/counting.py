@@ -1,7 +1,7 @@
 """Quantities of a launch, made of its metrics: time, clocks, FLOP and bytes, with their formulas.
 
 Each formula stands beside its result. Those of the tensor pipe and of a Tegra's memory were checked
-on recorded kernels whose work is known (docs/counters.md).
+on recorded kernels whose work is known (docs/use/counters.md).
 """
 
 from __future__ import annotations

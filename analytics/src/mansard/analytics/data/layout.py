@@ -63,7 +63,7 @@ RUN_ENTRY_SCHEMA: FrameSchema = {
     "files_json": pl.String,  # RunFiles
     "notes": pl.List(pl.String),
 }
-# Scores as they are, in the words of docs/records.md.
+# Scores as they are, in the words of docs/reference/records.md.
 # ``position``: in the file that they come from.
 SCORE_ENTRY_SCHEMA: FrameSchema = {
     "score_id": pl.String,

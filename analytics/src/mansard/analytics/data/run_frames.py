@@ -1,9 +1,9 @@
 """Runs, trials, repetitions, energy windows and readings of meters as typed frames.
 
 One column per field. Where the mode locks the GPU's clock, a sample more than 1 % off the median
-of its trial, or a median more than 1 % off the mode's clock, disturbs the trial (docs/energy.md). A
-clock that is left to the governor may change: rates are then compared with the limit at the clock
-measured.
+of its trial, or a median more than 1 % off the mode's clock, disturbs the trial
+(docs/understand/energy.md). A clock that is left to the governor may change: rates are then
+compared with the limit at the clock measured.
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ def roof_note(choice: Candidate) -> str:
     return (
         f"{display_name(choice.network)} takes at best what its roof says; how much longer it "
         f"takes on {display_name(choice.device)} is not known: with --calibrate it follows from "
-        "networks that were timed there (docs/calibration.md)"
+        "networks that were timed there (docs/understand/calibration.md)"
     )
 
 

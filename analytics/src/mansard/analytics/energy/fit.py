@@ -2,8 +2,8 @@
 
 E = Σ ε_p W_p + Σ ε_l Q_l + π₀ T (Choi, Bedard, Fowler, Vuduc: A roofline model of energy, IPDPS
 2013; with more than one cache level, Choi et al., IPDPS 2014): W_p is the work in precision p,
-Q_l the traffic from memory level l. A pure function over records: docs/energy.md says why each
-equation is divided by its energy, and why idle points are needed.
+Q_l the traffic from memory level l. A pure function over records: docs/understand/energy.md says
+why each equation is divided by its energy, and why idle points are needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From the metered trials of a run to the points of its energy fit, of its total and of each rail.
 
-Rails of a board lie inside one another or beside one another (docs/metering.md), so their costs are
-read next to those of the total and never added up to it.
+Rails of a board lie inside one another or beside one another (docs/understand/metering.md), so
+their costs are read next to those of the total and never added up to it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ max(t, D / (c − π₀)) where work and traffic cost D beside the constant powe
 Vuduc: Algorithmic time, energy, and power on candidate HPC compute building blocks, IPDPS 2014).
 
 From E = W·ε̂·(1 + B̂(I)/I) with ε̂ = ε_f + π₀/P, the energy of a FLOP when nothing waits for memory
-(docs/energy.md derives it):
+(docs/understand/energy.md derives it):
 
     B_τ = P/B                                  time balance: the ridge point
     B_ε = ε_m/ε_f                              energy balance of work and traffic alone

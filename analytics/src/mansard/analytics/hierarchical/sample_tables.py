@@ -63,7 +63,7 @@ def read_columns(path: Path) -> dict[str, NDArray[Any]]:
         raise InputError(
             f"has no column of samples, only {', '.join(frame.columns[:8])}",
             where=str(path),
-            fix="name them p1, p2, predicted, label, remote: docs/hierarchical.md",
+            fix="name them p1, p2, predicted, label, remote: docs/use/hierarchical.md",
         )
     return found
 

@@ -37,7 +37,9 @@ _SLACK = 1e-6  # by which rounding takes a probability out of 0 to 1
 _BLOCK = 4096  # rows that are worked on at once
 _VECTORS = ("probabilities", "logits")
 _FIX = "give the outputs of a softmax, or logits under this name"
-_NEEDED = "give p1 (or probabilities, or logits), predicted, label and remote: docs/hierarchical.md"
+_NEEDED = (
+    "give p1 (or probabilities, or logits), predicted, label and remote: docs/use/hierarchical.md"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Classes of operators, fitted to layers that were timed one by one: docs/calibration.md.
+"""Classes of operators, fitted to layers timed one by one: docs/understand/calibration.md.
 
 T of a layer = Σ over its rows of factor(class, precision) · time at the roof + launches · λ(mode)
 

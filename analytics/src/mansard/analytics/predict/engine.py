@@ -1,4 +1,4 @@
-"""Predictions of networks in modes: every device and mode × every score (docs/prediction.md).
+"""Predictions of networks in modes: every device, mode and score (docs/understand/prediction.md).
 
 T = Σ over groups of max(work / peak, traffic / bandwidth) × efficiency + launches × launch cost,
 stretched where a power limit is exceeded; E = Σ ε_p W_p + ε_DRAM Q + π₀ T; power = E / T.

@@ -1,8 +1,8 @@
 """Groups of stages by the processor that ran them: times, costs of leaving, demand, energy.
 
-Of a network that was cut into n groups (docs/layers.md), with P_k the time of the prefix that ends
-with group k, M_k that of the network marked at the cut after it, and W_0, W_1 … those of the whole
-network, which ran before and after each marked one:
+Of a network that was cut into n groups (docs/use/layers.md), with P_k the time of the prefix that
+ends with group k, M_k that of the network marked at the cut after it, and W_0, W_1 … those of the
+whole network, which ran before and after each marked one:
 
     leave_k  M_k − (W_k + W_k+1) / 2
     time_k   on a DLA (P_k − leave_k) − (P_k−1 − leave_k−1), with P_−1 = 0 and P_n−1 the mean of

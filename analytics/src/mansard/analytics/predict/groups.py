@@ -1,9 +1,9 @@
 """What is predicted: the fused groups of each score, and a row for each score.
 
 A runtime starts one kernel for a group of nodes and moves only what enters or leaves the group
-(docs/traffic.md). Fusion is modelled for inference alone. Where a score has no fused traffic each
-of its layers is a group of its own and moves its algorithmic traffic; ``note`` of the score then
-says so.
+(docs/understand/traffic.md). Fusion is modelled for inference alone. Where a score has no fused
+traffic each of its layers is a group of its own and moves its algorithmic traffic; ``note`` of the
+score then says so.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _cuda_flop() -> pl.Expr:
 
 
 def _n_starts() -> pl.Expr:
-    """Kernels that a layer starts in one pass, were it alone: docs/prediction.md.
+    """Kernels that a layer starts in one pass, were it alone: docs/understand/prediction.md.
 
     In training the forward one, one for each gradient of a product (its backward pass has as
     many multiply-adds again for each) or one for any other, and the optimizer's.

@@ -3,7 +3,7 @@
 The board's activity monitor reports the share of the memory's bandwidth that was in use, by all
 clients (``device/conditions/memory_use.py``): share × clock × 2 × bus / 8 are bytes in a second.
 Its readings are those in the energy windows, in which the network runs without pause. Modelled are
-the fused bytes of the network's score (docs/traffic.md), over the measured time.
+the fused bytes of the network's score (docs/understand/traffic.md), over the measured time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The time of one network in many modes, without starting its kernels: docs/prediction.md.
+"""The time of one network in many modes, before its launches: docs/understand/prediction.md.
 
 Modes that know the same coefficients are one part. Σ max(work / peak, traffic / bandwidth) over
 the groups of a network, written directly, takes groups × modes evaluations. With x = 1/P and

@@ -33,9 +33,9 @@ from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
 from mansard.analytics.scaling.repeats import pool_repeats
 from mansard.core.records import Record
 
-# What such calibrations were off on recorded networks (docs/calibration.md), and as how many
-# networks or modes that counts: the square of an error over what the line expects, and the square
-# of ln of a time in a mode where nothing was measured.
+# What such calibrations were off on recorded networks (docs/understand/calibration.md), and as how
+# many networks or modes that counts: the square of an error over what the line expects, and the
+# square of ln of a time in a mode where nothing was measured.
 _NETWORK_PRIOR, _MODE_PRIOR = (1.0, 3), (0.30**2, 3)
 _KEY = ("mode", *PREDICTION_KEY)
 # What ``_times`` says of a row.

@@ -4,11 +4,11 @@ compute, memory and launches are what a network spends at the roof; a is what ev
 costs. The four coefficients are fitted to networks that were measured, all of one mode or of one
 device, on the logarithms of their times: errors of totals are relative, and no time is below zero.
 
-With few networks most of it is a prior (docs/calibration.md): the coefficients are log-normal
-about a line of the roof's shape, b and c together more than apart, so one network gives little more
-than a factor, and each further one frees the line. The fit is the maximum of the posterior,
-D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms, 2003, chapters 27 and 28,
-by Levenberg's and Marquardt's steps.
+With few networks most of it is a prior (docs/understand/calibration.md): the coefficients are
+log-normal about a line of the roof's shape, b and c together more than apart, so one network gives
+little more than a factor, and each further one frees the line. The fit is the maximum of the
+posterior, D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms, 2003, chapters
+27 and 28, by Levenberg's and Marquardt's steps.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All modes have a common line, and each mode in which networks were measured one of its own about
 that, the further from it the more networks say so. What a run and a launch cost goes with the clock
 of the CPU, where that is known of all measured modes: on a recorded AGX Orin an empty kernel takes
-the same number of CPU cycles in every mode (docs/calibration.md).
+the same number of CPU cycles in every mode (docs/understand/calibration.md).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Figures of real boards that ship with Mansard, each table with its source and licence.
 
 Figures only, taken from files that their authors published under MIT or Apache-2.0; the files in
-``reference/`` have one row for each, with the file that it stands in. docs/reference.md says by
-which rule they were taken; a test takes them again.
+``reference/`` have one row for each, with the file that it stands in.
+docs/reference/reference-set.md says by which rule they were taken; a test takes them again.
 
 Pagoda: Prashanthi S. K., K. K. Sahoo, A. R. Saikia, P. Gupta, A. V. Joshi, P. Pansari, Y.
 Simmhan, "Pagoda: An energy and time roofline study for DNN workloads on edge accelerators";
 its notebook ``src/analysis/roofline_batch_size_expt.ipynb`` (Apache-2.0) has both the table and
 the 25 points. The times are of inference: the notebook divides the table's work, which is that
-of a forward pass, by them. docs/pagoda.md rebuilds the table number by number.
+of a forward pass, by them. docs/understand/pagoda.md rebuilds the table number by number.
 """
 
 from __future__ import annotations

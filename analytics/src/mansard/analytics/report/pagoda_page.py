@@ -7,7 +7,7 @@ framework which starts every operator by itself: unfused traffic, PyTorch's usua
 and the published cost of starting an operator. Roofs are branes-ai's figures of an AGX Orin.
 
 A power needs costs that are not published for the board. They are fitted on Pagoda's own points
-(docs/energy.md): those of each network on the points of the four others.
+(docs/understand/energy.md): those of each network on the points of the four others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mansard.analytics.report.provenance import published_table, source_table
 from mansard.core.records import LAYER_COUNTS, ModelScore
 
 _KEYS = ["network", "batch"]
-# Why the counts differ, network by network: docs/pagoda.md derives each.
+# Why the counts differ, network by network: docs/understand/pagoda.md derives each.
 WHY = (
     (
         "mobilenet_v3_large",

@@ -2,7 +2,7 @@
 
 The limit is taken at the SM count and the median SM clock of the trials themselves:
 arithmetic SMs × FLOP per cycle and SM × f (core/hardware/peaks.py); main memory
-2 × f_mem × bus / 8, on a Jetson never more than its GPU's port moves (docs/model.md).
+2 × f_mem × bus / 8, on a Jetson never more than its GPU's port moves (docs/understand/model.md).
 
 Latency is how long one dependent load takes from each level: one thread follows a random cycle
 through the working set, so each load waits for the one before. A level's latency is the plateau of

@@ -18,7 +18,8 @@ from types import MappingProxyType
 from mansard.analytics.roofs.ceilings import Ceiling, best_of, settled_of
 
 LOOSE = 1.25
-# Arrays that are loaded and stored: docs/measuring.md. Of other kernels nothing is known.
+# Arrays that are loaded and stored: docs/understand/measuring.md. Of other kernels nothing is
+# known.
 _LOADS_AND_STORES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"read": (1, 0), "copy": (1, 1), "scale": (1, 1), "triad": (2, 1)}
 )

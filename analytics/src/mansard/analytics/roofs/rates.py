@@ -230,7 +230,7 @@ def _amount(row: Mapping[str, object]) -> float:
     if row["family"] == "launch":
         return 1.0
     if row["family"] == "latency":
-        # One load moves one element: docs/records.md, Trial.
+        # One load moves one element: docs/reference/records.md, Trial.
         precision = PRECISIONS.get(str(row["precision"]))
         return 0.0 if precision is None else _number(row, "traffic_bytes") * 8 / precision.n_bits
     amount = _AMOUNTS.get(str(row["family"]))

@@ -18,7 +18,7 @@ def find_faults(models: Models) -> tuple[Finding, ...]:
     """What is wrong with the measurements of the devices of ``models``, the serious first.
 
     Of several runs in one mode that which counts is looked at. The thresholds are those of
-    docs/model.md; healthy measurements have no finding.
+    docs/understand/model.md; healthy measurements have no finding.
     """
     manifests = models.dataset.manifests
     counted = {manifest.run_id: manifest for manifest in newest_runs(manifests)}

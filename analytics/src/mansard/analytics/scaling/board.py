@@ -34,9 +34,9 @@ def scale(modes: pl.DataFrame, coefficients: pl.DataFrame, wanted: pl.DataFrame)
     and COEFFICIENT_SCHEMA); ``wanted`` (MODE_SCHEMA) names any number of modes. Devices are never
     mixed: a device without coefficients has no rows. A mode that has a value keeps it as it is;
     all other values are modelled by the law that fits the modes with a value best
-    (docs/scaling.md). ``error`` is the median relative error of leaving one of them out; ``low``
-    and ``high`` hold 95 % by those errors and by the intervals measured. With a value from one
-    mode alone there is no error and no interval, and ``reason`` says so.
+    (docs/understand/scaling.md). ``error`` is the median relative error of leaving one of them out;
+    ``low`` and ``high`` hold 95 % by those errors and by the intervals measured. With a value from
+    one mode alone there is no error and no interval, and ``reason`` says so.
     """
     parts = [
         part

@@ -1,8 +1,8 @@
 """Which laws a coefficient may follow, which of them fits best, and how wrong it is elsewhere.
 
-The simplest law comes first; docs/scaling.md derives them. A board's voltage is not known, but it
-rises about linearly with the clock, so that what goes with f · V² is between f and f³, and what
-goes with V² between 1 and f².
+The simplest law comes first; docs/understand/scaling.md derives them. A board's voltage is not
+known, but it rises about linearly with the clock, so that what goes with f · V² is between f and
+f³, and what goes with V² between 1 and f².
 
 The law and its error are found by leaving modes out. The error that is reported leaves a mode out
 before the law is chosen, so that choosing cannot make it look better than it is.

@@ -16,7 +16,7 @@ and a mode with fewer SMs is slower whether or not SMs were varied.
 
 **Prior.** Before anything is measured the time goes as 1 / the engine's clock, and each weight may
 be off that by its deviation. With few measurements the prior decides what these leave open
-(docs/prediction.md says how it was chosen).
+(docs/understand/prediction.md says how it was chosen).
 
 **Bounds.** Measurements alone bound what a network can do in another mode: whatever the weights,
 from one mode to another a sum grows by no more than the part that grows most, and by no less than

@@ -9,7 +9,7 @@ with d the scatter between runs of other networks, which counts as ν rows, w² 
 deviations that the rows have of their own repetitions, and c = π/2 for a median of three and more,
 which is its variance over that of a mean for many rows, and no less than for few. The repetitions
 of one run share its temperature, clocks and memory: they never tell how far the next run is off
-(docs/prediction.md).
+(docs/understand/prediction.md).
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _image(name: str, lines: object, path: Path, known: dict[str, Image]) -> Ima
         image = msgspec.convert({**before, **lines, "name": name}, Image)
     except msgspec.ValidationError as error:
         raise InputError(
-            str(error), where=where, fix="docs/containers.md lists the lines of an image"
+            str(error), where=where, fix="docs/use/containers.md lists the lines of an image"
         ) from error
     return _checked(image, where)
 

@@ -100,8 +100,8 @@ def peak_flop_per_s(
 ) -> float | None:
     """FLOP/s of ``n_sms`` SMs at ``gpu_hz``; None where it is not known or not there.
 
-    P = SMs × FLOP per cycle and SM × f (docs/model.md), a multiply-add being 2 FLOP; tensor
-    cores: dense, no sparsity. ``n_sms`` and ``gpu_hz`` are those of the moment: power modes
+    P = SMs × FLOP per cycle and SM × f (docs/understand/model.md), a multiply-add being 2 FLOP;
+    tensor cores: dense, no sparsity. ``n_sms`` and ``gpu_hz`` are those of the moment: power modes
     switch SMs off and cap clocks.
     """
     flop_per_cycle = sm_flop_per_cycle(module.sm, precision, unit)
@@ -111,7 +111,7 @@ def peak_flop_per_s(
 def memory_bytes_per_s(module: Module, memory_hz: float) -> float:
     """The memory's peak in bytes/s at the memory controller's clock ``memory_hz``.
 
-    B = f × 2 × bus / 8: two transfers a cycle of the whole bus (docs/model.md).
+    B = f × 2 × bus / 8: two transfers a cycle of the whole bus (docs/understand/model.md).
     """
     return memory_hz * 2 * module.memory_bus_bits / 8
 

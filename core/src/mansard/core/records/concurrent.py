@@ -100,7 +100,7 @@ class ContentionPoint(Record, frozen=True, kw_only=True):
     aggressor: str  # that runs beside it
     victim_share: float  # of its own most, that it asks for
     aggressor_share: float  # likewise; 0: nothing runs beside it
-    victim_fma_per_element: int  # by which it asks for that share: docs/measuring.md
+    victim_fma_per_element: int  # by which it asks for that share: docs/understand/measuring.md
     aggressor_fma_per_element: int  # 0: nothing runs
     alone_byte_per_s: tuple[float, ...]  # of the victim alone, between the samples that follow
     achieved_byte_per_s: tuple[float, ...]  # of the victim beside the other, a sample each

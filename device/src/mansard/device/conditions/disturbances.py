@@ -1,10 +1,10 @@
 """Whether what the machine did disturbed a trial: rules and limits, in one place.
 
 Limits: 1 % of clock drift where the mode locks the clock, and any over-current event, are the
-protocol's (docs/energy.md); 75 % of the cap where it does not lock is nvbench's rule. Half a
-degree a second moves the temperature by one degree, a sensor's own resolution, within an energy
-window of 2 s. 1 MiB of swapping is a thousandth of what a trial moves, or less. 5 % of the CPUs'
-time is more than a board's services take, and than the kernel's counts of it are wrong by.
+protocol's (docs/understand/energy.md); 75 % of the cap where it does not lock is nvbench's rule.
+Half a degree a second moves the temperature by one degree, a sensor's own resolution, within an
+energy window of 2 s. 1 MiB of swapping is a thousandth of what a trial moves, or less. 5 % of the
+CPUs' time is more than a board's services take, and than the kernel's counts of it are wrong by.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def parse_line(text: str) -> TegrastatsSample:
     if sample is None:
         raise InputError(
             f"{printable(text.strip(), 60)!r} is no line of tegrastats",
-            fix="a line has RAM, CPU, and mostly temperatures and rails; see docs/telemetry.md",
+            fix="a line has RAM, CPU, and mostly temperatures and rails; see docs/use/telemetry.md",
         )
     return sample
 

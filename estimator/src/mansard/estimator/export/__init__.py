@@ -2,7 +2,7 @@
 
 The only part of Mansard that uses torch, torchvision, transformers and ONNX Runtime;
 it imports them inside functions, so that everything else works without them (the
-extra ``export`` installs them). docs/exporting.md says what the command does.
+extra ``export`` installs them). docs/use/exporting.md says what the command does.
 """
 
 from __future__ import annotations

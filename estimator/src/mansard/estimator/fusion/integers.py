@@ -1,7 +1,7 @@
 """Which nodes TensorRT's int8 kernels contain that its kernels of floats do not.
 
 After "Explicit Quantization" in its documentation, and recorded engines of quantised ResNet-18,
-ResNet-50 and MobileNetV2 (docs/traffic.md).
+ResNet-50 and MobileNetV2 (docs/understand/traffic.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a runtime's fuser sees in an operator: how its output follows from its inputs.
 
 After the layer fusion catalogue of TensorRT's performance documentation and the graph
-optimisations of ONNX Runtime; docs/traffic.md has the rules as a table.
+optimisations of ONNX Runtime; docs/understand/traffic.md has the rules as a table.
 """
 
 from __future__ import annotations

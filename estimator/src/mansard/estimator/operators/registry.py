@@ -35,7 +35,7 @@ _NOTHING_PACKED: Mapping[int, CountFunction] = MappingProxyType({})
 class Operator(msgspec.Struct, frozen=True):
     """The shape rule and the cost of one operator, and which of its inputs are what.
 
-    ``cost``: work; its docstring is the operator's row in ``docs/operators.md``.
+    ``cost``: work; its docstring is the operator's row in ``docs/reference/operators.md``.
     ``shape``: None where control flow or the sequences make the outputs.
     ``is_view``: the output is the input's memory seen otherwise; nothing moves.
     ``not_weights``: inputs that never hold weights (an initial state, a size).

@@ -1,6 +1,6 @@
 """The table of all operators, made from the registry and from ONNX's own list.
 
-python -m mansard.estimator.operators.table > docs/operators.md
+python -m mansard.estimator.operators.table > docs/reference/operators.md
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Key = tuple[str, str]
 _HEAD = """# Operators
 
 Made from the registry by `python -m mansard.estimator.operators.table`; do not edit. What
-the counts mean: [scoring.md](scoring.md).
+the counts mean: [scoring.md](../understand/scoring.md).
 
 - An operation is one addition, multiplication, division, comparison or rounding; a
   function is one evaluation of exp, log, sqrt, erf and the like, and one random number.
@@ -47,8 +47,8 @@ the counts mean: [scoring.md](scoring.md).
    `per_element(1)`), `@shape_of("MyOperator", cost=move)` above the shape rule is all.
 3. Test it: the smallest node, the arithmetic in a comment, the literal
    (`tests/estimator/*_cases.py`).
-4. Write this table again, run `make check` and the test; a line in `docs/scoring.md` if the
-   operator brings a new convention of counting.
+4. Write this table again, run `make check` and the test; a line in `docs/understand/scoring.md` if
+   the operator brings a new convention of counting.
 
 `tests/estimator/test_adding_an_operator.py` takes these steps for an operator that does not
 exist.
@@ -64,7 +64,7 @@ ONNX_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
 def operators_table(versions: Mapping[Key, Sequence[int]], onnx_version: str) -> str:
-    """The Markdown document docs/operators.md: a row for each operator of every domain."""
+    """docs/reference/operators.md as Markdown: a row for each operator of every domain."""
     known = REGISTRY.operators()
     rows = [
         f"| {_name(*key)} | {', '.join(map(str, versions.get(key, ())))} "

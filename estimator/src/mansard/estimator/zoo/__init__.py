@@ -77,7 +77,7 @@ def _read(name: str) -> bytes:
 
 
 def read_word_lstm() -> bytes:
-    """The content of the language model whose work Pagoda counts (docs/pagoda.md).
+    """The content of the language model whose work Pagoda counts (docs/understand/pagoda.md).
 
     It is in no catalogue: ``mansard demo pagoda`` alone scores it.
     """
