@@ -77,6 +77,8 @@ def do_work(
     """
     if on is not None and jobs is not None:
         raise UsageError("--jobs is of this machine, --on of others", fix="leave one of them out")
+    if len(items) == 1 and on is None:
+        reporter = SILENT  # nothing to wait for
     numbered, found = list(enumerate(items)), dict[int, Result]()
     begun_s = time.monotonic()
     with _executor(work, len(items), jobs, on) as executor, reporter.progress(work.title) as shown:
