@@ -20,6 +20,7 @@ from mansard.cli.options import (
     JsonOption,
     MixOption,
     ModelsArgument,
+    OnOption,
     PhaseOption,
     RunsOption,
     parse_batches,
@@ -88,6 +89,7 @@ def recommend(
     calibrate: CalibrateOption = False,
     board: BoardOption = None,
     mix: MixOption = False,
+    on: OnOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured; measures and sets nothing.
@@ -101,6 +103,8 @@ def recommend(
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
     if workload is not None and default is not None:
         raise UsageError("--workload compares with no --default", fix="leave one of them out")
+    if workload is not None and on is not None:
+        raise UsageError("a workload is decided as a whole, here", fix="leave --on out")
     if max_drop is not None and not max_drop.strip().endswith("%"):
         raise UsageError(f"--max-drop {max_drop!r} is no percentage", fix="write --max-drop 1%")
     wanted = api.Wanted(
@@ -128,7 +132,7 @@ def recommend(
     )
     reporter = TerminalReporter()
     if workload is None:
-        _print(api.recommend(request, wanted, default, reporter), as_json=as_json)
+        _print(api.recommend(request, wanted, default, reporter, on=on), as_json=as_json)
     else:
         found = api.recommend_workload(request, wanted, workload, reporter)
         _print_mixes(found, as_json=as_json)
