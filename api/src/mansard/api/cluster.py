@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import pickle
 import platform
 import queue
 import re
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -73,7 +74,8 @@ class Cluster:
         from distributed.scheduler import KilledWorker
 
         source, finished = iter(items), queue.SimpleQueue[Any]()
-        common = self._submit(_same, shared)
+        # As bytes: Dask would look inside for futures, and cannot send every error.
+        common = self._submit(pickle.loads, pickle.dumps(shared))
         running: dict[str, tuple[Any, list[Item]]] = {}  # what has no future here is forgotten
         try:
             while True:
@@ -82,7 +84,7 @@ class Cluster:
                     if not some:
                         break
                     sent = some if prepare is None else [prepare(item) for item in some]
-                    future = self._submit(_work, function, sent, common, versions())
+                    future = self._submit(_work, function, pickle.dumps(sent), common, versions())
                     running[future.key] = future, some
                     future.add_done_callback(finished.put)
                 if not running:
@@ -90,15 +92,15 @@ class Cluster:
                 future = self._next(finished)
                 done = running.pop(future.key)[1]
                 try:
-                    results = future.result()
+                    results = pickle.loads(future.result())  # noqa: S301 - by our own workers
                 except KilledWorker:
                     yield from (Answer(item, None, is_lost=True) for item in done)
-                except MansardError:
-                    raise
+                    continue
                 except Exception as error:
                     raise self._told(error) from error
-                else:
-                    yield from map(Answer, done, results)
+                if isinstance(results, MansardError):
+                    raise results
+                yield from map(Answer, done, results)
         finally:
             if running:  # what was sent and is not wanted any more
                 with contextlib.suppress(Exception):
@@ -158,11 +160,11 @@ def check_address(address: str) -> None:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Cluster]:
+def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluster]:
     """The workers of the scheduler at ``address``, all of which have the versions of this process.
 
     Raises UsageError for another address or without Dask, ClusterError where nothing answers in
-    ten seconds, where there is no worker, and where one of them has other versions.
+    ``connect_s``, where there is no worker, and where one of them has other versions.
     """
     check_address(address)
     try:
@@ -175,11 +177,11 @@ def connected(address: str) -> Iterator[Cluster]:
     try:
         with warnings.catch_warnings():  # versions are checked below
             warnings.simplefilter("ignore")
-            client: Any = cast(Any, Client)(address, timeout=_CONNECT_S, set_as_default=False)
+            client: Any = cast(Any, Client)(address, timeout=connect_s, set_as_default=False)
     except Exception as error:  # of sockets, of certificates, of names
-        raise _unreachable(address, error) from error
+        raise _unreachable(address, connect_s, error) from error
     try:
-        _check_workers(client, address)
+        _check_workers(client, address, connect_s)
         yield Cluster(client, address)
     finally:
         with contextlib.suppress(Exception):
@@ -193,7 +195,7 @@ def _quieten() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _unreachable(address: str, error: Exception) -> ClusterError:
+def _unreachable(address: str, connect_s: float, error: Exception) -> ClusterError:
     if address.startswith("tls") and not isinstance(error, OSError):
         return ClusterError(
             f"no TLS connection can be made: {error}",
@@ -202,16 +204,16 @@ def _unreachable(address: str, error: Exception) -> ClusterError:
             "…__CLIENT__CERT and …__CLIENT__KEY",
         )
     return ClusterError(
-        f"no scheduler of Dask answered in {_CONNECT_S:.0f} s",
+        f"no scheduler of Dask answered in {connect_s:g} s",
         where=address,
         fix="start one there with 'dask scheduler', and check the address and the firewall",
     )
 
 
-def _check_workers(client: Any, address: str) -> None:
+def _check_workers(client: Any, address: str, connect_s: float) -> None:
     """Raises ClusterError where there is no worker, or one that is not like this process."""
     try:
-        client.wait_for_workers(1, timeout=_CONNECT_S)
+        client.wait_for_workers(1, timeout=connect_s)
     except Exception as error:
         raise ClusterError(
             "the scheduler has no worker",
@@ -268,17 +270,14 @@ def _source_hash() -> str:
     return content_hash([[name, files[name].read_text("utf-8")] for name in sorted(files)])
 
 
-def _same(shared: Any) -> Any:
-    """What all items share is a result too: a worker that comes later gets it, or it is redone."""
-    return shared
-
-
-def _work(
-    function: Function, items: Sequence[Any], shared: Any, wanted: Mapping[str, str]
-) -> list[Any]:
-    """On a worker; one may have come after the others were checked."""
-    if versions() != wanted:
-        raise ClusterError(
-            "a worker that came later has other versions", fix="install the same versions there"
-        )
-    return [function(item, shared) for item in items]
+def _work(function: Function, sent: bytes, shared: Any, wanted: Mapping[str, str]) -> bytes:
+    """On a worker: results, or the error that was raised. It may have come after the checks."""
+    try:
+        if versions() != wanted:
+            raise ClusterError(
+                "a worker that came later has other versions", fix="install the same versions there"
+            )
+        items: list[Any] = pickle.loads(sent)  # noqa: S301 - by the process that checked this one
+        return pickle.dumps([function(item, shared) for item in items])
+    except MansardError as error:
+        return pickle.dumps(error)
