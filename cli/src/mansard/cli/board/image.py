@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, ContainerEngineOption, ImagesOption, JsonOption
 from mansard.cli.tables import print_table
 
@@ -35,9 +35,13 @@ def fit_image(
         print_json("image-fit", fit)
         return
     size = api.LIBRARIES_BYTES[fit.image.libraries] / 1e6
-    typer.echo(f"{fit.image.name}: {fit.why}")
-    typer.echo(f"base {fit.image.base}, libraries {fit.image.libraries} (about {size:.0f} MB)")
-    typer.echo(f"facts: {fit.image.source}")
+    print_lines(
+        (
+            f"{fit.image.name}: {fit.why}",
+            f"base {fit.image.base}, libraries {fit.image.libraries} (about {size:.0f} MB)",
+            f"facts: {fit.image.source}",
+        )
+    )
 
 
 @image_app.command("list")
@@ -104,8 +108,7 @@ def build_image(
         print_json("image-build", built)
         return
     took = "was there already" if built.was_there else f"built in {built.build_s:.1f} s"
-    typer.echo(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}")
-    typer.echo(built.digest)
+    print_whole(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}", built.digest)
 
 
 @image_app.command("save")
@@ -122,8 +125,12 @@ def save_image(
     if as_json:
         print_json("image-save", saved)
         return
-    typer.echo(f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}")
-    typer.echo(f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along")
+    print_lines(
+        (
+            f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}",
+            f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along",
+        )
+    )
 
 
 @image_app.command("load")
@@ -138,7 +145,7 @@ def load_image(
     if as_json:
         print_json("image-load", {"image": loaded})
         return
-    typer.echo(f"{loaded.name}  {loaded.digest}")
+    print_whole(f"{loaded.name}  {loaded.digest}")
 
 
 @image_app.command("libraries")
@@ -153,4 +160,4 @@ def list_libraries(
     if as_json:
         print_json("image-libraries", {"libraries": lines})
     else:
-        typer.echo("\n".join(lines))
+        print_whole(*lines)

@@ -98,12 +98,13 @@ def row(sample: BoardSample, name: str = "") -> str:
 
 def brief_lines(name: str, sample: BoardSample | None, why: str, width: int) -> list[Line]:
     """One of several boards in two lines; ``why``: it does not answer."""
-    title: Line = [(f"{printable(name, 24):<24} ", "bold")]
+    name = printable(name, 200)
+    title: Line = [(f"{name if len(name) <= 19 else f'…{name[-18:]}':<19} ", "bold")]
     if sample is None:
         return [_cut([*title, (why or "connecting …", "warn" if why else "dim")], width)]
     gpu = sample.gpus[0] if sample.gpus else None
     facts = (
-        f"{sample.mode or '–':<10.10}",
+        f"{sample.mode or '–':<8.8}",
         f"CPU {_number(_percent(_mean(cpu.busy_share for cpu in sample.cpus)), 3, 0)} %",
         f"GPU {_number(_percent(gpu.busy_share if gpu else None), 3, 0)} %"
         f" {_number(_mega(gpu.clock_hz if gpu else None), 4, 0)} MHz",
@@ -308,13 +309,15 @@ def _flowed(label: str, words: Sequence[Span], width: int) -> list[Line]:
 
 
 def _cut(line: Line, width: int) -> Line:
+    """At most ``width`` columns, with a mark where something is missing."""
+    if sum(len(text) for text, _ in line) <= width:
+        return line
     found: Line = []
+    left = width - 1
     for text, style in line:
-        if width <= 0:
-            break
-        found.append((text[:width], style))
-        width -= len(text)
-    return found
+        found.append((text[:left], style))
+        left = max(left - len(text), 0)
+    return [*found, ("…", "dim")]
 
 
 def _clock(hz: float | None, cap_hz: float | None) -> str:

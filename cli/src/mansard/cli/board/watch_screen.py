@@ -105,9 +105,14 @@ class Screen:
 
     def draw(self) -> None:
         """Draw all of it in one write."""
-        from rich.console import Group
+        from rich.console import ConsoleDimensions, Group
         from rich.text import Text
 
+        # Of the terminal as it is now: COLUMNS and LINES may be those of another.
+        with contextlib.suppress(OSError, ValueError):
+            self._console.size = ConsoleDimensions(
+                *os.get_terminal_size(self._console.file.fileno())
+            )
         size = self._console.size
         lines = fitted(self._lines(size.width), size.height - 1)
         lines += [[] for _ in range(size.height - 1 - len(lines))]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import AllOption, JsonOption
@@ -34,7 +34,9 @@ def demo(
     if context.invoked_subcommand is not None:
         return
     found = api.demo(folder, TerminalReporter(most_notes=3))
-    print_report(found, all_rows=all_rows, as_json=as_json, next_line="mansard bench")
+    print_report(
+        found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
+    )
 
 
 @demo_app.command("pagoda")
@@ -54,7 +56,7 @@ def pagoda(
         return
     print_tables([found.table])
     print_lines(found.findings)
-    typer.echo(f"page: {found.page}")
+    print_whole(f"page: {found.page}")
 
 
 @demo_app.command("simulated")
