@@ -23,11 +23,11 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers api cli
 
-.PHONY: help bench demo report test test-random test-gpu engine builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report docs test test-random test-docs test-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"a.onnx b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
+	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"resnet50 b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
 	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  IMAGES=own.toml  BOARD=folder of a simulated board"
 
 bench: setup ## measure this machine, score and run networks, write the report
@@ -41,6 +41,10 @@ demo: setup ## the recorded roofs of real Orins, with networks under them, in th
 report: setup ## write the report again from what RUNS holds
 	@$(BIN)/mansard report --runs "$$RUNS"
 
+docs: .venv/.docs ## build the site of the documents into site/ (open site/index.html)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
@@ -50,6 +54,9 @@ test: builder check browser engine ## set up and run every test
 
 test-random: setup-dev ## run every property with new random examples
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m hypothesis --hypothesis-profile random
+
+test-docs: setup-dev ## run every block of commands of README and docs, long ones too
+	@$(BIN)/python -m pytest tests/documents -m documents -rA
 
 check: setup-dev ## lint, types and the import rules
 	@$(BIN)/ruff check .
@@ -82,6 +89,12 @@ setup-dev: .venv/.dev ## make .venv with what the tests need
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' >&2
 	@touch .venv/.base $@
 
+.venv/.docs: pyproject.toml constraints.txt | .venv/bin/python
+	@test -e .venv/.dev -a .venv/.dev -nt pyproject.toml -a .venv/.dev -nt constraints.txt || { \
+	  echo "setting up .venv with what builds the site (once)" >&2; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' >&2; }
+	@touch $@
+
 browser: ## install Chromium for the report's test (Debian's package; root only)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
@@ -93,6 +106,12 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
+
+prometheus: ## install Prometheus for the test of the exporter (Debian's package, 19 MB; starts its service; root only)
+	@command -v prometheus >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; } >/dev/null 2>&1; } || \
+	echo "no Prometheus and no right to install it: its test will skip" >&2
 
 builder: | .venv/bin/python ## install TensorRT for RTX for the tests: it builds engines without a card (x86 alone; 89 MB)
 	@$(BIN)/python -c 'import tensorrt_rtx_bindings' 2>/dev/null || { \

@@ -146,7 +146,7 @@ def searching() -> Iterator[str]:
             ((10, 9, 8), 2, 1, "weighted_latency"),
         ):
             problem = drawn(np.random.default_rng(5), XAVIER, groups, changes, n_dlas)
-            problem = msgspec.structs.replace(problem, goal=goal)  # type: ignore[arg-type]
+            problem = msgspec.structs.replace(problem, goal=goal)
             yield _row(str(groups), goal, *both(problem, cluster))
 
 

@@ -79,8 +79,20 @@ def make(folder: Path, n_networks: int) -> dict[str, tuple[str, ...]]:
         subprocess.run((*MANSARD, "import", str(table), *options), check=True, capture_output=True)
     return {
         "--help": ("--help",),
-        f"plan, {n_networks} networks, 52 modes": ("plan", runs["few"], "--modes", str(narrow)),
-        f"plan, {n_networks} networks, 18,096 modes": ("plan", runs["many"], "--modes", str(wide)),
+        f"plan, {n_networks} networks, 52 modes": (
+            "plan",
+            "--runs",
+            runs["few"],
+            "--mode",
+            str(narrow),
+        ),
+        f"plan, {n_networks} networks, 18,096 modes": (
+            "plan",
+            "--runs",
+            runs["many"],
+            "--mode",
+            str(wide),
+        ),
         "recommend, 1 network": ("recommend", "net0", "--runs", runs["one"]),
         "report, 32 networks × 4 modes": ("report", "--runs", runs["page"]),
     }

@@ -105,8 +105,7 @@ def _measure(plan: KernelPlan, runs: Path) -> tuple[Trial, ...]:
 
 
 def _say(state: SweepState) -> None:
-    left = "" if state.remaining_s is None else f", {state.remaining_s:.0f} s left"
-    print(f"  {state.n_done}/{state.n_total}{left}: {state.now}", flush=True)
+    print(f"  {state.n_done}/{state.n_total}: {state.now}", flush=True)
 
 
 def _print(figures: Sequence[Figure]) -> None:

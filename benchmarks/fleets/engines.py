@@ -100,15 +100,19 @@ class _Container:
     def _run_controller(self) -> int:
         words = [self.mounts.get(word, word) for word in self.command]
         own, other = socket.socketpair()
-        self.process = process = subprocess.Popen(
-            [sys.executable, *words], stdin=other, stdout=other, stderr=subprocess.DEVNULL
+        process: subprocess.Popen[bytes] = subprocess.Popen(
+            [sys.executable, *words],
+            stdin=other.fileno(),
+            stdout=other.fileno(),
+            stderr=subprocess.DEVNULL,
         )
+        self.process = process
         other.close()
         threading.Thread(target=self._feed, args=(own,), daemon=True).start()
         with own, own.makefile("rb") as lines:
             for line in lines:
                 self.say(line)
-        return process.wait()
+        return int(process.wait())
 
     def _feed(self, to: socket.socket) -> None:
         with suppress(OSError):
@@ -150,12 +154,12 @@ def _measured(job: Job, board: Board, fall_silent: Callable[[], None]) -> Iterat
     missing = [spec for spec in plan.trials if spec.trial_id in set(job.missing)]
     for number, spec in enumerate(missing):
         left = len(missing) - number
-        yield Progress(n_left=left, remaining_s=left * board.trial_s, now=spec.title)
+        yield Progress(n_left=left, now=spec.title)
         if number == board.silent_after:
             fall_silent()
         time.sleep(board.trial_s)
         yield Row(_trial(spec, plan))
-    yield Progress(n_left=0, remaining_s=0.0, now="")
+    yield Progress(n_left=0, now="")
     yield Done()
 
 

@@ -162,7 +162,7 @@ class Build(Victim):
     """``image build`` from wheels that are here."""
 
     def __init__(self, folder: Path, daemon: Daemon, here: Here) -> None:
-        options = ("--engine", daemon.address, "--images", str(here.table), "--offline")
+        options = ("--container-engine", daemon.address, "--images", str(here.table), "--offline")
         command = ("image", "build", NAME, *options, "--wheels", str(here.wheels), "--yes")
         super().__init__("build", folder, command, 25.0)
         self._daemon, self._here = daemon, here
@@ -178,7 +178,7 @@ class Load(Victim):
     """``image load`` of a file that was saved."""
 
     def __init__(self, folder: Path, daemon: Daemon, here: Here) -> None:
-        options = ("--engine", daemon.address, "--images", str(here.table))
+        options = ("--container-engine", daemon.address, "--images", str(here.table))
         command = ("image", "load", "image.tar.gz", *options)
         super().__init__("load", folder, command, 12.0)
         build = ("image", "build", NAME, *options, "--offline", "--wheels", str(here.wheels))
@@ -230,7 +230,7 @@ def _with_engine(kinds: Sequence[str], folder: Path, stack: ExitStack) -> Iterat
     images = ("--images", str(here.table), "--offline")
     if "container" in kinds:
         root = stack.enter_context(running(create_board("orin-nano-super", folder / "nano")))
-        board = ("--board", str(root), "--mode", "15W,25W", "--engine", daemon.address)
+        board = ("--board", str(root), "--mode", "15W,25W", "--container-engine", daemon.address)
         yield Bench("container", folder, (*images, *board), 14.0, {"nano": root})
     if "fleet" in kinds:
         boards = {

@@ -19,7 +19,7 @@ _MEMBER = gzip.compress(bytes(64 << 20))  # 64 MiB of zeros in 65 KB
 
 def _beside(path: str, flood: str, *command: str) -> Run:
     program = (sys.executable, str(Path(__file__).with_name("flooded.py")), path, flood)
-    mansard = (sys.executable, "-c", _ENTRY, *command, "--engine", "ENGINE")
+    mansard = (sys.executable, "-c", _ENTRY, *command, "--container-engine", "ENGINE")
     return Run((*program, *mansard), {"PYTHONPATH": str(_ROOT)})
 
 

@@ -63,27 +63,31 @@ SEEN = ("seen", "--precision", "fp16", "--runs", "published")
 EXAMPLES: list[tuple[tuple[str, ...], Callable[[dict[str, Any]], object]]] = [
     (
         ("score", "networks/resnet18.onnx", "--batch", "1,8"),
-        lambda names: msgspec.json.decode(api.encode_scores(names["scored"].scores, "json")),
+        lambda names: {
+            "scores": [
+                {"score": each, "totals": api.totals(each)} for each in names["scored"].scores
+            ],
+            "errors": [],
+        },
     ),
     (
         ("bench", "--dry-run", "--mode", "1c", "--profile", "brief"),
-        lambda names: {
-            "modes": names["planned"][0].modes,
-            "duration_s": names["planned"][0].duration_s,
-        },
+        lambda names: {"boards": names["planned"]},
     ),
     (
         ("report", "--runs", "runs", "--output", "report.html"),
         lambda names: {"report": names["reported"].path, "summary": names["reported"].summary},
     ),
-    (("telemetry", "tegrastats.log", "--interval", "1s"), lambda names: names["logged"][0]),
+    (("telemetry", "tegrastats.log", "--interval", "1s"), lambda names: {
+        "summaries": names["logged"][:1]
+    }),
     (
         ("recommend", *SEEN, "--max-latency", "20ms"),
-        lambda names: {"recommendations": names["recommended"]},
+        lambda names: {"recommendations": names["recommended"], "mixes": ()},
     ),
     (
         ("recommend", "--runs", "published", "--workload", "workload.toml"),
-        lambda names: {"mixes": names["mixes"]},
+        lambda names: {"recommendations": (), "mixes": names["mixes"]},
     ),
     (("batch", "resnet18", "--runs", "runs", "--mode", "measured"), lambda names: {
         "batches": names["batches"].to_dicts()
@@ -93,13 +97,21 @@ EXAMPLES: list[tuple[tuple[str, ...], Callable[[dict[str, Any]], object]]] = [
          "--min-accuracy", "0.85", "--decision-latency", "1us±0"),
         lambda names: names["offloads"],
     ),
-    (("plan", "published", "--modes", "modes.csv", "--next", "3"), lambda names: names["plan"]),
+    (
+        ("plan", "--runs", "published", "--mode", "modes.csv", "--next", "3"),
+        lambda names: names["plan"],
+    ),
     (
         ("compare", "runs", "runs", "--mode", "1c", "--other-mode", "2c"),
         lambda names: names["compared"],
     ),
-    (("modes", "--board", "agx-orin"), lambda names: names["listing"]),
-    (("restore", "--board", "agx-orin"), lambda names: {"restored": names["restored"]}),
+    (
+        ("modes", "--board", "agx-orin"),
+        lambda names: {"machine": None, **plain(names["listing"])},
+    ),
+    (("restore", "--board", "agx-orin"), lambda names: {
+        "boards": [{"board": None, "restored": names["restored"], "lines": ()}]
+    }),
 ]  # fmt: skip
 
 
@@ -115,6 +127,7 @@ def test_an_example_gives_what_the_command_prints(
     monkeypatch.chdir(folder)
     with running(folder / "agx-orin"):
         printed = document(capsys, *arguments)
+    assert {name: printed.pop(name) for name in ("schema", "version")}["version"] == 1
     assert printed == plain(expected(names))
 
 
@@ -126,7 +139,7 @@ def test_tables_are_imported_and_merged_as_by_the_commands(
 ) -> None:
     monkeypatch.chdir(folder)
     where = ("--citation", "made up", "--device", "Jetson Madeup", "--runs", "published")
-    assert document(capsys, "import", "table.csv", *where) == plain(names["imported"])
+    assert document(capsys, "import", "table.csv", *where)["tables"] == plain(names["imported"])
     again = document(capsys, "merge", "runs", "published", "--into", "merged")
     merged = names["merged"]
     assert (again["n_same"], again["n_new"]) == (merged.n_new, 0)
@@ -143,7 +156,7 @@ def test_a_schedule_is_that_of_the_command(
     for each in (printed, found):  # how long the search took differs
         each["best"]["solve_s"] = 0
         each["baselines"] = [one | {"solve_s": 0} for one in each["baselines"]]
-    assert printed == found
+    assert printed == {"schema": "mansard/schedule", "version": 1, **found}
     # b has 6 ms left where it runs, and a at most 2 on the other one.
     assert names["changed"].found.makespan_s == pytest.approx(6e-3)
 
@@ -157,7 +170,7 @@ def test_checks_are_those_of_doctor(
     monkeypatch.chdir(folder)
     with running(folder / "agx-orin"):
         printed = document(capsys, "doctor", "--board", "agx-orin")
-    assert [each["name"] for each in printed] == [each.name for each in names["checks"]]
+    assert [each["name"] for each in printed["checks"]] == [each.name for each in names["checks"]]
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ def windows_of(program: str, tmp_path: Path) -> dict[str, list[float]]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    (once,) = json.loads(done.stdout)[0]["run"]["repetitions"]
+    (once,) = json.loads(done.stdout)["programs"][0]["run"]["repetitions"]
     found: dict[str, list[float]] = {}
     for window in once["windows"]:
         found.setdefault(window["name"], []).append(window["window_s"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.cli.cells import row
 from tests.cli.decide_runs import answer, document, published_runs
 
 
@@ -19,9 +20,9 @@ def test_a_sweep_of_a_network_has_one_row_for_each_batch(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = document(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4,16")["batches"]
-    assert [(row["mode"], row["batch"]) for row in rows] == [("2c", 1), ("2c", 4), ("2c", 16)]
-    for row in rows:
-        assert row["items_per_s"] == pytest.approx(row["batch"] / row["latency_s"])
+    assert [(each["mode"], each["batch"]) for each in rows] == [("2c", 1), ("2c", 4), ("2c", 16)]
+    for each in rows:
+        assert each["items_per_s"] == pytest.approx(each["batch"] / each["latency_s"])
     # Weights are read once for a batch: a larger one does more for each byte, and never less.
     intensities = [row["intensity_flop_per_byte"] for row in rows]
     assert intensities == sorted(intensities)
@@ -50,13 +51,13 @@ def test_a_network_on_its_roof_takes_at_best_that(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     _, out, _ = answer(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1")
-    cells = [cell.strip() for cell in out.splitlines()[-2].split("│")]
-    (row,) = document(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1")["batches"]
-    assert row["interval"] == "roof"
-    assert cells[2].startswith("at best ")
-    assert cells[3].startswith("at most ")
-    assert float(cells[2].split()[2]) <= row["latency_low_s"] * 1e3
-    assert float(cells[3].split()[2]) >= 1 / row["latency_low_s"]
+    _, time, rate, *_ = row(out, "1")
+    (found,) = document(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1")["batches"]
+    assert found["interval"] == "roof"
+    assert time.startswith("at best ")
+    assert rate.startswith("at most ")
+    assert float(time.split()[2]) <= found["latency_low_s"] * 1e3
+    assert float(rate.split()[2]) >= 1 / found["latency_low_s"]
 
 
 def test_a_measured_network_has_the_interval_of_its_runs_and_no_precision_is_named(
@@ -72,9 +73,7 @@ def test_a_measured_network_has_the_interval_of_its_runs_and_no_precision_is_nam
     _, out, err = answer(capsys, "batch", "seen", "--runs", tmp_path / "runs")
     assert "seen on Jetson Madeup (published), MAXN (published)" in out
     # t(4) · 1.2 %: e^0.03332 - 1 = 3.39 % of 20 ms is 0.68 ms; t(4) · 0.8 % of 10 W: 0.23 W
-    cells = " ".join(out.replace("\u00a0", " ").split())
-    assert "│ 20.00 ± 0.68 ms │" in cells
-    assert "│ 10.00 ± 0.23 W │" in cells
+    assert {"20.00 ± 0.68 ms", "10.00 ± 0.23 W"} < set(row(out, "1"))
     assert "single measurement: ± 3.3 % of time and ± 2.2 % of power" in err
 
 
@@ -116,10 +115,9 @@ def test_what_was_measured_stands_beside(
     write_networks(runs, [measurement("nets", (0.08,) * 9, model="alexnet", batch=4)])
     _, out, _ = answer(capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4")
     assert "2c (modelled), beside what was measured by onnxruntime cpu" in out
-    one, four = (line for line in out.splitlines() if line.startswith(("│     1", "│     4")))
     # 80 ms for four
-    assert "80.0 ms │ 50.0" in " ".join(four.split())
-    assert "80.0" not in one
+    assert row(out, "4")[5:7] == ["80.0 ms", "50.0"]
+    assert "80.0 ms" not in row(out, "1")
     (first, second) = document(
         capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4"
     )["batches"]  # fmt: skip

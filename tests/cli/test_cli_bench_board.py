@@ -99,7 +99,7 @@ def test_a_dry_run_shows_every_write_and_touches_nothing(board: Path, tmp_path: 
         [*command, "--dry-run", "--json"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    plan = json.loads(done.stdout)
+    (plan,) = json.loads(done.stdout)["boards"]
     assert {each["mode"]["name"] for each in plan["modes"]} == MODES.keys()
     for each in plan["modes"]:
         assert any("max_freq" in step for step in each["steps"])

@@ -36,7 +36,8 @@ def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     result = mansard("contention", "--mode", "2c", "--dry-run", "--json", "--runs", str(runs))
     assert result.returncode == 0, result.stderr
-    (mode,) = json.loads(result.stdout)["modes"]
+    (board,) = json.loads(result.stdout)["boards"]
+    (mode,) = board["modes"]
     assert (mode["trials"], mode["missing"]) == (60, 60)
     assert not runs.exists()
 
@@ -67,6 +68,6 @@ def test_what_was_measured_is_printed(tmp_path: Path) -> None:
     assert "loses at worst 40.0 % of its speed" in shown.stdout
     assert "The fit (PCCS, modelled)" in shown.stdout
     assert "already measured" in shown.stderr
-    told = json.loads(mansard(*command, "--json").stdout)["contention"]
+    told = json.loads(mansard(*command, "--json").stdout)["victims"]
     assert [each["victim"] for each in told] == sorted({spec.victim for spec in plan.trials})
     assert all(each["fit"] and each["is_contended"] for each in told)

@@ -187,7 +187,7 @@ def test_doctor_on_a_board_that_another_sweep_holds(board: Path) -> None:
 
 def test_doctor_as_json_holds_the_same_checks(board: Path) -> None:
     set_fault(board, "rail_missing", "VDD_CPU_CV")
-    checks = json.loads(doctor("--board", str(board), "--json").stdout)
+    checks = json.loads(doctor("--board", str(board), "--json").stdout)["checks"]
     assert {check["status"] for check in checks} <= {"ok", "missing", "warning"}
     assert all((check["fix"] is None) == (check["status"] == "ok") for check in checks)
     assert [check["name"] for check in checks if check["name"] == "total power"] == ["total power"]

@@ -113,7 +113,7 @@ def test_threshold_and_mode_are_chosen_together(
 def test_the_larger_network_may_run_on_the_same_board(
     folder: Path, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ("--local-latency", "1ms±0", "--local-energy", "1mJ±0", "--modes", "gpu1200-emc3200")
+    given = ("--local-latency", "1ms±0", "--local-energy", "1mJ±0", "--mode", "gpu1200-emc3200")
     asked = ("--offload", "seen", "--precision", "fp16", "--runs", runs, "--beta", "0.2")
     found = document(capsys, "hi", folder / "samples.npz", *given, *asked)
     (costs,) = found["costs"]
@@ -128,7 +128,7 @@ def test_a_cost_that_is_given_stands_in_the_place_of_every_other(
     table.write_text("mode,local_s,offload_s\n15W,2e-3,9e-3\n", "utf-8")
     sources = (
         ("--costs", table),
-        ("--local", "seen", "--precision", "fp16", "--runs", runs, "--modes", "gpu1200-emc3200"),
+        ("--local", "seen", "--precision", "fp16", "--runs", runs, "--mode", "gpu1200-emc3200"),
     )
     for source in sources:
         asked = ("hi", folder / "samples.npz", *source, "--local-latency", "7ms±0", "--beta", "0.2")
@@ -253,8 +253,8 @@ def test_coefficients_of_any_size_give_a_probability(
         (("--local-latency", "fast"), "--local-latency 'fast' is no time"),
         (("--probability", "1"), "a probability of 1 is never reached"),
         (
-            ("--modes", "15W"),
-            "--precision, --modes, --device, --board and --mix are about networks",
+            ("--mode", "15W"),
+            "--precision, --mode, --device, --board and --mix are about networks",
         ),
         (("--mix",), "are about networks of runs; give --local or --offload as well"),
         (("--judge", "s.csv", "--held-out", "0.5"), "hold out and samples to judge on exclude"),

@@ -72,7 +72,7 @@ def test_a_terminal_that_knows_ascii_only(model: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert r"gr\xf6\xdfe\xd72" in done.stdout
     done = shell('"$@"', "score", named, "--json", PYTHONIOENCODING="ascii")
-    assert json.loads(done.stdout)["score"]["model"] == "größe×2"
+    assert json.loads(done.stdout)["scores"][0]["score"]["model"] == "größe×2"
 
 
 def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ def test_a_table_is_kept_once_and_told(tmp_path: Path) -> None:
         "note: t.csv: SMs, EMC clock, GPU clock, CPU clock and cores of MAXN from NVIDIA's modes "
         "of Jetson AGX Orin 64GB: the table does not say them\n"
     )
-    (row,) = json.loads(first.stdout)
+    (row,) = json.loads(first.stdout)["tables"]
     assert (row["rates"], row["runs"], row["modes"]) == (2, 0, ["MAXN"])
     assert row["was_there"] is False
-    assert json.loads(again.stdout)[0] == {**row, "was_there": True}
+    assert json.loads(again.stdout)["tables"][0] == {**row, "was_there": True}
     (kept,) = (tmp_path / "runs/published").iterdir()
     assert kept.name == f"rates-{row['id']}.jsonl"
     assert '"device":"Jetson AGX Orin 64GB"' in kept.read_text()
@@ -88,7 +88,8 @@ def test_files_of_a_tool_say_what_they_gave_and_what_to_add(tmp_path: Path) -> N
     first, second = result.stdout.splitlines()
     assert first.startswith("1 network's run of 1 mode, written: runs/published/runs-")
     assert second.startswith("1 layer of 1 mode, written: runs/published/layers-")
-    again = json.loads(import_in(tmp_path, *files, "--fixed", "mode=fast", "--json").stdout)
+    done = import_in(tmp_path, *files, "--fixed", "mode=fast", "--json")
+    again = json.loads(done.stdout)["tables"]
     assert [(row["runs"], row["layers"], row["was_there"]) for row in again] == [
         (1, 0, True),
         (0, 1, True),

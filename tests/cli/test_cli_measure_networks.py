@@ -19,7 +19,7 @@ def test_each_network_is_a_row_with_loop_and_single_calls(
     # Calls of microseconds: other programs do not take the CPU in every sample of 2 ms.
     perceptron(tmp_path / "mlp.onnx")
     command = ["measure", str(tmp_path / "mlp.onnx"), "--runs", str(tmp_path / "runs"), *BRIEF]
-    code, out, _ = answer(capsys, *command, "--threads", "1", "--layers")
+    code, out, _ = answer(capsys, *command, "--threads", "1", "--layers", "--all")
     assert code == 0
     assert "mlp" in out
     assert "worst" in out
@@ -51,7 +51,9 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
     assert code == 0
     found = json.loads(out)
     of_networks = {"times", "accuracies", "rows", "memory", "builds"}
-    assert found.keys() == of_networks | {"parts", "sums", "groups", "files"}
+    assert found.keys() == of_networks | {
+        *("schema", "version", "parts", "sums", "groups", "files")
+    }
     # Gemm and Relu, which the estimator takes for one kernel, and Gemm.
     assert [each["part"]["number"] for each in found["parts"]] == [0, 1]
     assert found["sums"][0]["n_measured"] == found["sums"][0]["n_parts"] == 2

@@ -131,7 +131,7 @@ def test_what_others_published_has_no_command(
 ) -> None:
     tables(nano=nano(), modes=NANO_MODES)(tmp_path)
     monkeypatch.chdir(tmp_path)
-    asked = ("llama", "--runs", "runs", "--modes", "modes.csv")
+    asked = ("llama", "--runs", "runs", "--mode", "modes.csv")
     (found,) = document(capsys, "recommend", *asked)["recommendations"]
     assert found["measure_next"]["command"] is None
     how = "measure its time in that mode and add a row to the imported table"

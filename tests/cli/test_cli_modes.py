@@ -8,6 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from tests.cli.cells import row
 from tests.cli.in_process import mansard
 from tests.device.nvpmodel_files import CONFIG, make_board, write
 
@@ -21,30 +22,20 @@ def modes(*arguments: str | Path) -> CompletedProcess[str]:
     return mansard("modes", *arguments)
 
 
-def table_row(text: str, name: str) -> list[str]:
-    """The cells of the row whose first cell is ``name``."""
-    rows = [
-        [cell.strip() for cell in line.strip("│").split("│")]
-        for line in text.splitlines()
-        if "│" in line
-    ]
-    (row,) = (row for row in rows if row[0] == name)
-    return row
-
-
 def test_the_table_has_clocks_marks_and_peaks(tmp_path: Path) -> None:
     write(tmp_path, "proc/device-tree/compatible", "nvidia,p3701-0005\0nvidia,tegra234\0")
     result = modes("--board", make_board(tmp_path, present=0))
     assert result.returncode == 0, result.stderr
     # 6 SMs × 128 × 2 × 408 MHz = 0.627 TFLOP/s; 6 × 2048 × 408 MHz = 5.01 TFLOP/s;
     # 3199 MHz × 2 × 32 bytes = 204.7 GB/s, of which 204.5 bytes × 408 MHz = 83.4 GB/s
-    assert table_row(result.stdout, "15W") == [
+    assert row(result.stdout, "15W") == [
         *("15W", "default, reboot?", "3", "1113.6", "408", "3199", "614.4"),
-        *("6", "768", "0.627", "5.01", "205", "83.4", "7"),
+        *("6", "768", "0.627", "5.01", "83.4", "7"),
     ]
-    row = table_row(result.stdout, "MAXN")
-    assert row[1] == "present"
-    assert row[4] == "≤ 1300.5"  # the mode sets no cap: the highest of the module
+    assert "all DRAM GB/s 205" in result.stdout
+    uncapped = row(result.stdout, "MAXN")
+    assert uncapped[1] == "present"
+    assert uncapped[4] == "≤ 1300.5"  # the mode sets no cap: the highest of the module
     assert "modelled" in result.stderr
     assert "15W may need a reboot: changes the GPU's gating: TPC_PG_MASK 0 → 248" in result.stderr
 
@@ -66,7 +57,7 @@ def test_a_configuration_file_alone(tmp_path: Path) -> None:
     junk = CONFIG + "what is this\n"
     result = modes("--config", write(tmp_path, "nvpmodel_p3701_0005.conf", junk))
     assert result.returncode == 0, result.stderr
-    assert table_row(result.stdout, "15W")[1] == "default"
+    assert row(result.stdout, "15W")[1] == "default"
     assert "Jetson AGX Orin 64GB" in result.stdout
     assert "ignored line" in result.stderr
     assert "what is this" in result.stderr
@@ -77,10 +68,10 @@ def test_a_machine_that_is_no_jetson_has_its_core_counts() -> None:
         pytest.skip("this is a Jetson, or a machine with a graphics card")
     result = modes("--json")
     assert result.returncode == 0, result.stderr
-    names = [one["name"] for one in json.loads(result.stdout)["modes"]]
+    names = [one["mode"]["name"] for one in json.loads(result.stdout)["modes"]]
     assert names == [f"{count}c" for count in range(1, len(names) + 1)]
     assert names
-    assert table_row(modes().stdout, "1c")[1] == "1"
+    assert row(modes().stdout, "1c")[1] == "1"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_an_export_is_kept_once_and_checked(export: Path, tmp_path: Path, capsys
     runs = tmp_path / "runs"
     first = keep(capsys, export, runs, "alexnet", "--batch", "1", "--json")
     again = keep(capsys, export, runs, "alexnet", "--batch", "1")
-    (row,) = json.loads(first)
+    (row,) = json.loads(first)["exports"]
     assert (row["form"], row["was_there"]) == ("raw page", False)
     assert row["kernels"][0]["share"] > row["kernels"][-1]["share"] > 0
     assert "implicit_gemm" in again
@@ -61,7 +61,7 @@ def test_an_export_is_kept_once_and_checked(export: Path, tmp_path: Path, capsys
     assert kept.name == f"counters-{row['id']}.jsonl"
     code, out, err = answer(capsys, "ncu", "check", "--runs", runs, "--json")
     assert code == 0, err
-    (network,) = json.loads(out)
+    (network,) = json.loads(out)["networks"]
     assert network["matched"] == "order and size"
     assert abs(network["work_ratio"] - 1) < 1e-3
     assert abs(network["bytes_ratio"] - 1) < 1e-3
@@ -77,7 +77,7 @@ def test_an_export_is_kept_once_and_checked(export: Path, tmp_path: Path, capsys
         (1, "is not an export", (__file__, *ORIGIN)),
         (2, "write it as 8.7", ("EXPORT", *ORIGIN, "--compute-capability", "x")),
         (2, "unknown precision", ("EXPORT", *ORIGIN, "--precision", "f")),
-        (2, "not 2 times", ("EXPORT", *ORIGIN, "--iterations", "2")),
+        (2, "not 2 times", ("EXPORT", *ORIGIN, "--calls", "2")),
         (2, "citation is empty", ("EXPORT", "--citation", " ", "--device", "board")),
     ],
 )

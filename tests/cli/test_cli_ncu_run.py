@@ -63,8 +63,9 @@ def exports(tmp_path: Path) -> list[Path]:
 def test_tables_and_json(words: list[str], tmp_path: Path, capsys: Capsys) -> None:
     code, out, err = answer(capsys, *words, "--batch", "1,2", "--json")
     assert code == 0, err
-    assert [one["row"]["batch"] for one in json.loads(out)] == [1, 2]
-    assert [kernel["kernel"] for kernel in json.loads(out)[0]["kernels"]] == ["conv", "gemm"]
+    networks = json.loads(out)["networks"]
+    assert [one["row"]["batch"] for one in networks] == [1, 2]
+    assert [kernel["kernel"] for kernel in networks[0]["kernels"]] == ["conv", "gemm"]
     _, out, err = answer(capsys, *words, "--batch", "1,2")
     assert "already measured" in err
     assert "5.120 kFLOP" in out

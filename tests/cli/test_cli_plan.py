@@ -27,6 +27,11 @@ high,net,1,fp16,1300.5,800,9.614,7.202
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_runs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a folder called runs is taken where it is there
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "modes.csv"
@@ -35,7 +40,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_first_plan_of_a_table_and_the_command_that_measures_it(table: Path) -> None:
-    done = mansard("plan", "--modes", table, "--next", "5")
+    done = mansard("plan", "--mode", table, "--next", "5")
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 of 5 modes are measured" in done.stdout
     assert "These modes are one set: measure all of them before you plan again." in done.stdout
@@ -54,7 +59,7 @@ def test_a_first_plan_of_a_table_and_the_command_that_measures_it(table: Path) -
 def test_modes_that_clocks_do_not_make_are_named(tmp_path: Path) -> None:
     path = tmp_path / "modes.csv"
     path.write_text("mode,gpu_mhz,n_sms\n15W,408,6\n30W,612,8\nMAX N\x1b[2J,1300,16\n")
-    done = mansard("plan", "--modes", path, "--next", "3")
+    done = mansard("plan", "--mode", path, "--next", "3")
     assert done.returncode == 0, done.stderr
     words = shlex.split(done.stdout.splitlines()[-1])
     assert sorted(words[3].split(",")) == ["15W", "30W", "MAX N\\x1b[2J"]  # no escape gets out
@@ -65,8 +70,8 @@ def test_imported_figures_are_known_and_not_measured_again(table: Path, tmp_path
     figures.write_text(FIGURES, encoding="utf-8")
     imported = mansard("import", figures, "--device", "board", "--citation", "me", "--runs", runs)
     assert imported.returncode == 0, imported.stderr
-    options = ("--modes", table, "--next", "2", "--minimise", "latency", "--json")
-    done = mansard("plan", runs, *options)
+    options = ("--mode", table, "--next", "2", "--minimise", "latency", "--json")
+    done = mansard("plan", "--runs", runs, *options)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["plan"]["n_measured"] == 3
@@ -76,10 +81,10 @@ def test_imported_figures_are_known_and_not_measured_again(table: Path, tmp_path
     assert (first["mode"], second["mode"]) == ("fast", "middle")
     assert first["improvement"] > 0.2
     assert found["command"].endswith(f"--runs {shlex.quote(str(runs))}")
-    other = mansard("plan", runs, "--modes", table, "--network", "nonet")
+    other = mansard("plan", "--runs", runs, "--mode", table, "--network", "nonet")
     assert other.returncode == 2
     assert other.stderr == "mansard: nothing is known of a network 'nonet'; use net\n"
-    other = mansard("plan", runs, "--modes", table, "--device", "orin")
+    other = mansard("plan", "--runs", runs, "--mode", table, "--device", "orin")
     assert other.returncode == 2
     assert other.stderr.startswith("mansard: no measured device is called 'orin'; use board")
 
@@ -94,15 +99,17 @@ def test_modes_of_another_devices_runs_are_that_devices(tmp_path: Path) -> None:
     imported = mansard("import", figures, "--device", named, "--citation", "me", "--runs", runs)
     assert imported.returncode == 0, imported.stderr
     options = ("--minimise", "latency", "--json")
-    found = json.loads(mansard("plan", runs, *options).stdout)
+    found = json.loads(mansard("plan", "--runs", runs, *options).stdout)
     # not this machine's 1c, 2c, …: the two modes of the board that are not measured
     assert sorted(pick["mode"] for pick in found["plan"]["picks"]) == ["50W", "MAXN"]
     assert found["notes"][-1].startswith(f"the command is for {named} (published), not for this")
     grid = tmp_path / "grid.toml"
     grid.write_text('gpu = ["306MHz", "1300MHz"]\ncores = [4, 12]\n')
-    found = json.loads(mansard("plan", runs, "--modes", grid, "--next", "2", *options).stdout)
+    found = json.loads(
+        mansard("plan", "--runs", runs, "--mode", grid, "--next", "2", *options).stdout
+    )
     assert {pick["settings"]["gpu_hz"] for pick in found["plan"]["picks"]} == {306e6, 1300e6}
-    other = mansard("plan", runs, "--modes", "3c")
+    other = mansard("plan", "--runs", runs, "--mode", "3c")
     assert (other.returncode, other.stdout) == (2, "")
     assert other.stderr == (
         f"mansard: {named} (published) has no mode '3c'; it has MAXN, 15W, 30W, 50W\n"
@@ -113,8 +120,8 @@ def test_a_program_is_found_by_its_name_in_any_case(tmp_path: Path) -> None:
     write_programs(tmp_path / "runs", [program("programs", (2.0, 2.01, 2.02), workload="LLM")], 1)
     modes = tmp_path / "modes.csv"
     modes.write_text("mode,n_cpus\n1c,1\n3c,3\n", encoding="utf-8")
-    options = ("--modes", modes, "--minimise", "latency", "--network", "llm", "--json")
-    done = mansard("plan", tmp_path / "runs", *options)
+    options = ("--mode", modes, "--minimise", "latency", "--network", "llm", "--json")
+    done = mansard("plan", "--runs", tmp_path / "runs", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["command"].endswith("--name LLM -- ./llm --prompt hello")
 
@@ -123,7 +130,7 @@ def test_modes_without_a_common_setting_are_no_plan(table: Path, tmp_path: Path)
     runs = tmp_path / "runs"
     runs.mkdir()
     write_two_modes(runs)  # 1c and 2c: counts of cores, no clocks
-    done = mansard("plan", runs, "--modes", table)
+    done = mansard("plan", "--runs", runs, "--mode", table)
     assert (done.returncode, done.stdout) == (2, "")
     assert "the measured modes and those to choose from have no setting in common" in done.stderr
 
@@ -132,7 +139,7 @@ def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
     board = create_board("agx-orin", tmp_path)
     grid = tmp_path / "grid.toml"
     grid.write_text('gpu = "all"\nemc = ["665.6MHz", "3199MHz"]\ncores = [4, 12]\n')
-    done = mansard("plan", "--modes", grid, "--board", board, "--next", "4", "--json")
+    done = mansard("plan", "--mode", grid, "--board", board, "--next", "4", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     names = [pick["mode"] for pick in found["plan"]["picks"]]
@@ -159,7 +166,7 @@ def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
 def test_what_cannot_be_asked_is_one_line(
     table: Path, options: list[str], code: int, line: str
 ) -> None:
-    done = mansard("plan", "--modes", table, *options)
+    done = mansard("plan", "--mode", table, *options)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith(f"mansard: {line}")
     assert done.stderr.count("\n") == 1
@@ -168,7 +175,7 @@ def test_what_cannot_be_asked_is_one_line(
 def test_a_table_of_no_modes_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text("mode,gpu_hz\na,-3\n", encoding="utf-8")
-    done = mansard("plan", "--modes", path)
+    done = mansard("plan", "--mode", path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"mansard: {path}, line 2: gpu_hz is -3, and must be above 0")
     assert done.stderr.count("\n") == 1
@@ -180,7 +187,7 @@ def test_measured_modes_are_not_planned_again(tmp_path: Path) -> None:
     write_two_modes(runs)  # 1c and 2c
     modes = tmp_path / "modes.csv"
     modes.write_text("mode,n_cpus\n1c,1\n2c,2\n3c,3\n4c,4\n", encoding="utf-8")
-    done = mansard("plan", runs, "--modes", modes, "--next", "3", "--json")
+    done = mansard("plan", "--runs", runs, "--mode", modes, "--next", "3", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert sorted(pick["mode"] for pick in found["plan"]["picks"]) == ["3c", "4c"]

@@ -22,6 +22,7 @@ from tests.analytics.factory import (
     write_two_modes,
 )
 from tests.analytics.score_factory import layer, score, write_scores
+from tests.cli.cells import row
 from tests.cli.in_process import mansard
 
 
@@ -56,7 +57,14 @@ def test_versions_refuse_in_one_line_and_mix_if_told(folders: Path) -> None:
 
 def test_merge_and_report_what_was_merged(folders: Path) -> None:
     done = mansard("merge", "a", "b", "--into", "fleet", "--json", cwd=folders)
-    counts = {"place": "fleet", "n_new": 2, "n_grown": 0, "n_same": 0}
+    counts = {
+        "schema": "mansard/merge",
+        "version": 1,
+        "place": "fleet",
+        "n_new": 2,
+        "n_grown": 0,
+        "n_same": 0,
+    }
     assert json.loads(done.stdout) == counts, done.stderr
     found = mansard("report", "--runs", "fleet", "--mix", "--json", cwd=folders)
     assert found.returncode == 0, found.stderr
@@ -97,16 +105,20 @@ def test_networks_and_programs_that_were_run_are_tables(tmp_path: Path) -> None:
     write_programs(tmp_path / "runs", [ran])
     done = mansard("report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    networks, _, programs = done.stdout.partition("Programs that were run; all measured; ±: 95 %")
-    assert networks.startswith("Networks that were run; all fp32, onnxruntime cpu, 2c, measured; ±")
+    short = " ".join(done.stdout.split())
+    assert "all batch 1, fp32, onnxruntime cpu, 2c, measured" in short
+    assert "it needs more memory than there is" in short
+    # Energies 20 and 21 J.
+    assert row(done.stdout, "llm")[-2:] == ["20.5 J", "10.0 W"]
+    done = mansard("report", "--all", cwd=tmp_path)
+    networks, _, programs = done.stdout.partition("Programs that were run; ±: 95 %")
+    assert networks.startswith("Networks that were run; ±")
     assert "it needs more memory than there is" in " ".join(networks.split())
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in programs.splitlines()]
-    whole, windows = (row for row in cells if row and row[0].startswith("llm"))
-    # Energies 20 and 21 J; a window has no CPU time of its own, and two stand in each run.
-    assert (whole[0], whole[4], whole[5]) == ("llm", "20.5 J", "10.0 W")
-    assert (windows[0], windows[3], windows[4]) == ("llm [prompt]", "–", "unknown")
-    assert (whole[-1], windows[-1]) == ("", "2")
-    assert "p99" not in networks.splitlines()[2]  # too few calls: no column of unknowns
+    # A window has no CPU time of its own, and two stand in each run.
+    assert row(programs, "llm")[3:5] == ["20.5 J", "10.0 W"]
+    assert row(programs, "llm [prompt]")[2:4] == ["–", "unknown"]
+    assert row(programs, "llm [prompt]")[-1] == "2"
+    assert "p99" not in networks  # too few calls: no column of unknowns
     assert "calibration" not in done.stdout  # nothing is predicted
     assert "note: large: run, but in no model: it needs more memory than there is" in done.stderr
 
@@ -123,7 +135,7 @@ def test_what_a_calibration_makes_of_measured_networks_is_a_table(tmp_path: Path
         for each, seconds_s in zip(scores, (0.08, 0.2), strict=True)
     ]
     write_networks(runs, rows)
-    done = mansard("report", cwd=tmp_path)
+    done = mansard("report", "--all", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     _, _, tables = done.stdout.partition("Errors of modelled times, before and after a calibration")
     assert "totals, each network by the others" in tables

@@ -37,7 +37,11 @@ def test_nothing_to_do(board: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "nothing to restore: no run was cut off on this machine\n"
     done = restore(board, "--json")
-    assert json.loads(done.stdout) == {"restored": None}
+    assert json.loads(done.stdout) == {
+        "schema": "mansard/restore",
+        "version": 1,
+        "boards": [{"board": None, "restored": None, "lines": []}],
+    }
 
 
 def test_what_was_restored_is_said(board: Path) -> None:
@@ -56,7 +60,8 @@ def test_what_was_restored_is_said(board: Path) -> None:
 
 def test_the_same_in_json(board: Path) -> None:
     cut_off(board)
-    restored = json.loads(restore(board, "--json").stdout)["restored"]
+    (told,) = json.loads(restore(board, "--json").stdout)["boards"]
+    restored = told["restored"]
     assert len(restored["changes"]) == 2
     assert restored["is_after_reboot"] is False
 

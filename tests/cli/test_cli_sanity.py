@@ -66,7 +66,7 @@ def test_plan_and_report_warn(
 ) -> None:
     table = tmp_path / "modes.csv"
     table.write_text("mode,gpu_mhz,memory_mhz\nnew,700,3199\n", encoding="utf-8")
-    for arguments in (("plan", times, "--modes", table), ("report", "--runs", times)):
+    for arguments in (("plan", "--runs", times, "--mode", table), ("report", "--runs", times)):
         code, _, err = answer(capsys, *arguments)
         assert code == 0, err
         assert f"warning: Jetson Madeup (published): {ODD}" in err

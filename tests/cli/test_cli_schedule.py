@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.cells import cells
 from tests.cli.decide_runs import answer, document
 
 DOCUMENT = Path(__file__).parents[2] / "docs/use/scheduling.md"
@@ -92,7 +93,7 @@ def test_steady_rates_and_what_arrives(problem: Path, capsys: pytest.CaptureFixt
     assert code == 0
     assert "total rate 600.0 /s, optimal" in out
     assert "The best schedule, the last run of each network" in out
-    assert "│ b       │ 5.00 ms │ 5.00 ms │  6.00 ms │ kept    │   100.0 │       0 │" in out
+    assert ["b", "5.00 ms", "5.00 ms", "6.00 ms", "kept", "100.0"] in cells(out)
     assert "does not count" not in out
 
 

@@ -105,9 +105,9 @@ def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
         (["--value", "sr=now"], "--value"),
         (["--shape", "x=1x?"], "--shape"),
         (["--cache", "much"], "4MiB"),
-        (["--machine", "runs"], "--html"),
-        (["--recompute"], "--mode training"),
-        (["--optimizer", "adam"], "--mode training"),
+        (["--runs", "runs"], "--html"),
+        (["--recompute"], "--phase training"),
+        (["--optimizer", "adam"], "--phase training"),
     ],
 )
 def test_an_option_that_is_not_understood(arguments: list[str], words: str) -> None:
@@ -123,7 +123,7 @@ def test_a_board_names_its_cache(tmp_path: Path) -> None:
     by_name = json.loads(scored(path, "--batch", "1", "--cache", "agx-orin", "--json").stdout)
     by_size = json.loads(scored(path, "--batch", "1", "--cache", "4MiB", "--json").stdout)
     assert by_name == by_size
-    assert by_name["score"]["cache_bytes"] == 4 << 20
+    assert by_name["scores"][0]["score"]["cache_bytes"] == 4 << 20
 
 
 def test_the_table_tells_scores_of_one_network_apart(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,11 +45,14 @@ def test_a_subtotal_is_printed_as_one(unknown: Path) -> None:
     assert row[5] == "at least 1.563e-05"
     assert row[-1] == "unknown"  # no intensity
     assert all(cell.startswith("at least ") for cell in row[5:11])
-    found = json.loads(scored(unknown, "--batch", 1, "--allow-unknown", *shape, "--json").stdout)[
-        "totals"
-    ]
+    found = scored_whole(unknown, "--batch", 1, "--allow-unknown", *shape)["totals"]
     assert found["macs"] is None
     assert found["at_least"]["macs"] == CONV_MACS + MATMUL_MACS
+
+
+def scored_whole(*words: object) -> dict[str, Any]:
+    (found,) = json.loads(scored(*words, "--json").stdout)["scores"]
+    return dict(found)
 
 
 def test_the_unknown_operator_is_told_first_in_one_line(unknown: Path) -> None:
@@ -66,7 +70,7 @@ def test_a_bound_is_printed_as_one(ssd: Path) -> None:
     _, (row,) = score_rows([score(detector(4), upper=True)])
     assert all(cell.startswith("at most ") for cell in row[5:12])
     assert row[-1] == "unknown"
-    found = json.loads(scored(ssd, "--upper", "--json").stdout)
+    found = scored_whole(ssd, "--upper")
     assert found["totals"]["is_upper_bound"] is True
     assert found["score"]["bounds"]["NonZero_10[1]"] == 50
     rows = csv.DictReader(io.StringIO(scored(ssd, "--upper", "--format", "csv").stdout))

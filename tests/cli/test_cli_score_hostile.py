@@ -145,7 +145,7 @@ def test_each_broken_file_is_one_line_in_little_time_and_memory(tmp_path: Path) 
 def test_names_come_out_of_every_format_as_they_went_in(tmp_path: Path) -> None:
     path, parquet = tmp_path / "names.onnx", tmp_path / "rows.parquet"
     onnx.save(relus(HOSTILE_NAMES), path)
-    by_json = json.loads(mansard(path, "--json").stdout)["score"]["layers"]
+    by_json = json.loads(mansard(path, "--json").stdout)["scores"][0]["score"]["layers"]
     command = [*COMMAND, str(path), "--format", "csv"]  # in bytes: no line end is replaced
     raw = subprocess.run(command, capture_output=True, check=True).stdout.decode()
     by_csv = list(csv.DictReader(io.StringIO(raw, newline="")))
@@ -176,8 +176,9 @@ def test_no_result_is_written_over_a_model_or_another_result(
     before = (tmp_path / "m.onnx").read_bytes()
     script = f'cd {shlex.quote(str(tmp_path))} && "$@"'
     done = mansard("m.onnx", "--batch", "1", *options, script=script)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert done.returncode == 2
     assert "would be written over" in done.stderr
+    assert ("would be written over" in done.stdout) == ("--json" in options)
     assert (tmp_path / "m.onnx").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
@@ -188,9 +189,10 @@ def test_what_does_not_fit_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     # Files of up to 8 blocks of 1 KiB: the system refuses the write, as on a full disk.
     script = 'ulimit -f 8; "$@"'
     done = mansard(path, "--batch", "1", "--json", "-o", output, script=script)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "rows.json" in done.stderr
+    assert "rows.json" in json.loads(done.stdout)["error"]["where"]
     assert output.read_text() == "old"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["resnet18.onnx", "rows.json"]
 

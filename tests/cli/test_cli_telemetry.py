@@ -60,7 +60,7 @@ def test_the_summary_has_ranges_energy_and_utilisation(log: Path) -> None:
     assert done.returncode == 0, done.stderr
     for word in ("CPU0", "GR3D_FREQ", "gpu temperature", "VDD_IN", "total: VDD_IN alone"):
         assert word in done.stdout
-    found = json.loads(telemetry(log, "--json").stdout)
+    (found,) = json.loads(telemetry(log, "--json").stdout)["summaries"]
     assert (found["n_lines"], found["n_other_lines"]) == (20, 1)
     assert found["duration_s"] == 19.0
     # 19 steps of 1 s from 5.000 W to 5.019 W: 19 · 5.0095 J
@@ -195,7 +195,7 @@ def is_gone(board: Path) -> bool:
 def test_live_for_a_duration(board: Path) -> None:
     done = telemetry("--live", "--board", board, "--duration", "1s", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)["summaries"]
     assert found["source"] == "simulated"
     assert found["total_w"] == pytest.approx(7.956)
     assert found["duration_source"] == "the lines' times"

@@ -114,7 +114,7 @@ def test_scores_are_data_on_stdout(tmp_path: Path) -> None:
     path = str(tmp_path / "resnet50.onnx")
     as_json = started("score", path, "--batch", "1", "--json")
     assert (as_json.returncode, as_json.stderr) == (0, "")
-    document = json.loads(as_json.stdout)
+    (document,) = json.loads(as_json.stdout)["scores"]
     assert document["totals"]["macs"] == 4_089_184_256  # 8,178,368,512 FLOP by torch's counter
     table = mansard("score", path, "--batch", "1")
     assert table.returncode == 0
@@ -156,14 +156,15 @@ def test_doctor_answers_in_both_forms() -> None:
     table = mansard("doctor")
     assert table.returncode == 0, table.stderr
     assert "pinned threads" in table.stdout
-    checks = {check["name"]: check for check in json.loads(mansard("doctor", "--json").stdout)}
+    found = json.loads(mansard("doctor", "--json").stdout)["checks"]
+    checks = {check["name"]: check for check in found}
     assert checks["kernels"]["status"] == "ok"
     for check in checks.values():
         assert check["status"] == "ok" or check["fix"]
 
 
 def test_the_zoo_lists_at_least_eight_networks() -> None:
-    entries = json.loads(mansard("zoo", "list", "--json").stdout)
+    entries = json.loads(mansard("zoo", "list", "--json").stdout)["networks"]
     assert len(entries) >= 8
     assert "resnet50" in mansard("zoo", "list").stdout
     assert_one_line(mansard("zoo", "show", "resnet5"), 2, "resnet50")

@@ -96,7 +96,7 @@ def built_image(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Her
 @pytest.fixture
 def begin_bench(daemon: Daemon, built_image: Here, network: Path, start: Start) -> Start:
     """Begins a bench of the profile "brief" in ``built_image``, with further options."""
-    command = [sys.executable, "-m", "mansard.cli", "bench", "--engine", daemon.address]
+    command = [sys.executable, "-m", "mansard.cli", "bench", "--container-engine", daemon.address]
     command += ["--images", str(built_image.table), "--offline", "--profile", "brief"]
 
     def begin(*options: str, **of_process: Any) -> subprocess.Popen[str]:

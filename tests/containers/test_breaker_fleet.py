@@ -42,13 +42,16 @@ def test_one_document_for_all_boards_and_one_error_for_the_one_that_is_not_there
         alone = run("restore", "--host", "moved")
         assert snapshot(root) == found
     assert planned.returncode == 0, planned.stderr
-    (board,) = json.loads(planned.stdout)["boards"].items()
-    assert board[0] == "here"
-    assert board[1]["modes"][0]["mode"]["name"] == "present"
+    (board,) = json.loads(planned.stdout)["boards"]
+    assert board["board"] == "here"
+    assert board["modes"][0]["mode"]["name"] == "present"
     assert list(tmp_path.glob("runs")) == []
 
     assert restored.returncode == 1
-    assert json.loads(restored.stdout) == {"boards": {"here": {"restored": []}}}
+    assert json.loads(restored.stdout)["boards"] == [
+        {"board": "here", "restored": None, "lines": []}
+    ]
+    assert "1 of 2 boards failed" in json.loads(restored.stdout)["error"]["what"]
     line = restored.stderr.splitlines()[-1]
     assert line.startswith("mansard: 1 of 2 boards failed: moved: ")
     assert "the others are put back" in line

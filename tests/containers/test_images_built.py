@@ -192,7 +192,7 @@ def test_a_folder_of_wheels_that_lacks_one_is_one_clear_line(
 def test_the_command_shows_it_and_does_not_build_it_again(
     daemon: Daemon, built_image: Here, tmp_path: Path
 ) -> None:
-    options = ["--engine", daemon.address, "--images", str(built_image.table), "--json"]
+    options = ["--container-engine", daemon.address, "--images", str(built_image.table), "--json"]
 
     def image(*arguments: str) -> Any:
         command = [sys.executable, "-m", "mansard.cli", "image", *arguments, *options]
@@ -204,4 +204,4 @@ def test_the_command_shows_it_and_does_not_build_it_again(
     listed = image("list")
     (row,) = [each for each in listed["built"] if each["tag"] == built_image.built.tag]
     assert row["digest"] == built_image.built.digest[:19]
-    assert listed["table"][0]["image"] == "here"
+    assert listed["known"][0]["image"] == "here"

@@ -92,7 +92,7 @@ def test_libraries_are_lines_for_pip(tmp_path: Path) -> None:
 )
 def test_without_an_engine_it_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     nowhere = f"unix://{tmp_path}/none.sock"
-    result = mansard("image", *arguments, "--engine", nowhere, cwd=tmp_path)
+    result = mansard("image", *arguments, "--container-engine", nowhere, cwd=tmp_path)
     assert "there is no container engine" in one_line(result, 1)
     assert [path.name for path in tmp_path.iterdir()] == []
 

@@ -182,7 +182,7 @@ def test_events_without_end_are_not_written(
     engine: Engine, bare_image: str, board: Path, tmp_path: Path
 ) -> None:
     """Each is a right event, but there are more than a job has."""
-    program = """while True: print('{"type":"Progress","n_left":1,"remaining_s":null,"now":"x"}')"""
+    program = """while True: print('{"type":"Progress","n_left":1,"now":"x"}')"""
     plan = short_plan(board, core_count_mode(1), 1)
     flooding = launch(bare_image, "-c", program)
     with pytest.raises(ContainerError, match="reports more events than its job can have"):

@@ -143,7 +143,7 @@ def test_a_bench_in_podman_killed_restored_and_resumed(
     with running(create_board("agx-orin", place)) as board, connect(podman.address) as engine:
         found = snapshot(board)
         command = [*MANSARD, "bench", "--board", str(board), "--runs", str(runs)]
-        command += ["--engine", podman.address, "--images", str(here.table), "--offline"]
+        command += ["--container-engine", podman.address, "--images", str(here.table), "--offline"]
         command += ["--profile", "brief", "--mode", "15W", str(network)]
         process = start(command)
         wait_for_trials(runs, 2, process)

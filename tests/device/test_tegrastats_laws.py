@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mansard.core.errors import InputError
 from mansard.device.tegrastats import Parser, parse_line, stream
 from mansard.device.tegrastats.columns import Columns
-from mansard.device.tegrastats.rows import document, row
+from mansard.device.tegrastats.rows import line_document, row
 from mansard.device.tegrastats.times import time_of
 from tests.device.tegrastats_lines import LINES
 from tests.device.tegrastats_render import render
@@ -55,7 +55,7 @@ def test_any_text_is_a_sample_or_our_error(text: str) -> None:
         return
     Columns().add(sample)
     assert row(sample, "log", None)["log"] == "log"
-    assert document(sample, "log", 1.5)["time_s"] == 1.5
+    assert line_document(sample, "log", 1.5)["time_s"] == 1.5
     time_of(text)
 
 

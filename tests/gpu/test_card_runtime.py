@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from mansard.core.clock import SYSTEM_CLOCK
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import ContentionPoint, MemoryKind, Trial
@@ -17,7 +18,6 @@ from mansard.device.meters.finding import find_meters
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
-from mansard.measuring.raw_samples import SYSTEM_CLOCK
 from mansard.measuring.runner import run_plan
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.contention.plan import make_contention_plan

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mansard.core.clock import Clock
 from mansard.inference.calls import (
     CallSource,
     paced_protocol,
@@ -18,7 +19,7 @@ from mansard.inference.calls import (
 )
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.measuring.protocol import PROTOCOLS
-from mansard.measuring.raw_samples import Clock, RawSample, rejection
+from mansard.measuring.raw_samples import RawSample, rejection
 from mansard.measuring.sampling import collect
 
 QUICK = PROTOCOLS["quick"]  # 80 samples in 8 blocks, 1.5 s

@@ -173,7 +173,7 @@ def test_trials_that_nobody_asked_for_are_refused(tmp_path: Path) -> None:
 
 def test_a_measurement_that_begins_in_the_middle_is_refused(tmp_path: Path) -> None:
     def starts_late(job: Job) -> Iterator[Event]:
-        yield Progress(n_left=1, remaining_s=None, now="fma")
+        yield Progress(n_left=1, now="fma")
         yield Done()
 
     with pytest.raises(MeasurementError, match="ended with 2 trials missing"):

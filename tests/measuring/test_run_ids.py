@@ -17,11 +17,11 @@ from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
 from mansard.microbench.catalog import cpu_kernels, cuda_kernels
+from mansard.microbench.cuda.software_gpu import GPU
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
 from mansard.microbench.trial import kernel_kind
 from tests.measuring.test_runner import stub_sampling
-from tests.microbench.gpu_stand_in import GPU
 from tests.microbench.test_plan import machine
 
 OLD_RUN = Path(__file__).with_name("old_run")  # written by Mansard at commit 095e1974d3

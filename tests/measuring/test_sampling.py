@@ -8,9 +8,10 @@ from itertools import cycle
 import numpy as np
 import pytest
 
+from mansard.core.clock import Clock
 from mansard.core.errors import MeasurementError
 from mansard.measuring.protocol import PROTOCOLS
-from mansard.measuring.raw_samples import Clock, RawSample, rejection
+from mansard.measuring.raw_samples import RawSample, rejection
 from mansard.measuring.sampling import Samples, calibrate, collect
 from mansard.microbench.cpu.source import combine
 

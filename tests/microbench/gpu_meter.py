@@ -7,7 +7,7 @@ import time
 from mansard.core.records import PowerSample
 from mansard.device.meters.meter import Meters
 from mansard.device.totals import Total
-from tests.microbench.gpu_stand_in import SoftwareGpu
+from mansard.microbench.cuda.software_gpu import SoftwareGpu
 
 IDLE_W, KERNEL_W = 5.0, 20.0
 

@@ -37,8 +37,8 @@ from mansard.microbench.contention.plan import (
 )
 from mansard.microbench.contention.trial import CONTENTION, measure_point, opened_loads
 from mansard.microbench.cuda.sampling import OpenGpu
+from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
 from mansard.microbench.planning import Probe, cpu_versions
-from tests.microbench.gpu_stand_in import GPU, SoftwareGpu
 
 NO_GPU = Probe(versions=cpu_versions(), gpu=None, unknown={"gpu": "none here"})
 
@@ -122,7 +122,7 @@ def test_the_gpu_beside_cpus() -> None:
     """In software: 190 GB/s and 5.3248 TFLOP/s, which no CPU takes anything from."""
     machine = two_cpus()
     gpu = SoftwareGpu(real_time=True)
-    opened = OpenGpu(GPU, gpu, gpu.host.clock())
+    opened = OpenGpu(GPU, gpu, gpu.host.clock)
     found = Probe(versions=cpu_versions(), gpu=GPU)
     plan = make_contention_plan(machine, core_count_mode(2), "brief", found)
     names = accelerators_of(machine.cpus, has_gpu=True)
@@ -152,7 +152,7 @@ def test_the_gpu_beside_cpus() -> None:
 
 def test_chains_ask_for_shares() -> None:
     gpu = SoftwareGpu()
-    with GpuLoad(OpenGpu(GPU, gpu, gpu.host.clock()), 0.002) as load:
+    with GpuLoad(OpenGpu(GPU, gpu, gpu.host.clock), 0.002) as load:
         chains = find_chains(load, (0.25, 0.5, 1.0))
     # 16 SMs · 256 FLOP · 1.3 GHz = 5.3248e12 FLOP/s. n FMA on 8 bytes are 2n FLOP, so
     # n = 4 · 5.3248e12 / (share · 190e9): 224.2 for a half, 448.4 for a quarter.

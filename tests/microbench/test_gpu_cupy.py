@@ -14,11 +14,11 @@ import pytest
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.cupy_runtime import CupyRuntime
+from mansard.microbench.cuda.software_gpu import GPU, MIB, launch_of
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import CLOCK_BYTES
 from mansard.microbench.kernel import Case, gpu_case
 from tests.microbench.gpu_fake_cupy import Fake, FakeCudaError, as_array
-from tests.microbench.gpu_stand_in import GPU, MIB, launch_of
 
 KIB = 1024
 FMA = find_kernel("fma", "cupy")

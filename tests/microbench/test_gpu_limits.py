@@ -23,9 +23,9 @@ from mansard.microbench.cuda.sampling import (
     sample_cuda_case,
     share_of_limit,
 )
+from mansard.microbench.cuda.software_gpu import GPU, MIB, Physics, SoftwareGpu, launch_of
 from mansard.microbench.cuda.timing import describe_drift, judge_clocks
 from mansard.microbench.kernel import Case, gpu_case
-from tests.microbench.gpu_stand_in import GPU, MIB, Physics, SoftwareGpu, launch_of
 from tests.microbench.test_plan import machine
 
 QUICK = PROTOCOLS["quick"]
@@ -41,7 +41,7 @@ CARD = msgspec.structs.replace(GPU, is_integrated=False)
 def measure(case: Case, physics: Physics, limits: GpuLimits | None = None) -> Samples:
     gpu = SoftwareGpu(physics)
     kernel = find_kernel(case.kernel, "cublas" if case.kernel == "gemm" else "cupy")
-    opened = OpenGpu(physics.gpu, gpu, gpu.host.clock())
+    opened = OpenGpu(physics.gpu, gpu, gpu.host.clock)
     return sample_cuda_case(kernel, case, opened, QUICK, limits or GpuLimits(physics.gpu, None))
 
 

@@ -10,10 +10,10 @@ from mansard.core.records import PowerSample
 from mansard.measuring.metering import EnergyMetering
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
+from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
 from tests.microbench.gpu_meter import IDLE_W, KERNEL_W, software_meters
-from tests.microbench.gpu_stand_in import GPU, SoftwareGpu
 from tests.microbench.test_plan import machine
 
 # Windows as short as the meter's pace allows: 20 values at 5 ms.
@@ -52,7 +52,7 @@ def test_a_planned_trial_is_sampled_and_metered() -> None:
         gpu = SoftwareGpu(real_time=True)
         kept: list[PowerSample] = []
         metering = EnergyMetering(software_meters(gpu), plan.protocol, kept.append)
-        samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock()), spec, plan, metering)
+        samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock), spec, plan, metering)
         if samples.energy.windows and samples.energy.windows[0].total_j is not None:
             break
     assert find_kernel(spec.kernel, spec.backend).family == "fma"
@@ -71,7 +71,7 @@ def test_a_planned_trial_without_a_meter_says_so() -> None:
     plan = gpu_plan()
     spec = next(one for one in plan.trials if one.kernel == "stalled")
     gpu = SoftwareGpu()
-    samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock()), spec, plan, None)
+    samples = sample_with(OpenGpu(GPU, gpu, gpu.host.clock), spec, plan, None)
     # 100 µs each, by sources/stalled.cu.
     assert samples.seconds_s == pytest.approx([100e-6] * len(samples.seconds_s), rel=0.01)
     assert samples.energy.reason == "no meter; 'mansard doctor' says what is missing"

@@ -14,8 +14,8 @@ from mansard.device.meters.meter import NO_METERS
 from mansard.measuring.instruments import Instruments
 from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
+from mansard.microbench.cuda.software_gpu import GPU, RATES, Physics, SoftwareGpu
 from mansard.microbench.trial import make_trial
-from tests.microbench.gpu_stand_in import GPU, RATES, Physics, SoftwareGpu
 from tests.microbench.test_gpu_metering import gpu_plan
 
 PEAK_BYTES_PER_S = 204.7e9
@@ -37,7 +37,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, ...]:
     made = []
     for spec in plan.trials:
         gpu = SoftwareGpu(Physics(flop_per_cycle={**RATES, ("tensor", "int8"): 3000.0}))
-        sampling = partial(sample_with, OpenGpu(GPU, gpu, gpu.host.clock()))
+        sampling = partial(sample_with, OpenGpu(GPU, gpu, gpu.host.clock))
         made.append(make_trial(spec, plan, "a run", instruments, sampling))
     return tuple(made)
 

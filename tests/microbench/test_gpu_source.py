@@ -14,10 +14,10 @@ from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import collect
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.runtime import MemoryInfo
+from mansard.microbench.cuda.software_gpu import GPU, MIB, Mark, Physics, SoftwareGpu
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import DEPTH, SLOTS, clock_of, judge_clocks
 from mansard.microbench.kernel import Case, Kernel, gpu_case
-from tests.microbench.gpu_stand_in import GPU, MIB, Mark, Physics, SoftwareGpu
 
 QUICK = PROTOCOLS["quick"]
 FMA = find_kernel("fma", "cupy")
@@ -27,13 +27,13 @@ CHAIN = gpu_case("fma", "fp32", MIB, fma_per_element=256, scope="sm")
 
 
 def open_source(kernel: Kernel, case: Case, gpu: SoftwareGpu) -> CudaSource:
-    return CudaSource(kernel, case, gpu.physics.gpu, gpu, gpu.host.clock())
+    return CudaSource(kernel, case, gpu.physics.gpu, gpu, gpu.host.clock)
 
 
 def test_a_chain_reaches_what_the_stated_physics_allows() -> None:
     gpu = SoftwareGpu()
     with open_source(FMA, CHAIN, gpu) as source:
-        samples = collect(source, QUICK, 0.01, clock=gpu.host.clock(), judge=judge_clocks)
+        samples = collect(source, QUICK, 0.01, clock=gpu.host.clock, judge=judge_clocks)
         work_flop = FMA.work_flop(CHAIN, source.launch)
     assert samples.stability == "stable"
     assert len(samples.seconds_s) == 80

@@ -26,10 +26,10 @@ from mansard.measuring.kind import Opened
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
+from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import Probe, make_plan, probe
 from mansard.microbench.trial import KERNELS, make_trial
-from tests.microbench.gpu_stand_in import GPU, SoftwareGpu
 
 CPU_FILE = '''
 """A copy and chains of a compiler of their own, say."""
@@ -84,7 +84,7 @@ def plan_of(found: Probe, kernels: set[str]) -> KernelPlan:
 def software_gpu(plan: KernelPlan) -> Iterator[Opened[Trial]]:
     def measure(spec: TrialSpec, instruments: Instruments) -> Trial:
         gpu = SoftwareGpu()
-        sampling = partial(sample_with, OpenGpu(GPU, gpu, gpu.host.clock()))
+        sampling = partial(sample_with, OpenGpu(GPU, gpu, gpu.host.clock))
         return make_trial(spec, plan, plan.run_id, instruments, sampling)
 
     yield Opened(measure, GPU, "")

@@ -70,6 +70,7 @@ class Results:
     modes: pl.DataFrame
     coefficients: pl.DataFrame
     predictions: pl.DataFrame
+    decided: pl.DataFrame  # predictions, in their place what was measured of the network itself
     observations: pl.DataFrame
     measured: tuple[NetworkTimes, ...]
     programs: tuple[ProgramTimes, ...]
@@ -128,6 +129,7 @@ def compute(
         modes=modes,
         coefficients=found.coefficients,
         predictions=found.predictions,
+        decided=decided,
         observations=models.observations,
         measured=measured_networks(dataset, found.predictions),
         programs=measured_programs(dataset),

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
+    from mansard.analytics.published.reference import write_reference as write_reference
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.contention import contention_table as contention_table
     from mansard.analytics.report.contention import contention_words as contention_words
@@ -81,6 +82,8 @@ if TYPE_CHECKING:
     from mansard.analytics.report.schedules import network_table as network_table
     from mansard.analytics.report.schedules import segment_table as segment_table
     from mansard.analytics.report.score_page import write_score_page as write_score_page
+    from mansard.analytics.report.summary import ModeSummary as ModeSummary
+    from mansard.analytics.report.summary import NetworkSummary as NetworkSummary
     from mansard.analytics.report.summary import Summary as Summary
     from mansard.analytics.report.workloads import accuracy_table as accuracy_table
     from mansard.analytics.report.workloads import network_tables as network_tables
@@ -123,6 +126,8 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
     from mansard.api.drawn_mappings import run_drawn as run_drawn
+    from mansard.api.exporter import Exporter as Exporter
+    from mansard.api.exporter import export_metrics as export_metrics
     from mansard.api.hierarchical import HiRequest as HiRequest
     from mansard.api.hierarchical import hi as hi
     from mansard.api.hierarchical import parse_amount as parse_amount
@@ -134,6 +139,7 @@ if TYPE_CHECKING:
     from mansard.api.images import list_libraries as list_libraries
     from mansard.api.images import load_image as load_image
     from mansard.api.images import save_image as save_image
+    from mansard.api.kernels import measure_kernels as measure_kernels
     from mansard.api.layers import LayerSettings as LayerSettings
     from mansard.api.layers import LayersResult as LayersResult
     from mansard.api.layers import measure_layers as measure_layers
@@ -199,15 +205,21 @@ if TYPE_CHECKING:
     from mansard.api.sweeps import DryRun as DryRun
     from mansard.api.sweeps import SweepRequest as SweepRequest
     from mansard.api.targets import WantedImage as WantedImage
+    from mansard.api.watch_files import SampleFile as SampleFile
+    from mansard.api.watch_files import read_samples as read_samples
+    from mansard.api.watch_files import record_samples as record_samples
+    from mansard.api.watching import watch as watch
     from mansard.api.windows import window as window
     from mansard.containers.fleet import Fleet as Fleet
     from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
+    from mansard.core.precision import parse_precision as parse_precision
     from mansard.device.power_modes.listing import ListedMode as ListedMode
     from mansard.device.power_modes.listing import Listing as Listing
     from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample
     from mansard.device.tegrastats.columns import FieldSummary as FieldSummary
     from mansard.device.tegrastats.columns import Utilisation as Utilisation
     from mansard.device.tegrastats.rows import clean as clean
+    from mansard.device.tegrastats.rows import line_document as line_document
     from mansard.device.tegrastats.summary import LogSummary as LogSummary
     from mansard.estimator import Given as Given
     from mansard.estimator import Settings as Settings
@@ -229,6 +241,7 @@ if TYPE_CHECKING:
     from mansard.inference.multi.mappings import StagePlace as StagePlace
     from mansard.inference.multi.mappings import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
+    from mansard.microbench.catalog import find_kernel as find_kernel
     from mansard.scheduler.rescheduling import NetworkState as NetworkState
     from mansard.scheduler.rescheduling import Rescheduled as Rescheduled
     from mansard.scheduler.rescheduling import reschedule as reschedule

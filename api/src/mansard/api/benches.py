@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from mansard.api.data import Report, report
 from mansard.api.measurements import ModePlan, plan_modes
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class BenchRequest(SweepRequest, frozen=True, kw_only=True):
     """What a bench is asked for; the defaults are those of the command."""
 
-    models: tuple[Path, ...] = ()  # ONNX files to score and run; none: of the zoo
+    models: tuple[Path | str, ...] = ()  # ONNX files, names of the zoo; none: some of the zoo
     batches: tuple[int, ...] = (1, 8)  # at which networks are scored; they run at the first
     dims: Mapping[str, int] = msgspec.field(default_factory=dict)  # sizes of named dimensions
     has_networks: bool = True  # whether networks are run too
@@ -142,7 +143,10 @@ def plan_kernels(
     """The plan of each mode's kernels, in the order of ``modes``; raises UsageError."""
     from mansard.microbench.planning import make_plan
 
-    return plan_modes(lambda mode: make_plan(machine, mode, profile, found), modes, runs)
+    plans = plan_modes(lambda mode: make_plan(machine, mode, profile, found), modes, runs)
+    # The stand-in for a simulated board's GPU runs in virtual time.
+    is_virtual = machine.is_simulated and found.gpu is not None
+    return [replace(each, is_bounded=not is_virtual) for each in plans]
 
 
 def _score(request: BenchRequest, reporter: Reporter) -> None:

@@ -184,7 +184,7 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
         what = "a table of costs and networks of runs exclude each other"
         raise UsageError(what, fix="leave --costs, or --local and --offload, out")
     if not of_runs and request.measured != PredictionRequest(runs=request.measured.runs):
-        what = "--precision, --modes, --device, --board and --mix are about networks of runs"
+        what = "--precision, --mode, --device, --board and --mix are about networks of runs"
         raise UsageError(what, fix="give --local or --offload as well")
     found: tuple[ModeCosts, ...] = (mode_costs("", {}),)
     if request.table is not None:

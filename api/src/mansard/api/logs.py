@@ -14,7 +14,9 @@ from typing import IO, Literal
 
 import msgspec
 
+from mansard.api.watch_files import holds_looks, read_samples
 from mansard.core.errors import InputError
+from mansard.core.hardware import Module
 from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Source
 from mansard.device.identity import is_simulated
@@ -24,9 +26,10 @@ from mansard.device.tegrastats import TegrastatsSample
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.live import live
 from mansard.device.tegrastats.parse import BATCH
-from mansard.device.tegrastats.rows import TEXT_COLUMNS, document, row
+from mansard.device.tegrastats.rows import TEXT_COLUMNS, row
 from mansard.device.tegrastats.summary import LogSummary, Summariser, summarise
 from mansard.device.tegrastats.times import Moment
+from mansard.device.watching.as_line import as_line
 
 LIVE_INTERVAL_S = 0.1  # as fast as boards print; recorded at 9.5 lines a second
 _ARRIVAL_S = 1e-3  # how well a line's arrival tells when it was measured
@@ -52,7 +55,8 @@ def telemetry(
 ) -> Iterator[LogSummary]:
     """Summaries of recorded logs, one after the other: ranges, energy of rails, utilisation.
 
-    ``logs``: plain or gzip'd files; one that holds several recordings has a summary for each.
+    ``logs``: plain or gzip'd files, or records of ``mansard watch`` (.jsonl); one that holds
+    several recordings has a summary for each.
     ``interval_s``: the period between lines of logs without times; where the lines have times,
     those count. ``board``: root folder of the board that they are of. Raises InputError for a
     file that holds no line of tegrastats, StorageError where it cannot be read.
@@ -65,9 +69,30 @@ def telemetry(
             if on_line is not None:
                 on_line(sample, name, moment.time_s if moment is not None else None)
 
+        if holds_looks(log):
+            yield from _summarise_looks(log, module, each)
+            continue
         n_ahead = BATCH if log.is_file() else 1  # a pipe's lines are shown as they come
         new = partial(Summariser, interval_s, module)
         yield from summarise(read_lines(log), name, new, each, n_ahead=n_ahead)
+
+
+def _summarise_looks(
+    log: Path, module: Module | None, each: Callable[[TegrastatsSample, Moment | None], None]
+) -> Iterator[LogSummary]:
+    """The summaries of a file that ``mansard watch --record`` wrote, one for each board."""
+    boards: dict[str, Summariser] = {}
+    for sample in read_samples(log):
+        line, moment = as_line(sample), Moment(sample.time_s, _ARRIVAL_S)
+        if sample.board not in boards:
+            boards[sample.board] = Summariser(None, module, sample.source)
+        boards[sample.board].add(line, moment)
+        each(line, moment)
+    if not boards:
+        raise InputError("holds no look", where=str(log), fix="record one with mansard watch")
+    for session, (board, summariser) in enumerate(boards.items(), 1):
+        begins = f"of {board}" if len(boards) > 1 else ""
+        yield summariser.summary(str(log), session=session, begins=begins)
 
 
 def live_telemetry(
@@ -105,23 +130,11 @@ def live_telemetry(
 
 
 @contextlib.contextmanager
-def write_lines(target: IO[bytes], form: Literal["csv", "json", "parquet"]) -> Iterator[OnLine]:
+def write_lines(target: IO[bytes], form: Literal["csv", "parquet"]) -> Iterator[OnLine]:
     """What writes every line into ``target``; the file is whole when the block ends well.
 
-    JSON is one document of all lines; CSV and Parquet have a row for each, and a column for each
-    field that turned up.
+    Both have a row for each line, and a column for each field that turned up.
     """
-    if form == "json":
-        separator = b'{"samples": [\n'
-
-        def take(sample: TegrastatsSample, log: str, time_s: float | None) -> None:
-            nonlocal separator
-            target.write(separator + msgspec.json.encode(document(sample, log, time_s)))
-            separator = b",\n"
-
-        yield take
-        target.write(b"\n]}\n")
-        return
     with _Rows() as rows:
         yield rows.take
         if form == "csv":

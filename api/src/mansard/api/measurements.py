@@ -13,6 +13,7 @@ import msgspec
 
 from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
 from mansard.api.targets import BenchTarget
+from mansard.api.time_left import Stage, TimeLeft, prior_s
 from mansard.core.errors import (
     BusyError,
     ContainerError,
@@ -134,13 +135,13 @@ def measure_modes(
             _wait_for_turn(stack, target, reporter)
         if any(each.n_missing for each in plans):
             reporter.note(describe_time(plans))
-        setter = _Setter(held)
+        setter, left = _Setter(held), TimeLeft([_stage(each) for each in plans])
         for number, each in enumerate(plans):
             if each.plan.mode.name in failed:
                 continue
-            n_later = each.n_after + sum(later.n_missing for later in plans[number + 1 :])
+            left.begin(number)
             try:
-                run_ids.add(_measure_mode(each, setter, target, runs, reporter, n_later))
+                run_ids.add(_measure_mode(each, setter, target, runs, reporter, left))
             except (ContainerError, DeviceError, UsageError) as error:
                 if (n_modes == 1 and not run_ids) or isinstance(error, ControllerLost):
                     raise
@@ -219,7 +220,7 @@ def _measure_mode(
     target: BenchTarget,
     runs: Path,
     reporter: Reporter,
-    n_later: int,
+    left: TimeLeft,
 ) -> str:
     from mansard.measuring.runner import run_plan
 
@@ -233,7 +234,7 @@ def _measure_mode(
             changes=changes,
             image=target.image,
             is_there=lambda row: each.kept is None or each.kept.find(row.engine_file) is not None,
-            on_progress=partial(_show, progress, n_later, each.least_s),
+            on_progress=partial(_show, progress, left),
         )
     _note_outcome(each, outcome, reporter)
     return outcome.run_id
@@ -245,18 +246,17 @@ def _measurer(each: ModePlan, target: BenchTarget) -> Measurer:
     return target.measurer(each.files if each.n_missing else None)
 
 
-def _show(progress: ProgressDisplay, n_later: int, least_s: float, state: SweepState) -> None:
-    """Show a sweep with the time left for it and for ``n_later`` trials that follow it.
+def _stage(each: ModePlan) -> Stage:
+    """The trials of one mode that are missing: those that were measured come first in a plan."""
+    known = each.least_s or (prior_s(each.plan.protocol, has_meter=True) if each.is_bounded else 0)
+    titles = [spec.title for spec in each.plan.trials][len(each.plan.trials) - each.n_missing :]
+    return Stage(each.of, titles, known, n_after=each.n_after)
 
-    ``least_s``: of a trial, which counts until one has been timed; 0: not known.
-    """
-    remaining_s = state.remaining_s
+
+def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
+    """Show a sweep with the time left for it and for all that follows it."""
     n_left = state.n_total - state.n_done
-    if remaining_s is None and least_s:
-        remaining_s = n_left * least_s
-    if remaining_s is not None and n_left:
-        remaining_s *= (n_left + n_later) / n_left
-    progress.update(state.n_done, state.n_total, remaining_s, state.now)
+    progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
 
 
 def _note_outcome(each: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
@@ -277,12 +277,15 @@ def _without_reboots(
     """The plans whose modes can be set now and left again; raises DeviceError if none is left.
 
     A mode that switches SMs on or off can be set only until CUDA has run, and once it has
-    run in that mode only a reboot leads back: on the GPU such a mode is not even tried.
+    run in that mode only a reboot leads back: on the GPU such a mode is not even tried. On a
+    simulated board CUDA never runs.
     """
     left_out = dict(held.needing_reboot([each.plan.mode for each in plans if each.n_missing]))
     for each in plans:
         gpu, n_sms = each.plan.gpu, each.plan.mode.n_sms
-        if gpu is not None and n_sms is not None and n_sms != gpu.n_sms and each.n_missing:
+        if gpu is None or n_sms is None or each.plan.machine.is_simulated:
+            continue
+        if n_sms != gpu.n_sms and each.n_missing:
             words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
             left_out.setdefault(each.plan.mode.name, words)
     for name, words in left_out.items():

@@ -15,10 +15,9 @@ from mansard.api.engine_builds import choose_engine, is_stand_in
 from mansard.api.measurements import ModePlan
 from mansard.api.multi_preparation import MultiPreparation, MultiSettings
 from mansard.api.networks import EngineRequest, choose_provider, with_image, write_loaded
-from mansard.api.predictions import onnx_files
 from mansard.api.preparation import NetworkSettings
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import keep_scores
+from mansard.api.scores import keep_scores, onnx_files
 from mansard.api.sweeps import sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError

@@ -12,7 +12,7 @@ import msgspec
 from mansard.api.boards import board_root, find_modes
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import find_onnx_files
+from mansard.api.scores import onnx_files
 from mansard.core.errors import ClusterError, MansardError, UsageError
 
 if TYPE_CHECKING:
@@ -247,13 +247,6 @@ def _check_dims(request: PredictionRequest) -> None:
             f"--dim {strangers[0]!r} is of no network here",
             fix=f"there is {there}; the batch is given with --batch",
         )
-
-
-def onnx_files(name: str) -> Sequence[Path] | None:
-    """The ONNX files that a name stands for; None where it is no path."""
-    path = Path(name)
-    looks_like_path = path.exists() or path.suffix.lower() == ".onnx" or len(path.parts) > 1
-    return find_onnx_files([path]) if looks_like_path else None
 
 
 def _score_batches(

@@ -19,8 +19,8 @@ from mansard.api.accuracies import (
     note_calibration,
 )
 from mansard.api.engine_builds import Builds, build_missing
-from mansard.api.predictions import onnx_files
 from mansard.api.reporter import Reporter
+from mansard.api.scores import onnx_files
 from mansard.api.targets import BenchTarget
 from mansard.core.errors import MansardError
 from mansard.core.files import make_folder, storage_errors

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from mansard.api.time_left import SteadyTimeLeft
+
 _LINE_PERIOD_S = 10.0  # between lines of progress where there is no bar
 
 
@@ -66,9 +68,12 @@ class LineProgress:
         self._title = title
         self._note = note
         self._next_s = 0.0
+        self._steady = SteadyTimeLeft()
 
     def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
         """Note how far it is, if it is time for it."""
+        steady_s = self._steady.remaining_s(n_done, n_total)
+        remaining_s = steady_s if remaining_s is None else remaining_s
         if time.monotonic() < self._next_s and n_done < n_total:
             return
         self._next_s = time.monotonic() + _LINE_PERIOD_S

@@ -33,7 +33,7 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 def score(  # noqa: PLR0913 - one keyword for each thing a user can state
-    models: Sequence[Path],
+    models: Sequence[Path | str],
     settings: Settings | None = None,
     *,
     batches: Sequence[int] = (),
@@ -46,22 +46,22 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
 ) -> Scores:
     """FLOPs, parameters and bytes of every layer of networks, without executing them.
 
-    ``models``: ONNX files, or folders of them. Each is scored for every batch size of
-    ``batches`` (none: the file's own), and of a decoder for every stage: ``prefill`` reads so
-    many tokens with nothing cached, ``decode`` makes one token with so many cached. ``jobs``:
-    files scored at a time, in processes of their own; None: as many as CPUs. ``on``: address of a
-    scheduler of Dask whose workers score them instead; files are read here. ``outputs``: files that
-    the caller writes afterwards.
+    ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
+    size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
+    stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
+    many cached. ``jobs``: files scored at a time, in processes of their own; None: as many as
+    CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
+    here. ``outputs``: files that the caller writes afterwards.
 
     A file that cannot be scored stops no other; of a single one the error is raised. Raises
-    InputError for a folder without ONNX files, UsageError for an output that is one of the
-    models, and for a given name that means nothing in any of several models.
+    InputError for a folder without ONNX files, UsageError for an unknown name, for an output that
+    is one of the models, and for a given name that means nothing in any of several models.
     """
     from mansard.estimator import Settings
 
     stages = [(prefill, 0)] if prefill else []
     stages += [(1, decode)] if decode else []
-    found = find_onnx_files(models)
+    found = _find_models(models)
     _check_outputs(found, outputs)
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
@@ -121,6 +121,31 @@ def find_onnx_files(sources: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
+def onnx_files(name: str) -> Sequence[Path] | None:
+    """The ONNX files that a name stands for; None where it is no path."""
+    path = Path(name)
+    return find_onnx_files([path]) if _is_file(path) else None
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is a file or a folder, there or not; else it is a name."""
+    return path.suffix.lower() == ".onnx" or len(path.parts) != 1 or path.exists()
+
+
+def _find_models(models: Sequence[Path | str]) -> list[Path]:
+    """Files, those in folders, and names of the zoo: the paths that are no files."""
+    found: dict[Path, None] = {}
+    for model in models:
+        files = onnx_files(str(model))
+        if files is None:
+            from mansard.estimator import zoo
+
+            names = zoo.family(str(model)) or (zoo.entry(str(model)).name,)
+            files = [*map(Path, names)]
+        found.update(dict.fromkeys(files))
+    return list(found)
+
+
 def _check_outputs(models: Sequence[Path], outputs: Sequence[Path]) -> None:
     """Raise UsageError where a file to write is a model, or two of them are the same."""
     taken = {os.path.realpath(model) for model in models}
@@ -144,31 +169,51 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(path, name) for name in names if name.lower().endswith(".onnx"))
 
 
-def _read_file(path: Path) -> tuple[Path, Skeleton | MansardError]:
-    """A file without its weights, which another machine can score, or why it cannot be read."""
+class _Read(msgspec.Struct, frozen=True):
+    """A file, or a network of the zoo with its usual dimensions, without weights.
+
+    Another machine can score it; or why it cannot be read.
+    """
+
+    path: Path
+    skeleton: Skeleton | MansardError
+    usual: dict[str, int]
+
+
+def _read_file(path: Path) -> _Read:
     from mansard.estimator import read_skeleton
 
     try:
-        return path, read_skeleton(path)
+        if _is_file(path):
+            return _Read(path, read_skeleton(path), {})
+        from mansard.estimator import zoo
+
+        name = str(path)
+        usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
+        return _Read(path, read_skeleton(zoo.read(name), name), usual)
     except MansardError as error:
-        return path, error
+        return _Read(path, error, {})
 
 
-def _score_file(read: tuple[Path, Skeleton | MansardError], request: _Request) -> _Outcome:
+def _score_file(read: _Read, request: _Request) -> _Outcome:
     """Score a file in every case; no error of the file is raised."""
     from mansard.estimator import load
     from mansard.estimator.shape_inference.binding import keep_known_names
 
-    path, skeleton = read
-    if isinstance(skeleton, MansardError):
-        return _Outcome(path, (), (skeleton,))
+    path, usual = read.path, read.usual
+    if isinstance(read.skeleton, MansardError):
+        return _Outcome(path, (), (read.skeleton,))
     try:
-        loaded = load(skeleton)
+        loaded = load(read.skeleton)
     except MansardError as error:
         return _Outcome(path, (), (error,))
     settings = request.settings
     if request.is_one_of_many:
         given = keep_known_names(loaded.model, settings.given)
+        settings = msgspec.structs.replace(settings, given=given)
+    if usual:
+        dims = usual | dict(settings.given.dims)
+        given = msgspec.structs.replace(settings.given, dims=dims)
         settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
@@ -185,6 +230,7 @@ def _score_case(
     loaded: Loaded, settings: Settings, batch: int | None, stage: Stage | None
 ) -> ModelScore:
     from mansard.estimator import score_loaded
+    from mansard.estimator.shape_inference.dimensions import with_open_batch
 
     dims = settings.given.dims
     if stage is not None:
@@ -192,6 +238,7 @@ def _score_case(
 
         dims = stage_dims(loaded, *stage) | dict(dims)
     given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+    given = with_open_batch(loaded.model, given, is_guessed_too=False)
     return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
 
 
@@ -239,7 +286,7 @@ def score_zoo(
 
 
 def score_networks(
-    models: Sequence[Path],
+    models: Sequence[Path | str],
     batches: Sequence[int],
     dims: Mapping[str, int],
     reporter: Reporter = SILENT,
@@ -254,7 +301,11 @@ def score_networks(
     from mansard.estimator import zoo
 
     if models:
-        return [score for path in models for score in _score_batches(path, batches, dims, reporter)]
+        return [
+            score
+            for path in _find_models(models)
+            for score in _score_batches(path, batches, dims, reporter)
+        ]
     names = zoo.names()
     _check_dimensions(dims, {dim for name in names for dim in dict(zoo.entry(name).dims)})
     scores = []
@@ -317,6 +368,9 @@ def _score_batches(
 ) -> list[ModelScore]:
     from mansard.estimator import score, totals
 
+    if not _is_file(path):
+        return [score_zoo(str(path), batch=batch, dims=dims) for batch in batches]
+
     def score_as(batch: int | None) -> ModelScore:
         return score(path, batch=batch, dims=dims, precision=BENCH_PRECISION, allow_unknown=True)
 
@@ -341,14 +395,8 @@ def _score_batches(
     return scores
 
 
-def encode_scores(scores: Sequence[ModelScore], form: Literal["json", "csv", "parquet"]) -> bytes:
-    """``scores`` with their totals as a JSON document, or their layers as rows of a table."""
-    from mansard.core.documents import readable_json
-    from mansard.estimator import totals
-
-    if form == "json":
-        documents = [{"score": score, "totals": totals(score)} for score in scores]
-        return readable_json(documents[0] if len(documents) == 1 else {"scores": documents})
+def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"]) -> bytes:
+    """The layers of ``scores`` as rows of a table."""
     from mansard.analytics.data.frames import encode_layers
 
     return encode_layers(scores, form)

@@ -173,8 +173,13 @@ def _open_target(
     measured in this process where CUDA's libraries are installed, in a container where they
     are not, and everything else in this process.
     """
-    target = LocalTarget(root, controller)
     machine = controller.identify()
+    target = LocalTarget(root, controller)
+    if machine.is_simulated and request.processor == "gpu":
+        from mansard.api.simulated_gpu import StandInTarget
+
+        yield StandInTarget(root, controller)
+        return
     is_here = request.is_local or (is_dry_run and machine.is_simulated)
     if is_here or not _wants_container(request, machine, target):
         yield target
@@ -221,7 +226,7 @@ def chosen_hosts(request: SweepRequest) -> tuple[Host, ...]:
     is_elsewhere = board_root(request.board) != SYSTEM_ROOT
     if request.is_local or is_elsewhere or request.wanted_image.engine:
         raise UsageError(
-            "--local, --board and --engine are about this machine, --host about others",
+            "--local, --board and --container-engine are about this machine, --host about others",
             fix="leave one of them out; hosts.toml names a simulated board's root",
         )
     return read_hosts(request.hosts, request.hosts_file)

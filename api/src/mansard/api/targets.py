@@ -322,10 +322,10 @@ def find_processor(
 
     A Jetson is measured for its GPU, so one that cannot be used there is an error; on other
     machines it is a note, and the CPU is measured. A simulated board has no GPU: the CPUs of
-    the machine that it is simulated on do the work.
+    the machine that it is simulated on do the work, unless its stand-in is ``wanted``.
     """
-    has_gpu = machine.kind in {"gpu", "jetson"}
-    if wanted == "cpu" or machine.is_simulated or (wanted is None and not has_gpu):
+    has_gpu = machine.kind in {"gpu", "jetson"} and not machine.is_simulated
+    if wanted == "cpu" or (wanted is None and not has_gpu):
         return target.probe("cpu")
     found = target.probe("gpu")
     if found.gpu is not None:

@@ -13,12 +13,16 @@ from mansard.cli.console import (
     flush_output,
     prepare_streams,
     print_error,
+    take_verbosity,
+    told_work,
 )
+from mansard.cli.json_output import ErrorDocument, finish_json, forget_json
+from mansard.cli.renamed import renamed_line
 from mansard.core.errors import MansardError
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.core.text import printable
 
-EXIT_FAILURE, EXIT_INTERRUPTED = 1, 130
+EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def main() -> None:
@@ -30,36 +34,88 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
+    arguments = take_verbosity(arguments)
     # What comes after "--" is another program's.
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    debug = "--debug" in own
+    forget_json()
     try:
-        from mansard.cli.app import make_app  # takes a moment, in which a Ctrl-C may come
-
-        try:
-            make_app(arguments)(arguments)
-        finally:
-            finish_notes()
+        with told_work():
+            code = _command(arguments)
+        if code != EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
+            finish_json(None, own)
             flush_output()
-    except SystemExit as leaving:
-        code = _exit_code(leaving)
-        if code == EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
-            print_error(_interrupted(own))
-        return code
+            return code
+        error = _told_interrupt(own)
     except KeyboardInterrupt:
-        print_error(_interrupted(own))
-        return EXIT_INTERRUPTED
-    except MansardError as error:
-        if debug:
+        error = _told_interrupt(own)
+    except MansardError as failure:
+        if "--debug" in own:
             raise
-        print_error(str(error))
-        return error.exit_code
-    except Exception as error:
-        if debug:
-            raise
-        _print_unexpected(error)
-        return EXIT_FAILURE
-    return 0
+        print_error(str(failure))
+        error = ErrorDocument.of(failure)
+    except Exception as failure:
+        error = _told_usage(failure) or _told_unexpected(failure, own)
+    try:
+        finish_json(error, own)
+        flush_output()
+    except OSError:
+        discard_output()
+    return error.exit_code
+
+
+def _command(arguments: list[str]) -> int:
+    """Run a command, which may raise anything; its exit code."""
+    from mansard.cli.app import make_app  # takes a moment, in which a Ctrl-C may come
+
+    try:
+        code = make_app(arguments)(arguments, prog_name="mansard", standalone_mode=False)
+    except SystemExit as leaving:
+        code = leaving.code
+    finally:
+        finish_notes()
+        flush_output()
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else EXIT_FAILURE
+
+
+def _told_interrupt(arguments: list[str]) -> ErrorDocument:
+    line = _interrupted(arguments)
+    print_error(line)
+    return _document("Interrupted", line, exit_code=EXIT_INTERRUPTED)
+
+
+def _told_usage(error: Exception) -> ErrorDocument | None:
+    """What the parser of the command line, or a question, says; None for other errors.
+
+    They are told by what they have: Typer does not export the class that they share.
+    """
+    show, told = getattr(error, "show", None), getattr(error, "format_message", None)
+    if show is None or told is None:
+        if type(error).__name__ != "Abort":  # a question that got no answer
+            return None
+        print_error("no answer came; nothing was done")
+        return _document("Aborted", "no answer came; nothing was done")
+    context = getattr(error, "ctx", None)
+    where = "mansard" if context is None else context.command_path
+    words = where.split()
+    if renamed := renamed_line(words[1] if len(words) > 1 else "", error):
+        print_error(f"{where}: {renamed}")
+        return _document("UsageError", renamed, where=where, exit_code=EXIT_USAGE)
+    show()
+    what = "no command is named" if type(error).__name__ == "NoArgsIsHelpError" else told()
+    return _document("UsageError", what, where=where, fix=f"{where} --help", exit_code=EXIT_USAGE)
+
+
+def _document(
+    kind: str,
+    what: str,
+    *,
+    where: str | None = None,
+    fix: str | None = None,
+    exit_code: int = EXIT_FAILURE,
+) -> ErrorDocument:
+    return ErrorDocument(kind=kind, what=printable(what), where=where, fix=fix, exit_code=exit_code)
 
 
 def _interrupted(arguments: list[str]) -> str:
@@ -73,29 +129,31 @@ def _interrupted(arguments: list[str]) -> str:
         return "interrupted; what was finished is kept, the same command resumes"
     if command == "merge":
         return "interrupted; the runs that are there are whole, the same command brings the rest"
+    if command == "watch":
+        return "ended; rows that were recorded are whole"
     if command == "restore":
         return "interrupted; what is not back yet is kept for the next 'mansard restore'"
     return "interrupted; nothing was written"
 
 
-def _print_unexpected(error: Exception) -> None:
+def _told_unexpected(error: Exception, arguments: list[str]) -> ErrorDocument:
+    if "--debug" in arguments:
+        raise error
     if isinstance(error, OSError):
         discard_output()
+        where = error.filename or "standard output"
+        what = error.strerror or str(error)
         if not isinstance(error, BrokenPipeError):  # else the reader has seen enough: head, less
-            where = error.filename or "standard output"
-            print_error(printable(f"{where}: {error.strerror or error}"))
-        return
+            print_error(printable(f"{where}: {what}"))
+        return _document("OSError", what, where=printable(str(where)))
     if isinstance(error, MemoryError):
-        print_error("the memory does not suffice for this input; give less of it at once")
-        return
-    line = printable(f"internal error, {type(error).__name__}: {error}")
-    print_error(f"{line}; please report it with --debug's output")
-
-
-def _exit_code(leaving: SystemExit) -> int:
-    if leaving.code is None:
-        return 0
-    return leaving.code if isinstance(leaving.code, int) else EXIT_FAILURE
+        kind, what = "MemoryError", "the memory does not suffice for this input"
+        fix = "give less of it at once"
+    else:
+        kind, what = "InternalError", f"internal error, {type(error).__name__}: {error}"
+        fix = "please report it with --debug's output"
+    print_error(printable(f"{what}; {fix}"))
+    return _document(kind, what, fix=fix)
 
 
 if __name__ == "__main__":

@@ -9,34 +9,87 @@ from typing import Annotated
 
 import typer
 
+from mansard.cli.help import HelpfulCommand, SectionedGroup
 from mansard.core.version import VERSION
 
-# Module of each command, and the function or the group of commands in it.
+# Under each heading the commands: module, the function or the group of commands in it, and what
+# it does, in at most 65 characters.
 _COMMANDS = MappingProxyType(
     {
-        "bench": ("measuring.bench", "bench"),
-        "measure": ("measuring.measure", "measure"),
-        "contention": ("measuring.contention", "contention"),
-        "multi": ("measuring.multi", "multi"),
-        "batch": ("deciding.batch", "batch"),
-        "score": ("counting.score", "score"),
-        "report": ("data.report", "report"),
-        "compare": ("deciding.compare", "compare"),
-        "export": ("counting.export", "export"),
-        "doctor": ("board.doctor", "doctor"),
-        "merge": ("data.merge", "merge"),
-        "modes": ("board.modes", "modes"),
-        "plan": ("deciding.plan", "plan"),
-        "recommend": ("deciding.recommend", "recommend"),
-        "hi": ("deciding.hi", "hi"),
-        "schedule": ("deciding.schedule", "schedule"),
-        "restore": ("board.restore", "restore"),
-        "telemetry": ("data.telemetry", "telemetry"),
-        "import": ("data.import_tables", "import_tables"),
-        "demo": ("measuring.demo", "demo_app"),
-        "ncu": ("counting.ncu", "ncu_app"),
-        "zoo": ("counting.zoo", "zoo_app"),
-        "image": ("board.image", "image_app"),
+        "Begin here": {
+            "doctor": ("board.doctor", "doctor", "What can be measured here, and what is missing"),
+            "bench": (
+                "measuring.bench",
+                "bench",
+                "Measure this machine, run networks, write a report",
+            ),
+            "report": ("data.report", "report", "Write the report again from what was measured"),
+            "demo": (
+                "measuring.demo",
+                "demo_app",
+                "The same from published figures, without a board",
+            ),
+        },
+        "Measure": {
+            "measure": (
+                "measuring.measure",
+                "measure",
+                "Time and energy of networks, or of a program",
+            ),
+            "multi": (
+                "measuring.multi",
+                "multi",
+                "Several networks at once, on one or more devices",
+            ),
+            "contention": (
+                "measuring.contention",
+                "contention",
+                "What the GPU and the CPUs take from each other's memory",
+            ),
+            "ncu": ("counting.ncu", "ncu_app", "Counters of Nsight Compute beside the estimate"),
+            "telemetry": (
+                "data.telemetry",
+                "telemetry",
+                "Logs of tegrastats, or a live board, in numbers",
+            ),
+        },
+        "Predict and decide": {
+            "recommend": (
+                "deciding.recommend",
+                "recommend",
+                "The power mode for networks, what it saves, how to set it",
+            ),
+            "batch": ("deciding.batch", "batch", "Time and energy over batch sizes"),
+            "plan": ("deciding.plan", "plan", "The power modes that are worth measuring next"),
+            "compare": (
+                "deciding.compare",
+                "compare",
+                "What changed between two boards, modes or runs",
+            ),
+            "schedule": (
+                "deciding.schedule",
+                "schedule",
+                "Networks on several accelerators, the best way",
+            ),
+            "hi": ("deciding.hi", "hi", "What a small network keeps, and what it offloads"),
+        },
+        "Networks": {
+            "score": ("counting.score", "score", "FLOPs, parameters and bytes of every layer"),
+            "zoo": ("counting.zoo", "zoo_app", "The networks that ship with Mansard"),
+            "export": ("counting.export", "export", "A PyTorch network as an ONNX file, checked"),
+        },
+        "Boards and data": {
+            "watch": ("board.watch", "watch", "What a board does now, and what throttles it"),
+            "modes": ("board.modes", "modes", "The power modes of a board, and their peaks"),
+            "restore": (
+                "board.restore",
+                "restore",
+                "Put a board back after a run that was cut off",
+            ),
+            "image": ("board.image", "image_app", "The container images that measurements run in"),
+            "import": ("data.import_tables", "import_tables", "Figures that others published"),
+            "merge": ("data.merge", "merge", "Runs of many boards in one dataset"),
+        },
     }
 )
 
@@ -49,23 +102,37 @@ def make_app(arguments: Sequence[str] = ()) -> typer.Typer:
     """
     app = typer.Typer(
         name="mansard",
+        cls=SectionedGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,  # errors are one line; __main__ prints them
         rich_markup_mode=None,  # plain help starts twice as fast
         help="Rooflines of time and energy for deep networks: measure, score, predict, report.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no answer (recommend --check), "
+        "130 interrupted.",
     )
     app.callback()(main)
     # No global option takes a value: the first word without a dash is the command.
     named = next((word for word in arguments if not word.startswith("-")), "")
-    for name in _COMMANDS if named not in _COMMANDS else (named,):
-        place, called = _COMMANDS[name]
-        module = import_module(f"mansard.cli.{place}")
-        found = getattr(module, called)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
-        else:
-            app.command(name, cls=getattr(module, "COMMAND_CLASS", None))(found)
+    is_known = any(named in commands for commands in _COMMANDS.values())
+    for heading, commands in _COMMANDS.items():
+        for name, (place, called, summary) in commands.items():
+            if is_known and name != named:
+                continue
+            module = import_module(f"mansard.cli.{place}")
+            found = getattr(module, called)
+            if isinstance(found, typer.Typer):
+                for each in found.registered_commands:
+                    each.cls = HelpfulCommand
+                app.add_typer(
+                    found,
+                    name=name,
+                    cls=SectionedGroup,
+                    short_help=summary,
+                    rich_help_panel=heading,
+                )
+            else:
+                kind = getattr(module, "COMMAND_CLASS", HelpfulCommand)
+                app.command(name, cls=kind, short_help=summary, rich_help_panel=heading)(found)
     return app
 
 
@@ -79,7 +146,15 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
     ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Errors and results alone: no notes, no progress."),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also files, and how long steps take."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
     """Rooflines of time and energy for deep networks: measure, score, predict, report."""
-    del version, debug  # both act before this runs
+    del version, quiet, verbose, debug  # they act before this runs

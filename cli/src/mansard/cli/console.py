@@ -1,4 +1,8 @@
-"""What goes to stdout (data) and to stderr (notes, progress, questions, errors)."""
+"""What goes to stdout (data) and to stderr (notes, progress, questions, errors).
+
+Prose is broken between words on a terminal. In a pipe or a file a sentence stays one line, so that
+``grep`` finds it whole. A command or a path that is to be copied is never broken.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +10,81 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-
-import msgspec
+from typing import TextIO
 
 from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
-from mansard.cli.tables import plain
+from mansard.api.time_left import SteadyTimeLeft
+from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
+from mansard.cli.terminal import Tone, columns, has_colours, painted, tone_of
+from mansard.cli.wrapping import plain, shown, width_of, wrapped
 from mansard.core.text import printable
+from mansard.core.used_files import told_files
 
 _MOST_SAID = 1000  # notes that are known again
 _said: dict[str, int] = {}
 
 
+class _Verbosity:
+    is_quiet = False
+    is_verbose = False
+
+
+_verbosity = _Verbosity()
+_QUIET, _VERBOSE = frozenset(("-q", "--quiet")), frozenset(("-v", "--verbose"))
+
+
+def take_verbosity(arguments: Sequence[str]) -> list[str]:
+    """The arguments without ``-q`` and ``-v``, which hold from now on; the last of them counts.
+
+    They may stand before the command or behind it, but not behind ``--``.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    given = [word for word in arguments[:end] if word in _QUIET | _VERBOSE]
+    _verbosity.is_quiet = bool(given) and given[-1] in _QUIET
+    _verbosity.is_verbose = bool(given) and given[-1] in _VERBOSE
+    return [word for word in arguments[:end] if word not in given] + list(arguments[end:])
+
+
+def is_quiet() -> bool:
+    """Whether the command was called with ``-q``."""
+    return _verbosity.is_quiet
+
+
+@contextlib.contextmanager
+def told_work() -> Iterator[None]:
+    """In a verbose command: which files it reads and writes, and how long it took."""
+    started_s = time.monotonic()
+    with told_files(detail) if _verbosity.is_verbose else contextlib.nullcontext():
+        yield
+    if _verbosity.is_verbose:
+        _write_note(f"took {time.monotonic() - started_s:.2f} s in all")
+
+
 def print_error(line: str) -> None:
     """One line on stderr; a closed terminal must not turn it into a second error."""
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"mansard: {line}\n")
-        sys.stderr.flush()
+    _write_prose(sys.stderr, f"mansard: {line}", "bad")
 
 
 def note(line: str) -> None:
-    """Print a note on stderr once; equal notes after it are counted."""
-    text = printable(line)
+    """Print a note on stderr once; equal notes after it are counted. None in quiet commands."""
+    if _verbosity.is_quiet:
+        return
+    text = plain(shown(line))
     if text in _said:
         _said[text] += 1
         return
     if len(_said) < _MOST_SAID:
         _said[text] = 1
     _write_note(text)
+
+
+def detail(line: str) -> None:
+    """A note of a verbose command."""
+    if _verbosity.is_verbose:
+        note(line)
 
 
 def finish_notes() -> None:
@@ -46,23 +96,26 @@ def finish_notes() -> None:
 
 
 def _write_note(text: str) -> None:
+    _write_prose(sys.stderr, text, tone_of(text))
+
+
+def _write_prose(stream: TextIO, text: str, tone: Tone | None) -> None:
+    """``text`` with the word before its colon in colour; a closed terminal is no error."""
+    lines = _prose_lines(stream, text)
+    if has_colours(stream):
+        word, colon, rest = lines[0].partition(":")
+        lines[0] = f"{painted(word, tone)}{colon}{rest}"
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+        stream.write("".join(f"{line}\n" for line in lines))
+        stream.flush()
 
 
-def print_json(value: object) -> None:
-    """One JSON document on stdout: UTF-8, whatever the terminal's encoding is."""
-    sys.stdout.flush()
-    encoded = msgspec.json.encode(value, enc_hook=_path_text)
-    sys.stdout.buffer.write(msgspec.json.format(encoded) + b"\n")
-
-
-def _path_text(value: object) -> str:
-    """A path for JSON; bytes that are no UTF-8 are replaced, JSON has none."""
-    if isinstance(value, Path):
-        return os.fsencode(value).decode("utf-8", "replace")
-    raise NotImplementedError(type(value).__name__)
+def _prose_lines(stream: TextIO, text: str) -> list[str]:
+    """``text`` in the lines of a terminal, those after the first further in; else as it is."""
+    if not stream.isatty():
+        return [text]
+    lead = text[: len(text) - len(text.lstrip(" "))]
+    return [plain(line) for line in wrapped(text, columns(stream), lead, f"{lead}  ")]
 
 
 def prepare_streams() -> None:
@@ -89,9 +142,32 @@ def prepare_streams() -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines on stdout, as text, without the no-break spaces between numbers and units."""
+    """Sentences on stdout, as text, without the no-break spaces between numbers and units."""
     for line in lines:
-        sys.stdout.write(f"{printable(plain(line))}\n")
+        for part in _prose_lines(sys.stdout, shown(line)):
+            sys.stdout.write(f"{plain(part)}\n")
+
+
+def print_beside(lead: str, text: str, *, rest: int | None = None) -> None:
+    """``text`` behind ``lead`` on stdout; on a terminal its lines stand under each other.
+
+    ``rest``: columns before the lines after the first, if not those of ``lead``.
+    """
+    lines = [f"{lead}{shown(text)}"]
+    if sys.stdout.isatty():
+        indent = " " * (width_of(lead) if rest is None else rest)
+        lines = wrapped(shown(text), columns(sys.stdout), lead, indent)
+    if has_colours(sys.stdout) and (tone := tone_of(lead)) is not None:
+        word = lead.split(" ", maxsplit=1)[0]
+        lines[0] = painted(word, tone) + lines[0][len(word) :]
+    for line in lines:
+        sys.stdout.write(f"{plain(line)}\n")
+
+
+def print_whole(*lines: str) -> None:
+    """Lines on stdout that are to be copied: commands, paths. They are never broken or cut."""
+    for line in lines:
+        sys.stdout.write(f"{printable(line, len(line))}\n")
 
 
 def flush_output() -> None:
@@ -110,24 +186,32 @@ def discard_output() -> None:
 class TerminalReporter:
     """Notes and progress of a command on stderr; questions where a person can answer them.
 
-    ``is_agreed``: every question is answered with yes.
+    ``is_agreed``: every question is answered with yes. ``most_notes``: so many are shown.
     """
 
-    def __init__(self, *, is_agreed: bool = False) -> None:
+    def __init__(self, *, is_agreed: bool = False, most_notes: int | None = None) -> None:
         self._is_agreed = is_agreed
+        self._most_notes = most_notes
+        self._n_notes = 0
 
     def note(self, line: str) -> None:
-        """One line."""
-        note(line)
+        """One line; of many the first ones and how many more, unless the command is verbose."""
+        self._n_notes += 1
+        if self._most_notes is None or _verbosity.is_verbose or self._n_notes <= self._most_notes:
+            note(line)
+        elif self._n_notes == self._most_notes + 1:
+            note("note: there is more to note; -v shows all")
 
     @contextlib.contextmanager
     def progress(self, title: str) -> Iterator[ProgressDisplay]:
-        """A bar on a terminal, a line every ten seconds elsewhere."""
-        if sys.stderr.isatty():
+        """A bar on a terminal, a line every ten seconds elsewhere, nothing if it is quiet."""
+        started_s = time.monotonic()
+        if sys.stderr.isatty() and not _verbosity.is_quiet:
             with _bar(title) as progress:
                 yield progress
         else:
             yield LineProgress(title, note)
+        detail(f"{title}: took {time.monotonic() - started_s:.2f} s")
 
     def ask(self, question: str) -> bool:
         """Yes without asking where no person can answer."""
@@ -154,11 +238,14 @@ def _bar(title: str) -> Iterator[ProgressDisplay]:
     # Redrawn only when a step ends: a refreshing thread would disturb what is measured.
     with RichProgress(*columns, console=Console(stderr=True), auto_refresh=False) as rich:
         task = rich.add_task("", total=None, left="", now="")
+        steady = SteadyTimeLeft()
 
         class Bar:
             def update(
                 self, n_done: int, n_total: int, remaining_s: float | None, now: str
             ) -> None:
+                steady_s = steady.remaining_s(n_done, n_total)
+                remaining_s = steady_s if remaining_s is None else remaining_s
                 left = "" if remaining_s is None else f"{format_duration(remaining_s)} left"
                 rich.update(task, completed=n_done, total=n_total, left=left, now=printable(now))
                 rich.refresh()

@@ -15,11 +15,31 @@ from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Phase
 
+# A board of the environment is left alone beside one of the first; in hi without the second.
+_INSTEAD_OF_BOARD, _FOR_BOARD = ("host", "config"), ("local", "offload")
+
+
+def _board_unless_contradicted(
+    context: typer.Context, parameter: typer.CallbackParam, board: Path | None
+) -> Path | None:
+    """What the words say counts more than the environment: they come first in ``params``."""
+    source = context.get_parameter_source(parameter.name or "")
+    if source is None or source.name != "ENVIRONMENT":
+        return board
+    given = context.params
+    needs = context.info_name == "hi" and not any(map(given.get, _FOR_BOARD))
+    return None if needs or any(map(given.get, _INSTEAD_OF_BOARD)) else board
+
+
 BoardOption = Annotated[
     Path | None,
     typer.Option(
-        help="Root folder of a board, such as a simulated one; this machine's by default.",
+        help="Root folder of a board, such as a simulated one. By default MANSARD_BOARD's, else "
+        "this machine's.",
         readable=False,
+        envvar="MANSARD_BOARD",
+        show_envvar=False,
+        callback=_board_unless_contradicted,
     ),
 ]
 ModeOption = Annotated[
@@ -136,12 +156,26 @@ DeviceOption = Annotated[str | None, typer.Option(help="Only devices whose name 
 CalibrateOption = Annotated[
     bool, typer.Option("--calibrate", help="Scale predictions to the measured networks.")
 ]
+AllOption = Annotated[bool, typer.Option("--all", help="Print every table and row.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 Number = int | float | bool
 # Python reads no integer of thousands of digits; no size has more than 19.
 _SIZE = re.compile(r"0*[0-9]{1,19}")
 Parsed = TypeVar("Parsed")
+
+
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ms|s|min|h|)", re.ASCII)
+_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_duration(option: str, text: str) -> float:
+    """Seconds from ``100ms``, ``2s``, ``5min``, ``1h`` or a bare number; raises UsageError."""
+    found = _DURATION.fullmatch(text.strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if seconds < 1e-3:
+        raise UsageError(f"{option} {text!r} is no time", fix="write 100ms, 2s, 5min or 1h")
+    return seconds
 
 
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:

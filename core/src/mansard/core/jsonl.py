@@ -22,12 +22,12 @@ import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
 from mansard.core.files import (
+    append_whole,
     check_one_name,
     entries_in,
     open_file,
     open_rows,
     read_whole,
-    storage_error,
     storage_errors,
     write_atomic,
 )
@@ -162,18 +162,7 @@ class RowWriter(Generic[Row]):
         write_atomic(self.torn_path, torn, self._within)
 
     def _write(self, line: bytes) -> None:
-        check_one_name(self._handle, self.path)
-        length = os.fstat(self._handle).st_size
-        try:
-            # One write for the whole line; a short write means the disk is full,
-            # and the second call then raises with the system's own reason.
-            written = os.write(self._handle, line)
-            while written < len(line):
-                written += os.write(self._handle, line[written:])
-            os.fsync(self._handle)
-        except OSError as error:
-            os.ftruncate(self._handle, length)
-            raise storage_error(error, self.path) from error
+        append_whole(self._handle, line, self.path)
 
 
 def _split_torn(data: bytes) -> tuple[bytes, bytes | None]:

@@ -33,6 +33,12 @@ def load_nvml() -> Any:
     return nvml
 
 
+def nvml_errors(nvml: Any) -> tuple[type[Exception], ...]:
+    """What NVML's functions raise: its own errors, and one where the driver is too old for them."""
+    mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)
+    return nvml.NVMLError, mismatch
+
+
 def as_text(name: str | bytes) -> str:
     """A name that NVML gave; versions of nvidia-ml-py before 11.5 give bytes."""
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else name

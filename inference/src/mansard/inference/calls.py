@@ -8,9 +8,10 @@ from statistics import median
 
 import msgspec
 
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.inference.cpu_waits import CpuWaits
 from mansard.measuring.protocol import Protocol
-from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples, collect
 
 _WARM_CHUNK_S = 0.05

@@ -34,7 +34,6 @@ class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """A trial begins, or the last one has ended."""
 
     n_left: int  # of the job's trials
-    remaining_s: float | None  # None until one trial has been timed
     now: str
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -68,13 +67,13 @@ class Observation:
         self.other_work: OtherWork | None = None  # of other programs, where it was watched
 
     def __enter__(self) -> Observation:
-        self.started_utc, self._start_s = utc_now(), time.monotonic()
+        self.started_utc, self._start_s = utc_now(), self._instruments.meters.clock.now_s()
         self._watch.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._watch.__exit__(None, None, None)
-        self.duration_s = time.monotonic() - self._start_s
+        self.duration_s = self._instruments.meters.clock.now_s() - self._start_s
 
     def restart(self) -> None:
         """Let what was seen so far not count: what it takes to get ready disturbs nothing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -68,19 +67,18 @@ class LocalMeasurer:
         )
         wanted = set(job.missing)
         missing = [spec for spec in plan.trials if spec.trial_id in wanted]
-        start_s = time.monotonic()
         for number, spec in enumerate(missing):
             # Idle in brackets: before the first trial, half way, and after the last.
             if number in {0, (len(missing) + 1) // 2}:
                 yield from _idle(instruments, plan, readings)
-            yield _progress(len(missing), number, start_s, spec)
+            yield _progress(len(missing) - number, spec)
             row = opened.measure(spec, instruments)
             _check_mode(instruments)
             yield from _readings(readings)
             yield Row(row)
         if missing:
             yield from _idle(instruments, plan, readings)
-            yield _progress(len(missing), len(missing), start_s, None)
+            yield _progress(0, None)
         yield Done()
 
 
@@ -127,13 +125,5 @@ def _check_cpus(plan: RunPlan) -> None:
         )
 
 
-def _progress(
-    n_missing: int, n_measured: int, start_s: float, spec: PlannedTrial | None
-) -> Progress:
-    n_left = n_missing - n_measured
-    per_trial_s = (time.monotonic() - start_s) / n_measured if n_measured else None
-    return Progress(
-        n_left=n_left,
-        remaining_s=None if per_trial_s is None else per_trial_s * n_left,
-        now="done" if spec is None else spec.title,
-    )
+def _progress(n_left: int, spec: PlannedTrial | None) -> Progress:
+    return Progress(n_left=n_left, now="done" if spec is None else spec.title)

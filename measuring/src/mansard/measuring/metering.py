@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mansard.core.clock import Clock
 from mansard.core.errors import MeasurementError
 from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.meter import Meters
@@ -63,7 +63,7 @@ class EnergyMetering:
         try:
             with sampler:
                 runner = _Runner(source, repetitions, self._protocol.sample_s, should_stop)
-                _settle(runner, sampler, self._protocol)
+                _settle(runner, sampler, self._protocol, self._meters.clock)
                 windows: list[EnergyWindow] = []
                 while len(windows) < self._protocol.n_energy_windows and not should_stop():
                     windows.append(_take_window(runner, sampler, self._protocol))
@@ -78,7 +78,7 @@ class EnergyMetering:
     def idle(self) -> EnergyWindow:
         """A window in which nothing of ours runs; raises MeasurementError."""
         with Sampler(self._meters) as sampler:
-            window = idle_window(sampler, self._protocol.idle_s)
+            window = idle_window(sampler, self._protocol.idle_s, self._meters.clock)
         for sample in sampler.samples:
             self._keep(sample)
         return window
@@ -112,9 +112,9 @@ class _Runner:
         return raw
 
 
-def _settle(runner: _Runner, sampler: Sampler, protocol: Protocol) -> None:
+def _settle(runner: _Runner, sampler: Sampler, protocol: Protocol, clock: Clock) -> None:
     """Run until the power of two stretches in a row agrees, or the time for it is up."""
-    end_s = time.monotonic() + protocol.settle_cap_s
+    end_s = clock.now_s() + protocol.settle_cap_s
     before_w: dict[str, float] = {}
     while True:
         stretch = runner.run(protocol.settle_s)
@@ -129,7 +129,7 @@ def _settle(runner: _Runner, sampler: Sampler, protocol: Protocol) -> None:
             abs(power_w - before_w[rail]) <= protocol.settle_change * abs(power_w)
             for rail, power_w in powers_w.items()
         )
-        if agree or time.monotonic() >= end_s:
+        if agree or clock.now_s() >= end_s:
             return
         before_w = powers_w
 

@@ -1,22 +1,10 @@
-"""One sample as it was read, where samples come from, which of them count, and the clock."""
+"""One sample as it was read, where samples come from, and which of them count."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol as Seam
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The monotonic clock in seconds, and a way to let it pass; tests bring their own."""
-
-    now_s: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-SYSTEM_CLOCK = Clock()
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,10 @@ from mansard.measuring.plan import PlannedTrial
 
 
 class SweepState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a sweep is; ``remaining_s`` is None until one trial has been timed."""
+    """How far a run is, and what it does now."""
 
     n_done: int
     n_total: int
-    remaining_s: float | None
     now: str
 
 
@@ -71,9 +70,7 @@ class RunWriter:
         missing = set(job.missing)
         self._open = {spec.trial_id: spec for spec in job.plan.trials if spec.trial_id in missing}
         n_total = len(job.plan.trials)
-        self._state = SweepState(
-            n_done=n_total - len(missing), n_total=n_total, remaining_s=None, now=""
-        )
+        self._state = SweepState(n_done=n_total - len(missing), n_total=n_total, now="")
         is_there = find_status(self._path, self._runs) is not None
         self.manifest = read_document(self._path, Manifest, self._runs) if is_there else None
 
@@ -157,7 +154,6 @@ class RunWriter:
             self._state = msgspec.structs.replace(
                 self._state,
                 n_done=self._state.n_total - event.n_left,
-                remaining_s=event.remaining_s,
             )
         if self._on_progress is not None:
             self._on_progress(self._state)

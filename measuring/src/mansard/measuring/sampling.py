@@ -19,10 +19,11 @@ from math import comb
 from statistics import median
 from typing import Literal, TypeAlias
 
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import MeasurementError
 from mansard.measuring.metering import UNMETERED, Metered
 from mansard.measuring.protocol import Protocol
-from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample, SampleSource, rejection
+from mansard.measuring.raw_samples import RawSample, SampleSource, rejection
 
 # Of all samples of a trial so far: why each does not count; None: it does.
 Judge: TypeAlias = Callable[[Sequence[RawSample]], list[str | None]]

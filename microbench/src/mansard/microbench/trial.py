@@ -9,13 +9,13 @@ from functools import partial
 from typing import TypeAlias
 
 from mansard.core.errors import DeviceError
-from mansard.core.records import Processor, Trial
+from mansard.core.records import Gpu, Processor, Trial
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.sampling import Samples
 from mansard.microbench.catalog import find_kernel
-from mansard.microbench.cuda.sampling import open_gpu, sample_on_gpu
+from mansard.microbench.cuda.sampling import OpenGpu, open_gpu, sample_on_gpu, sample_with
 from mansard.microbench.kernel import HOST, shape_of
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import probe
@@ -24,15 +24,23 @@ from mansard.microbench.planning import probe
 Sampling: TypeAlias = Callable[[TrialSpec, KernelPlan, "EnergyMetering | None"], Samples]
 
 
-def kernel_kind(sampling: Sampling | None = None) -> MeasurementKind[KernelPlan, Trial]:
-    """The kind "kernels"; ``sampling`` is by default that of the plan's processor."""
-    return MeasurementKind("kernels", KernelPlan, Trial, partial(_open, sampling=sampling))
+def kernel_kind(
+    sampling: Sampling | None = None, gpu: OpenGpu | None = None
+) -> MeasurementKind[KernelPlan, Trial]:
+    """The kind "kernels"; ``sampling`` is by default that of the plan's processor.
+
+    ``gpu``: the one to run on, instead of this machine's.
+    """
+    if gpu is not None:
+        sampling = partial(sample_with, gpu)
+    opening = partial(_open, sampling=sampling, gpu=None if gpu is None else gpu.gpu)
+    return MeasurementKind("kernels", KernelPlan, Trial, opening)
 
 
 @contextmanager
-def _open(plan: KernelPlan, sampling: Sampling | None) -> Iterator[Opened[Trial]]:
-    gpu, why_no_gpu = None, "the kernels ran on the CPU"
-    if plan.processor == "gpu":
+def _open(plan: KernelPlan, sampling: Sampling | None, gpu: Gpu | None) -> Iterator[Opened[Trial]]:
+    why_no_gpu = "the kernels ran on the CPU" if gpu is None else ""
+    if plan.processor == "gpu" and gpu is None:
         found = probe("gpu")
         if found.gpu is None:
             raise DeviceError(found.unknown["gpu"], fix="'mansard doctor' says what is missing")

@@ -85,7 +85,7 @@ def in_calls(rows: Sequence[KernelCounters], n: int, where: str) -> tuple[Kernel
     if left or any(names[at] != names[at % each] for at in range(len(names))):
         raise UsageError(
             f"{where}: its {len(rows)} launches are not {n} times the same kernels",
-            fix="say --iterations as many calls as were profiled, or leave it out",
+            fix="say --calls as many calls as were profiled, or leave it out",
         )
     return tuple(
         replace(

@@ -51,7 +51,7 @@ CAPTION = (
 )
 ONE_BATCH = (
     "Only one batch size of each network was scored: "
-    "`mansard bench model.onnx --batch 1 --batch 8` adds another."
+    "`mansard bench model.onnx --batch 1,8` adds another."
 )
 # Items per second (one batch after the other), mJ of one item; as texts with their intervals
 # also the latency of one batch and the power.
@@ -64,7 +64,7 @@ BATCH_SCHEMA = schema_of(
 )
 NONE = (
     "Several batch sizes of {network} are not known in {mode}, {precision}: "
-    "`mansard bench model.onnx --batch 1 --batch 8` adds them where a mode has roofs."
+    "`mansard bench model.onnx --batch 1,8` adds them where a mode has roofs."
 )
 _COLUMNS = (
     *(Column.number("Batch", "batch", "d"), Column.name("Precision", "precision")),
@@ -238,7 +238,7 @@ def _curve(
     ).encode(
         x=alt.X(
             "batch:Q",
-            scale=alt.Scale(type="log", base=2, nice=False, padding=14),
+            scale=alt.Scale(type="log", base=2, nice=False, padding=32),
             axis=alt.Axis(title="Batch", values=batches, format="d"),
         ),
         y=alt.Y(

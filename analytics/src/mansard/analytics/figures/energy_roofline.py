@@ -28,31 +28,29 @@ from mansard.analytics.figures.figure import (
     positive,
     schema_of,
 )
-from mansard.analytics.figures.label_layout import (
-    POINT_LABEL_SCHEMA,
-    ROOF_LABEL_SCHEMA,
-    Window,
-    place_labels,
-    right_labels,
+from mansard.analytics.figures.naming import (
+    NamedLine,
+    place_names,
+    point_name_marks,
+    roof_name_marks,
 )
 from mansard.analytics.figures.network_points import (
     Points,
-    label_marks,
     layer_marks,
-    leader_marks,
-    measured_marks,
     network_marks,
     spots,
     under_roofs,
 )
 from mansard.analytics.figures.parameters import OF_PRECISION, Chosen, Name
-from mansard.analytics.figures.roofline import HALF_PX, HEADING, OF_MODE, axes, window
-from mansard.analytics.figures.selection import How, LiveTable, Shown, heading
+from mansard.analytics.figures.plane import Window
+from mansard.analytics.figures.roofline import HEADING, OF_MODE, axes, subtitle, title, window
+from mansard.analytics.figures.selection import How, LiveTable, Shown
 from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
 
+WIDTH_PX = 400
 MOST_VERTICES, LEAST_VERTICES = 41, 17  # of an arch: 41 are a sixth of a decade apart
 MOST_ROWS = 2000  # of all arches
 BALANCE_FIELDS = ("time", "energy", "half")
@@ -124,50 +122,57 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
             return Missing(NO_KERNELS)
         is_published = all(roof.source == "published" for roof in results.roofs)
         return Missing(gaps[0] if gaps else NO_PUBLISHED if is_published else NO_METER)
-    across = window(results.roofs, points, HALF_PX)
-    networks, measured = (under_roofs(each, kind) for each in (points.networks, points.measured))
+    across = window(results.roofs, points)
+    marked = under_roofs(points.marks, kind)
     lines = arches(priced, across.x_low, across.x_high)
-    drawn = pl.concat([networks, measured.select(networks.columns)])
-    seen = arch_window(lines, drawn, kind, across)
-    labels = arch_labels(priced, kind, seen)
-    names = pl.DataFrame(schema=POINT_LABEL_SCHEMA)
-    if kind == "efficiency":
-        own, ran = spots(networks, kind), spots(measured, kind)
-        names = place_labels(own, labels, segments(lines, kind), seen, ran)
+    seen = arch_window(lines, under_roofs(points.every, kind), kind, across)
     balances = balance_points(priced).filter(pl.col("x").is_between(seen.x_low, seen.x_high))
+    names = place_names(
+        named_arches(priced, lines, kind),
+        balances.select("mode", "x", y=kind),
+        spots(marked, kind),
+        seen,
+    )
     words = _WORDS[kind]
     x, y = axes(seen, kind, words.title)
     _, height = axes(seen, "y", words.title)
+    roof_names = roof_name_marks(names.roofs, x, height, seen)
+    if kind == "power":
+        roof_names = [each.transform_filter(OF_PRECISION) for each in roof_names]
     marks = [
         *_arches(lines, x, y),
         *(_cap(results, height) if kind == "power" else ()),
-        *_names(labels, x, height, only_main=kind == "power"),
         _balances(balances, x, y),
         layer_marks(points.layers, kind),
-        leader_marks(names),
-        network_marks(
-            networks, points.names, kind, with_key=False, are_hollow=not measured.is_empty()
-        ),
-        *measured_marks(measured, points.names, kind),
-        *label_marks(names, x, height),
     ]
     chart = following(
-        alt.layer(*[mark.transform_filter(OF_MODE) for mark in marks]).resolve_scale(
-            size="independent", shape="independent", color="independent"
-        ),
+        alt.layer(
+            *[mark.transform_filter(OF_MODE) for mark in marks],
+            *roof_names,
+            *network_marks(points, kind, with_key=False),
+            *point_name_marks(names.points, x, height, seen),
+        ).resolve_scale(size="independent", shape="independent", color="independent"),
         chosen,
         *("mode", "batch", "network", "precision"),
         width=seen.width_px,
         height=seen.height_px,
-        title=heading(words.heading),
+        title=title(words.heading),
         description=words.description,
     )
+    networks = under_roofs(points.networks, kind)
     table = balance_table(priced) if kind == "efficiency" else power_table(priced, networks)
     shown = Shown(lines, {"mode": "equal", "precision": "all"})
     follows = Following(shown, chosen, HEADING, NO_COSTS)
     beside = balance_table(priced, is_short=True) if kind == "efficiency" else None
     return make_figure(
-        words.name, chart, table, (words.caption,), gaps, follows=follows, beside=beside
+        words.name,
+        chart,
+        table,
+        (words.caption,),
+        gaps,
+        follows=follows,
+        beside=beside,
+        subtitle=subtitle(points, names, seen, kind),
     )
 
 
@@ -301,40 +306,31 @@ def arch_window(lines: pl.DataFrame, points: pl.DataFrame, kind: Kind, across: W
     values = [*lines[kind].to_list(), *points[kind].to_list()]
     low, high = min(values, default=1.0), max(values, default=10.0)
     below, above = (1.4, 2.0) if kind == "efficiency" else (1.25, 1.35)
-    return Window(across.x_low, across.x_high, low / below, high * above, *HALF_PX)
+    return Window(across.x_low, across.x_high, low / below, high * above, WIDTH_PX)
 
 
-def arch_labels(roofs: Sequence[PricedRoof], kind: Kind, seen: Window) -> pl.DataFrame:
-    """The name of each arch at its right end, with its height there."""
+def named_arches(roofs: Sequence[PricedRoof], lines: pl.DataFrame, kind: Kind) -> list[NamedLine]:
+    """Each arch with its name, the best of each mode first.
+
+    Powers run close together: of them one name at a time is shown.
+    """
     best = main_roofs(roofs)
-    rows = []
-    for mode in dict.fromkeys(each.mode for each in roofs):
-        own = [each for each in roofs if each.mode == mode]
-        # Of powers, which run close together, one name at a time is shown: none has to give way.
-        groups = [own] if kind == "efficiency" else [[each] for each in own]
-        for group in groups:
-            is_main = best[mode] in group
-            entries = [_entry(each, kind, seen) for each in group]
-            rows += [{**row, "is_main": is_main} for row in right_labels(mode, entries, seen)]
-    return pl.DataFrame(rows, schema={**ROOF_LABEL_SCHEMA, "is_main": pl.Boolean})
-
-
-def _entry(each: PricedRoof, kind: Kind, seen: Window) -> tuple[str, str, float]:
-    if kind == "efficiency":
-        per_joule = 1 / float(each.roof.energy_per_flop_j(seen.x_high))
-        return each.precision, f"{each.name}  {quantity(per_joule, 'FLOP/J')}", per_joule / GIGA
-    power = float(each.roof.power_w(seen.x_high))
-    return each.precision, f"{each.name}  {fixed(power, 'W')}", power
-
-
-def segments(lines: pl.DataFrame, kind: Kind) -> pl.DataFrame:
-    """Each arch as short lines, for the layout of names that keep clear of it."""
-    ordered = lines.sort("mode", "line", "x")
-    to = [pl.col(name).shift(-1).over("mode", "line").alias(f"{name}_to") for name in ("x", kind)]
-    both = ordered.with_columns(*to).filter(pl.col("x_to").is_not_null())
-    numbered = both.with_row_index("at").with_columns(line=pl.col("at").cast(pl.String))
-    start = numbered.select("mode", "line", x="x", y=kind)
-    return pl.concat([start, numbered.select("mode", "line", x="x_to", y=f"{kind}_to")])
+    found = []
+    for each in sorted(roofs, key=lambda roof: best[roof.mode] is not roof):
+        own = lines.filter(pl.col("mode") == each.mode, pl.col("line") == each.name).sort("x")
+        path = own.select("x", kind).rows()
+        if not path:
+            continue
+        end = path[-1][1]
+        # Of efficiencies the table beside has the values.
+        texts = [each.name] if kind == "efficiency" else [f"{each.name} {fixed(end, 'W')}"]
+        is_main = best[each.mode] is each
+        found.append(
+            NamedLine(
+                each.mode, each.precision, texts, "level", path, is_main, is_alone=kind == "power"
+            )
+        )
+    return found
 
 
 def _arches(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
@@ -363,16 +359,6 @@ def _cap(results: Results, y: alt.Y) -> list[Chart]:
     base = plot(pl.DataFrame(rows)).encode(y=y)
     label = base.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N")
     return [base.mark_rule(style="m-peak"), label]
-
-
-def _names(labels: pl.DataFrame, x: alt.X, y: alt.Y, *, only_main: bool) -> list[Chart]:
-    """The names of the arches; where they run close together only the best one's."""
-    base = plot(labels).encode(x=x, y=y, text="text:N")
-    base = base.transform_filter(OF_PRECISION) if only_main else base
-    return [
-        base.mark_text(style=style, align="right", dx=-4, dy=-10)
-        for style in ("m-roof-label-halo", "m-roof-label")
-    ]
 
 
 def _balances(points: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:

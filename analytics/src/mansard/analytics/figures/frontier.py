@@ -14,7 +14,7 @@ import polars as pl
 from mansard.analytics.data.names import in_order
 from mansard.analytics.figures.charting import Chart, colour, plot, rate_axis, shape, told
 from mansard.analytics.figures.figure import MILLI, Figure, Row, make_figure, schema_of
-from mansard.analytics.figures.tables import Table, condensed
+from mansard.analytics.figures.tables import Table
 from mansard.analytics.hierarchical.records import Amount, Hierarchical, HiPoint
 from mansard.analytics.hierarchical.wording import POINT_COLUMNS, point_cells
 
@@ -62,7 +62,7 @@ def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
         _NUMERIC,
     )
     notes = (UNANSWERED,) if any(each.n_unanswered for each in found.frontier) else ()
-    return make_figure(name, chart, condensed(table, ()), CAPTION, notes)
+    return make_figure(name, chart, table, CAPTION, notes)
 
 
 def _marks(found: Hierarchical) -> Iterator[Row]:

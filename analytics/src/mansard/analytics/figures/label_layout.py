@@ -1,255 +1,307 @@
-"""Names in a roofline: where they stand, in chart units and pixels."""
+"""Names in a chart: where they stand, so that none covers another, a mark, or the edge.
+
+Everything here is in pixels. A name's anchor, a point of its box, is given to the chart as a value
+on its axes. So a chart may be drawn wider than it was laid out: anchors move apart while boxes
+keep their size, and what did not meet does not meet then. (Where s·a + k = s·b + m for anchors a
+and b, a factor s ≥ 1 and points k and m of the boxes around them, a + k/s = b + m/s; k/s and m/s
+are in the boxes too, which hold their anchors: they would have met before.)
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Literal
 
-import polars as pl
+import numpy as np
+from numpy.typing import NDArray
 
-from mansard.analytics.figures.figure import Row, schema_of
+from mansard.analytics.figures.plane import Spot
 
-WIDTH_PX, HEIGHT_PX = 900, 500
-DECADE_PX = 95  # with less there is no room for ticks within a decade
-CHARACTER_PX = 6.9  # of the charts' 12 px type, on average
-LINE_PX = 15.0
-POINT_PX = 8.0
-LONGEST_LABEL = 24  # characters; the tooltip has the whole name
-# Points are named from the right to the left, names stand on their right: then a thin
-# line that hangs from a point further left never meets a name placed before it. A name
-# on the left comes last, and only where no other point is above it.
-_NEAR = (("left", 10.0, 0.0), ("left", 8.0, 14.0), ("left", 8.0, -14.0), ("right", -10.0, 0.0))
-_FAR = tuple(("left", 5.0, 30.0 + 9.0 * step) for step in range(40))
-PEAK_GAP_PX = 17.0  # the height of a line of text
-PEAK_CHARACTER_PX = 7.0  # of the labels' bold 12 px type, on average
-PEAK_SPACE_PX = 18.0
-MOST_SHIFT = 0.8  # of the width
-POINT_LABEL_SCHEMA = schema_of(
-    text="mode batch network precision text align", number="x y point_x point_y", flag="hangs"
-)
-ROOF_LABEL_SCHEMA = schema_of(text="mode precision kind text", number="x y")
-Spot = tuple[float, float]  # pixels across and down
-
-
-@dataclass(frozen=True)
-class Window:
-    """The visible part of the log-log plane: FLOP/byte across, GFLOP/s up."""
-
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-    width_px: int = WIDTH_PX
-    height_px: int = HEIGHT_PX
-
-    @property
-    def x_ticks(self) -> list[float]:
-        """Decades."""
-        return _ticks(self.x_low, self.x_high, (1.0,))
-
-    @property
-    def y_ticks(self) -> list[float]:
-        """One, two and five of each decade, of many decades the decade alone."""
-        room = self.y_per_decade_px > DECADE_PX
-        return _ticks(self.y_low, self.y_high, (1.0, 2.0, 5.0) if room else (1.0,))
-
-    @property
-    def angle_deg(self) -> float:
-        """The angle at which a line of slope one rises on the screen, negative is upwards."""
-        return -math.degrees(math.atan2(self.y_per_decade_px, self.x_per_decade_px))
-
-    @property
-    def x_per_decade_px(self) -> float:
-        return self.width_px / math.log10(self.x_high / self.x_low)
-
-    @property
-    def y_per_decade_px(self) -> float:
-        return self.height_px / math.log10(self.y_high / self.y_low)
+Align = Literal["left", "center", "right"]
+# Boxes are rows of left, top, right and bottom; lines are rows of their ends: x, y, x, y.
+Rows = NDArray[np.float64]
+Found = NDArray[np.bool_]
+TYPE_PX = 12.0  # the charts' type
+LINE_PX = 15.0  # the height of a line of it
+POINT_PX = 6.5  # half of a mark, with its outline
+LEADER_PX = 60.0  # the longest line between a point and its name
+CLEAR_PX = 2.5  # between a name and a line that it does not cross
+LEVEL_PX = 24.0  # most that a line may rise under its name
+OVERHANG = 0.4  # share of a name that may stand left of where its line begins
+EDGE_PX = 2.0  # between a name and the edge of the chart
+SLOPE_PX = 10.0  # between a rising line and the middle of its name
+MOST_NAMES = 30  # points that are named in one chart: of more the rest are left out
+LONGEST_LABEL = 24  # characters; tooltip and table have the whole name
+# Widths of letters in shares of the type: of DejaVu Sans, the widest font in ``theme.FONT``.
+_SHARES = {
+    **dict.fromkeys("fijlrtI|!.,:;'` ()[]{}-/\\·", 0.42),
+    **dict.fromkeys("mwMWQ@%", 1.0),
+}
+_CAPITAL, _OTHER, _BOLD = 0.77, 0.645, 1.14
 
 
-def _ticks(low: float, high: float, steps: Sequence[float]) -> list[float]:
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-    return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
+def text_px(text: str, *, is_bold: bool = False) -> float:
+    """At most how wide ``text`` is in the charts' type."""
+    width_px = TYPE_PX * sum(_SHARES.get(letter) or _share(letter) for letter in text)
+    return width_px * (_BOLD if is_bold else 1.0)
 
 
-@dataclass(frozen=True)
-class _Box:
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: _Box) -> bool:
-        across = self.left < other.right and other.left < self.right
-        return across and self.top < other.bottom and other.top < self.bottom
+def _share(letter: str) -> float:
+    if ord(letter) > 0x2FF:
+        return 1.0
+    return _CAPITAL if letter.isupper() else _OTHER
 
 
-def place_labels(
-    points: pl.DataFrame,
-    names: pl.DataFrame,
-    lines: pl.DataFrame,
-    seen: Window,
-    others: pl.DataFrame,
-) -> pl.DataFrame:
-    """Names for the points of each mode and batch, where there is room.
+def shortened_label(text: str, n_most: int = LONGEST_LABEL) -> str:
+    """``text`` as a chart prints it."""
+    return text if len(text) <= n_most else f"{text[: n_most - 1]}…"
 
-    ``points`` has mode, batch, network, precision, text, x and y in chart units; ``names`` and
-    ``lines`` are those of the roofs; ``others``, as ``points``, are marks without a name that none
-    may cover. Returns columns of POINT_LABEL_SCHEMA.
+
+def text_box(anchor: Spot, align: Align, wide: float) -> tuple[float, float, float, float]:
+    """The box of a line of text that stands with its ``align``-ed side at ``anchor``."""
+    left = anchor[0] - {"left": 0.0, "center": wide / 2, "right": wide}[align]
+    return left, anchor[1] - LINE_PX / 2, left + wide, anchor[1] + LINE_PX / 2
+
+
+def squares(spots: Sequence[Spot], half_px: float = POINT_PX) -> Rows:
+    """The boxes of which ``spots`` are the middles."""
+    middles = np.array(spots, float).reshape(-1, 2)
+    return np.hstack([middles - half_px, middles + half_px])
+
+
+def meet(boxes: Rows, others: Rows) -> Found:
+    """Which of ``boxes`` (down) meets which of ``others`` (across)."""
+    one, other = boxes[:, None], others[None]
+    apart = (one[..., :2] >= other[..., 2:]) | (other[..., :2] >= one[..., 2:])
+    return ~np.asarray(apart.any(axis=-1))
+
+
+def cut(boxes: Rows, lines: Rows, clear_px: float = CLEAR_PX) -> Found:
+    """Into which of ``boxes`` (down), with room around them, which of ``lines`` (across) comes.
+
+    No axis and not its own normal separates a line from a box that it comes into.
     """
-    rows: list[Row] = []
-    groups = points.sort(
-        "mode", "batch", "x", "text", descending=[False, False, True, False]
-    ).group_by("mode", "batch", maintain_order=True)
-    for (mode, batch), inside in groups:
-        here = pl.col("mode") == mode
-        there = others.filter(here & (pl.col("batch") == batch)).rows(named=True)
-        layout = _Layout(
-            [_name_box(row, seen) for row in names.filter(here).iter_rows(named=True)],
-            [*_line_boxes(lines.filter(here), seen), *map(_mark_box, _spots(there, seen))],
-            seen,
-        )
-        rows += layout.place_all(list(inside.iter_rows(named=True)))
-    return pl.DataFrame(rows, schema=POINT_LABEL_SCHEMA)
+    start, end = lines[None, :, :2], lines[None, :, 2:]
+    low, high = boxes[:, None, :2] - clear_px, boxes[:, None, 2:] + clear_px
+    apart = (np.maximum(start, end) <= low) | (np.minimum(start, end) >= high)
+    run, away = end - start, (low + high) / 2 - start
+    across = np.abs(run[..., 0] * away[..., 1] - run[..., 1] * away[..., 0])
+    half = (high - low) / 2
+    reach = np.abs(run[..., 1]) * half[..., 0] + np.abs(run[..., 0]) * half[..., 1]
+    return np.asarray(~apart.any(axis=-1) & (across < reach))
 
 
-class _Layout:
-    """The boxes of names and of other marks in one chart; a name never covers one of them."""
+def cross(lines: Rows, others: Rows) -> Found:
+    """Which of ``lines`` (down) crosses which of ``others`` (across)."""
+    return np.asarray(_parts(lines, others) & _parts(others, lines).T)
 
-    def __init__(self, names: list[_Box], marks: list[_Box], seen: Window) -> None:
-        self.names, self.marks, self.seen = names, marks, seen
 
-    def place_all(self, points: Sequence[Row]) -> Iterator[Row]:
-        spots = _spots(points, self.seen)
-        self.marks += map(_mark_box, spots)
-        for row, spot in zip(points, spots, strict=True):
-            text = str(row["text"])
-            short = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
-            unnamed = [x for x, _ in spots if x < spot[0]]
-            placed = self._place(short, spot, unnamed)
-            if placed is None:
-                continue
-            align, anchor, hangs = placed
-            x, y = _from_pixels(*anchor, self.seen)
-            yield {
-                **{name: row[name] for name in ("mode", "batch", "network", "precision")},
-                "text": short,
-                "align": align,
-                "x": x,
-                "y": y,
-                "point_x": row["x"],
-                "point_y": row["y"],
-                "hangs": hangs,
-            }
+def _parts(lines: Rows, others: Rows) -> Found:
+    """Which of ``lines`` has the ends of which of ``others`` on both its sides."""
+    start, run = lines[:, None, :2], lines[:, None, 2:] - lines[:, None, :2]
+    one, other = others[None, :, :2] - start, others[None, :, 2:] - start
+    first = run[..., 0] * one[..., 1] - run[..., 1] * one[..., 0]
+    second = run[..., 0] * other[..., 1] - run[..., 1] * other[..., 0]
+    return np.asarray(first * second < 0)
 
-    def _place(
-        self, text: str, spot: Spot, unnamed: Sequence[float]
-    ) -> tuple[str, Spot, bool] | None:
-        """The first free side of a point: alignment, anchor, and whether the name hangs below.
 
-        A name may not stand above or below one of the points ``unnamed`` yet.
+@dataclass(frozen=True)
+class Placed:
+    """Where a name stands: its anchor, how it is aligned there, and whether a short line leads to
+    it."""
+
+    anchor: Spot
+    align: Align
+    is_led: bool = False
+
+
+class Layout:
+    """What is in one chart. A name may cross ``lines`` where there is no other place for it.
+
+    ``taken`` are the boxes of names and of marks, ``leaders`` the lines from points to names.
+    """
+
+    def __init__(self, width_px: float, height_px: float) -> None:
+        self.width_px, self.height_px = width_px, height_px
+        self.taken, self.leaders, self.lines = (np.empty((0, 4)) for _ in range(3))
+
+    def copy(self) -> Layout:
+        """Another one with the same in it."""
+        other = Layout(self.width_px, self.height_px)
+        other.taken, other.leaders, other.lines = self.taken, self.leaders, self.lines
+        return other
+
+    def mark(self, spots: Sequence[Spot]) -> None:
+        """Nothing may cover the marks at ``spots``."""
+        self.taken = np.vstack([self.taken, squares(spots)])
+
+    def line(self, path: Sequence[Spot]) -> None:
+        """A line with these corners."""
+        pieces = np.array([(*start, *end) for start, end in pairwise(path)]).reshape(-1, 4)
+        self.lines = np.vstack([self.lines, pieces])
+
+    def along(self, text: str, path: Sequence[Spot]) -> Placed | None:
+        """A place for the name of a line, above it or else below, as far right as there is room.
+
+        ``path``: its corners from left to right. None where there is no place beside a level part.
         """
-        wide = CHARACTER_PX * len(text) + 2.0
-        for hangs, sides in ((False, _NEAR), (True, _FAR)):
-            for align, across, down in sides:
-                x, y = spot[0] + across, spot[1] + down
-                left = x if align == "left" else x - wide
-                box = _Box(left, y - LINE_PX / 2, left + wide, y + LINE_PX / 2)
-                # The thin line from the point down to the height of its name.
-                leader = _Box(spot[0] - 1.0, spot[1] + POINT_PX + 1.0, spot[0] + 1.0, y)
-                if (
-                    _is_inside(box, self.seen)
-                    and not any(box.meets(other) for other in (*self.names, *self.marks))
-                    and not any(left - 3 < at < box.right + 3 for at in unnamed)
-                    and not (hangs and any(leader.meets(name) for name in self.names))
-                ):
-                    self.names.append(box)
-                    self.marks += [leader] if hangs else []
-                    return align, (x, y), hangs
+        wide = text_px(text, is_bold=True)
+        last = min(path[-1][0], self.width_px) - EDGE_PX
+        least = max(path[0][0] - OVERHANG * wide, 0.0) + wide
+        anchors: dict[int, list[Spot]] = {-1: [], 1: []}
+        for right in _between(last, least, -12.0):
+            heights = list(_heights(path, right - wide, right))
+            if max(heights) - min(heights) <= LEVEL_PX:
+                off = LINE_PX / 2 + POINT_PX
+                anchors[-1].append((right, min(heights) - off))
+                anchors[1].append((right, max(heights) + off))
+        for may_cross, side in product((False, True), (-1, 1)):
+            boxes = np.array([text_box(each, "right", wide) for each in anchors[side]])
+            free = self._free(boxes.reshape(-1, 4), may_cross=may_cross)
+            if free.any():
+                at = int(free.argmax())
+                self.taken = np.vstack([self.taken, boxes[at]])
+                return Placed(anchors[side][at], "right")
         return None
 
+    def on_slope(self, text: str, start: Spot, end: Spot) -> Spot | None:
+        """A place for the name of a rising line, turned as the line is and SLOPE_PX above it.
 
-def _spots(points: Sequence[Row], seen: Window) -> list[Spot]:
-    return [_to_pixels(_number(row["x"]), _number(row["y"]), seen) for row in points]
+        Its anchor on the line, as near to ``start``, the low end, as there is room; None where
+        there is none.
+        """
+        long = math.dist(start, end)
+        wide = text_px(text, is_bold=True)
+        shifts = list(_between(10.0, long - wide - 8.0, 12.0))
+        if not shifts:
+            return None
+        run, fall = ((end[at] - start[at]) / long for at in (0, 1))
+        steps = list(_between(0.0, wide, 6.0))
+        middles = [
+            (
+                start[0] + (shift + step) * run + SLOPE_PX * fall,
+                start[1] + (shift + step) * fall - SLOPE_PX * run,
+            )
+            for shift in shifts
+            for step in steps
+        ]
+        boxes = squares(middles, 0.4 * LINE_PX)  # their corners reach as far as the turned line
+        for may_cross in (False, True):
+            free = self._free(boxes, may_cross=may_cross).reshape(-1, len(steps)).all(axis=1)
+            if free.any():
+                at = int(free.argmax())
+                self.taken = np.vstack([self.taken, boxes[at * len(steps) :][: len(steps)]])
+                return start[0] + shifts[at] * run, start[1] + shifts[at] * fall
+        return None
+
+    def beside(
+        self, texts: Sequence[str], spots: Sequence[Spot], n_first: int = 0
+    ) -> list[Placed | None]:
+        """Places for the names of the points at ``spots``; None for one without a place.
+
+        First at the points, then at the end of a short line. Of several orders the one is kept
+        that leaves the fewest of the first ``n_first`` without a name, then the fewest of all.
+        """
+        self.mark(spots)
+        few = range(min(len(spots), MOST_NAMES))
+        from_right = sorted(few, key=lambda at: -spots[at][0])
+        first = [at for at in from_right if at < n_first]
+        others = [at for at in from_right if at >= n_first]
+        best: tuple[tuple[int, int], list[Placed | None], Layout] | None = None
+        for groups in ([first, others], [first[::-1], others[::-1]], [from_right]):
+            layout = self.copy()
+            found = layout._beside(texts, spots, groups)
+            n_unnamed = (found[:n_first].count(None), found.count(None))
+            if best is None or n_unnamed < best[0]:
+                best = (n_unnamed, found, layout)
+            if n_unnamed == (0, 0):
+                break
+        assert best is not None  # noqa: S101 - there are orders
+        self.taken, self.leaders = best[2].taken, best[2].leaders
+        return best[1]
+
+    def _beside(
+        self, texts: Sequence[str], spots: Sequence[Spot], groups: Sequence[Sequence[int]]
+    ) -> list[Placed | None]:
+        found: list[Placed | None] = [None] * len(spots)
+        for group, is_led, may_cross in product(groups, (False, True), (False, True)):
+            for at in group:
+                if found[at] is None:
+                    wide = text_px(texts[at])
+                    found[at] = self._at(spots[at], wide, is_led=is_led, may_cross=may_cross)
+        return found
+
+    def _at(self, spot: Spot, wide: float, *, is_led: bool, may_cross: bool) -> Placed | None:
+        places = [
+            Placed((spot[0] + across, spot[1] + down), align, is_led)
+            for across, down, align in (_FAR if is_led else _NEAR)
+        ]
+        boxes = np.array([text_box(each.anchor, each.align, wide) for each in places])
+        free = self._free(boxes, may_cross=may_cross)
+        leaders = np.empty((0, 4))
+        if is_led and free.any():
+            leaders = _leaders(spot, np.array([each.anchor for each in places]))
+            free &= ~cut(self.taken, leaders, 1.0).any(axis=0)
+            free &= ~cross(leaders, self.leaders).any(axis=1)
+        if not free.any():
+            return None
+        at = int(free.argmax())
+        self.taken = np.vstack([self.taken, boxes[at]])
+        self.leaders = np.vstack([self.leaders, leaders[at : at + 1]])
+        return places[at]
+
+    def _free(self, boxes: Rows, *, may_cross: bool) -> Found:
+        """Which of ``boxes`` are in the chart and meet nothing."""
+        lines = self.leaders if may_cross else np.vstack([self.leaders, self.lines])
+        inside = (boxes[:, 0] >= EDGE_PX) & (boxes[:, 1] >= 0)
+        inside &= boxes[:, 2] <= self.width_px - EDGE_PX + 0.01
+        inside &= boxes[:, 3] <= self.height_px - EDGE_PX
+        inside[inside] &= ~meet(boxes[inside], self.taken).any(axis=1)
+        inside[inside] &= ~cut(boxes[inside], lines).any(axis=1)
+        return inside
 
 
-def _mark_box(spot: Spot) -> _Box:
-    x, y = spot
-    return _Box(x - POINT_PX, y - POINT_PX, x + POINT_PX, y + POINT_PX)
+def _near() -> Iterator[tuple[float, float, Align]]:
+    gap, line = POINT_PX + 3.0, POINT_PX + LINE_PX / 2 + 0.5
+    yield gap, 0.0, "left"
+    yield -gap, 0.0, "right"
+    yield 0.0, line, "center"
+    yield 0.0, -line, "center"
+    for down in (line - 4.0, 4.0 - line):
+        yield gap - 2.0, down, "left"
+        yield 2.0 - gap, down, "right"
 
 
-def _is_inside(box: _Box, seen: Window) -> bool:
-    across = box.left >= 0 and box.right <= seen.width_px
-    return across and box.top >= 0 and box.bottom <= seen.height_px
+def _far() -> Iterator[tuple[float, float, Align]]:
+    for far in (22.0, 30.0, 40.0, 50.0, LEADER_PX):
+        # Clockwise: 90 is downwards.
+        for degrees in (60, 120, 30, 150, 85, 95, 300, 240, 330, 210, 275, 265):
+            across, down = (turn(math.radians(degrees)) for turn in (math.cos, math.sin))
+            yield far * across, far * down, "left" if across > 0 else "right"
 
 
-def _name_box(row: Row, seen: Window) -> _Box:
-    """The box of a roof's name; only the level names at the right can be met."""
-    right, middle = _to_pixels(_number(row["x"]), _number(row["y"]), seen)
-    if row["kind"] != "compute":
-        return _Box(right, middle - LINE_PX, right + 40.0, middle)
-    wide = CHARACTER_PX * 1.1 * len(str(row["text"]))
-    return _Box(right - wide, middle - LINE_PX - 4, right, middle + 3)
+_NEAR, _FAR = tuple(_near()), tuple(_far())
 
 
-def _line_boxes(lines: pl.DataFrame, seen: Window) -> Iterator[_Box]:
-    """Small boxes along each line of two ends."""
-    half = 3.0
-    for (_,), ends in lines.sort("line", "x").group_by(["line"], maintain_order=True):
-        first, last = (_to_pixels(row[0], row[1], seen) for row in ends.select("x", "y").rows())
-        n_steps = max(1, int(math.dist(first, last) / 6.0))
-        for step in range(n_steps + 1):
-            share = step / n_steps
-            x = first[0] + share * (last[0] - first[0])
-            y = first[1] + share * (last[1] - first[1])
-            yield _Box(x - half, y - half, x + half, y + half)
+def _leaders(spot: Spot, anchors: Rows) -> Rows:
+    """The lines from a point to its name, without the ends that touch them."""
+    ways = anchors - spot
+    far = np.hypot(*ways.T)[:, None]
+    return np.hstack([spot + ways * (POINT_PX * 1.45 + 2.0) / far, anchors - ways * 2.0 / far])
 
 
-def _number(value: object) -> float:
-    return float(str(value))
+def _heights(path: Sequence[Spot], left: float, right: float) -> Iterator[float]:
+    """How far down ``path`` is at ``left``, at ``right`` and at its corners between the two."""
+    for (x0, y0), (x1, y1) in pairwise(path):
+        for x in (left, right):
+            if x0 <= x <= x1 and x0 < x1:
+                yield y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    yield from (y for x, y in path if left <= x <= right)
 
 
-def _to_pixels(x: float, y: float, seen: Window) -> Spot:
-    across = math.log10(x / seen.x_low) * seen.x_per_decade_px
-    return across, seen.height_px - math.log10(y / seen.y_low) * seen.y_per_decade_px
-
-
-def _from_pixels(across: float, down: float, seen: Window) -> Spot:
-    x = seen.x_low * 10 ** (across / seen.x_per_decade_px)
-    return float(x), float(seen.y_low * 10 ** ((seen.height_px - down) / seen.y_per_decade_px))
-
-
-def right_labels(
-    mode: str, entries: Sequence[tuple[str, str, float]], seen: Window
-) -> Iterator[dict[str, object]]:
-    """Names at the right end of level lines; one that another is too near stands left of it.
-
-    ``entries``: the precision, the text, and the height in units of ``seen``. One that would
-    stand too far to the left is left out: its line has a tooltip.
-    """
-    below_px, shift_px = -math.inf, 0.0
-    for precision, text, value in sorted(entries, key=_first_named):
-        height_px = math.log10(value) * seen.y_per_decade_px
-        if height_px - below_px >= PEAK_GAP_PX:
-            below_px, shift_px = height_px, 0.0
-        x = seen.x_high * 10 ** (-shift_px / seen.x_per_decade_px)
-        shift_px += PEAK_CHARACTER_PX * len(text) + PEAK_SPACE_PX
-        if shift_px > MOST_SHIFT * seen.width_px:
-            continue
-        yield roof_label(mode, precision, "compute", text, x, value)
-
-
-def _first_named(entry: tuple[str, str, float]) -> tuple[float, bool, str]:
-    """From the lowest up; of two at one height the half precision that every GPU has is named."""
-    precision, _, value = entry
-    return float(f"{value:.4g}"), precision != "fp16", precision
-
-
-def roof_label(
-    mode: str, precision: str, kind: str, text: str, x: float, y: float
-) -> dict[str, object]:
-    """A row of ROOF_LABEL_SCHEMA."""
-    own = {"mode": mode, "precision": precision, "kind": kind}
-    return {**own, "text": text, "x": x, "y": y}
+def _between(first: float, last: float, step: float) -> Iterator[float]:
+    """From ``first`` by ``step``, which may be negative, until ``last`` is passed."""
+    return (first + step * at for at in range(math.floor((last - first) / step) + 1))

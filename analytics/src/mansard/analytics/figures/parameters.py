@@ -168,7 +168,7 @@ def controls(results: Results, chosen: Chosen) -> list[Control]:
         Control("precision", "Precision", [_ALL, *_same(precisions)], chosen.precision),
         Control("batch", "Batch", _same(batch_options(results)), chosen.batch),
     ]
-    least = {"mode": 1, "network": 2, "precision": 3, "batch": 2, "device": 2}
+    least = {"mode": 2, "network": 2, "precision": 3, "batch": 2, "device": 2}
     return [each for each in found if len(each.options) >= least[each.name]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 
@@ -20,48 +21,47 @@ from mansard.analytics.figures.figure import (
     make_figure,
     schema_of,
 )
-from mansard.analytics.figures.label_layout import (
-    HEIGHT_PX,
-    ROOF_LABEL_SCHEMA,
-    WIDTH_PX,
-    Window,
-    place_labels,
-    right_labels,
-    roof_label,
+from mansard.analytics.figures.naming import (
+    NamedLine,
+    Names,
+    layout_width,
+    place_names,
+    point_name_marks,
+    roof_name_marks,
 )
 from mansard.analytics.figures.network_points import (
+    MOST_HOLLOW,
+    SIGNS,
     Points,
-    label_marks,
     layer_marks,
-    leader_marks,
-    measured_marks,
     network_marks,
     spots,
     under_roofs,
 )
 from mansard.analytics.figures.parameters import Chosen, Name, equals, equals_or_all
-from mansard.analytics.figures.selection import How, LiveTable, Shown, heading
+from mansard.analytics.figures.plane import Window, extent
+from mansard.analytics.figures.selection import How, LiveTable, Shown, title_lines
 from mansard.analytics.figures.tables import Column, ceiling_text, value_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.levels import DRAM
-from mansard.analytics.roofs.roofline import Roofline
+from mansard.analytics.roofs.roofline import Ridge, Roofline
 
-WHOLE_PX, HALF_PX = (WIDTH_PX, HEIGHT_PX), (470, 430)
-MOST_BELOW = 6  # layers this far left of everything else are not drawn: they move and do not work
-MOST_KEYS = 12  # networks in a key above the chart; of more their names and tooltips tell
-LABEL_GAP_PX = 22  # the height of a line of text, on the slope
+WIDTH_PX = 500
+ONE_LINE = 0.02  # peaks this near to each other have one name, with the value of the highest
+LOWEST = 15  # the height of the plane goes at least as far below the highest roof
 _CAPTION = (
-    "Heavy lines are the roofs of main memory and of arithmetic, thin lines the roofs of the "
-    "caches. The shaded area can be reached with data from main memory. Diamonds mark the ridge "
-    "points. A network stands at the best that the roofs allow it{not_measured}. It lies below the "
-    "roof where some of its layers are bound by memory and others by arithmetic. Choosing a "
-    "network shows its slowest layers, larger where they take more of its time."
+    "Heavy lines: main memory and arithmetic; thin lines: caches, lower peaks. Shaded: within "
+    "reach from main memory. Diamonds: ridge points. Colour and shape: what binds most of the "
+    "time, by the model. A network that is chosen shows its slowest layers, larger where they take "
+    "more of its time, as far as the axes go."
 )
-_MEASURED_CAPTION = (
-    "Solid marks are networks that were run: their work over the measured time. Hollow ones of the "
-    "same colour and shape are the best that the roofs allow them."
+_CHOICE_CAPTION = (
+    "{solid}{hollow} Hollow: modelled, at the best that the roofs allow. At most {most} of these "
+    "are drawn: those that stand farthest apart, the least and the greatest intensity among them. "
+    "The table has all. Names without a place are left out and counted."
 )
+_SOLID_CAPTION = "{sign} Solid: measured, the work over the measured time. "
 NO_ROOFS = (
     "No roofs: no kernel was measured here and no ceilings were imported. `mansard bench` measures "
     "them, `mansard import` takes a table of GFLOP/s and GB/s."
@@ -77,80 +77,98 @@ OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
 _LINE_SCHEMA = schema_of(text="mode line level precision", number="x y low high")
 
 
-def roofline_figure(
-    results: Results, chosen: Chosen, points: Points, *, is_half: bool
-) -> Figure | Missing:
+def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure | Missing:
     """The roofs of each mode and the networks under them, or why there are none."""
     if not results.roofs:
         return Missing(NO_ROOFS)
-    size_px = HALF_PX if is_half else WHOLE_PX
-    seen = window(results.roofs, points, size_px)
-    roof_names = roof_labels(results.roofs, seen)
+    seen = window(results.roofs, points)
     lines = roof_lines(results.roofs, seen)
-    named = spots(points.networks, "rate")
-    labels = place_labels(named, roof_names, lines, seen, spots(points.measured, "rate"))
-    has_key = len(labels) < len(named) and len(points.names) <= MOST_KEYS
+    ridges = ridge_points(results.roofs)
+    names = place_names(named_roofs(results.roofs, seen), ridges, spots(points.marks, "rate"), seen)
     x, y = axes(seen, "y", "GFLOP/s")
     marks = [
         _bands(lines, x),
         *_lines(lines, x, y),
-        *_label_marks(roof_names, x, y, seen),
-        _ridges(ridge_points(results.roofs), x, y),
+        _ridges(ridges, x, y),
         layer_marks(points.layers, "rate"),
-        leader_marks(labels),
-        network_marks(
-            points.networks,
-            points.names,
-            "rate",
-            with_key=has_key,
-            are_hollow=not points.measured.is_empty(),
-        ),
-        *measured_marks(points.measured, points.names, "rate"),
-        *label_marks(labels, x, y),
     ]
     area = plot(roof_area(results.roofs, seen)).mark_area(style="m-roof-area")
     chart = following(
         alt.layer(
             area.encode(x=x, y=y, y2=alt.Y2("base:Q")).transform_filter(equals("mode")),
             *[mark.transform_filter(OF_MODE) for mark in marks],
+            *roof_name_marks(names.roofs, x, y, seen),
+            *network_marks(points, "rate", with_key=True),
+            *point_name_marks(names.points, x, y, seen),
         ).resolve_scale(size="independent", shape="shared"),
         chosen,
         *("mode", "batch", "network", "precision"),
         width=seen.width_px,
         height=seen.height_px,
-        title=heading("Roofs"),
+        title=title("Roofs"),
         description="Time roofline: attainable GFLOP/s over intensity in FLOP/byte, with the "
         "roofs of the chosen power mode and the networks under them",
     )
     why = "their time or their work is unknown or zero; counted over all modes"
     notes = dropped_note(points.n_networks_dropped, "networks", why)
-    if len(labels) < len(named):
-        notes += ("Where points are close, some names are left out; the tooltips have them.",)
     columns = (
         *(Column.text("Network", "network"), Column.text("Batch", "batch")),
         Column.text("Precision", "precision"),
         *(Column.number("FLOP/byte", "intensity"), Column.number("GFLOP/s", "rate")),
+        Column.number("Of the roof, %", "share", ",.3g"),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
         *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
     )
     table = LiveTable(
-        "roofline", "{network} as drawn in {mode}, batch {batch}", columns, under(points)
+        "roofline", "{network} in {mode}, batch {batch}, drawn or not", columns, under(points)
     )
     follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
-    caption = _caption(is_measured=not points.measured.is_empty())
-    return make_figure("roofline", chart, table, caption, notes, follows=follows)
+    return make_figure(
+        "roofline",
+        chart,
+        table,
+        captions(points),
+        notes,
+        follows=follows,
+        subtitle=subtitle(points, names, seen),
+    )
 
 
-def _caption(*, is_measured: bool) -> tuple[str, ...]:
-    if is_measured:
-        return (_CAPTION.format(not_measured=""), _MEASURED_CAPTION)
-    return (_CAPTION.format(not_measured=", and not where it was measured"),)
+def captions(points: Points) -> tuple[str, ...]:
+    """What the marks of the roofline are, and which networks are drawn."""
+    if points.networks.is_empty():
+        return (_CAPTION,)
+    solid = "" if points.measured.is_empty() else _SOLID_CAPTION.format(sign=SIGNS["measured"])
+    choice = _CHOICE_CAPTION.format(solid=solid, hollow=SIGNS["modelled"], most=MOST_HOLLOW)
+    return (choice, _CAPTION)
+
+
+def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
+    """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
+    one = "(network === '' ? '' : ', ' + network)"
+    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading + {one}"), offset=offset_px)
+
+
+def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:
+    """What is drawn and what is not, for Vega, at its choice of mode and batch and its width."""
+    said: dict[str, str] = {}
+    for row in points.counts(height).iter_rows(named=True):
+        ran = f"{SIGNS['measured']} {row['n_measured']} measured" if row["n_measured"] else ""
+        of = "" if row["n_drawn"] == row["n_modelled"] else f" of {row['n_modelled']}"
+        hollow = f"{SIGNS['modelled']} {row['n_drawn']}{of} modelled" if row["n_modelled"] else ""
+        for (mode, batch, width_px), n_unnamed in names.n_unnamed.items():
+            if (mode, batch) == (row["mode"], row["batch"]):
+                unnamed = f"{n_unnamed} unnamed" if n_unnamed else ""
+                line = ", ".join(filter(None, (ran, hollow, unnamed)))
+                said[f"{mode}|{batch}|{width_px}"] = line
+    key = f"mode + '|' + batch + '|' + {layout_width(seen)}"
+    return f"({json.dumps(said)})[{key}] || ''"
 
 
 def under(points: Points) -> Shown:
     """The networks under the roofs of the chosen mode."""
     by: dict[Name, How] = {"mode": "equal", "batch": "equal", "network": "all", "precision": "all"}
-    return Shown(points.drawn, by)
+    return Shown(points.every, by)
 
 
 def axes(seen: Window, height: str, title: str) -> tuple[alt.X, alt.Y]:
@@ -173,20 +191,33 @@ def axes(seen: Window, height: str, title: str) -> tuple[alt.X, alt.Y]:
     )
 
 
-def window(roofs: Sequence[Roofline], points: Points, size_px: tuple[int, int]) -> Window:
-    """One window for all modes, so that switching modes shows what moves."""
-    inner = under_roofs(points.layers, "rate")["intensity"].to_list()
-    ridges = [ridge.value for roof in roofs for ridge in roof.ridges()]
-    intensities = [*ridges, *points.networks["intensity"].to_list()] or [1.0]
+def window(roofs: Sequence[Roofline], points: Points) -> Window:
+    """One window for all modes, so that switching modes shows what moves.
+
+    It has the ridge points of main memory, those of the caches with the highest peak, and every
+    network; upwards a little more than the highest roof, downwards enough that roofs have a slope.
+    """
+    ridges = [ridge.value for roof in roofs for ridge in _outer_ridges(roof)]
+    networks = under_roofs(points.every, "rate")
+    across = [*ridges, *networks["intensity"].to_list()]
+    x_low, x_high = extent(across, 2.0, 3.0, least=30.0)
     peaks = [peak / GIGA for roof in roofs for _, peak in _known(roof.peaks)]
     slopes = [slope / GIGA for roof in roofs for _, slope in _slopes(roof)]
-    lowest = min(intensities) / 3
-    x_low = max(min([lowest, *inner]), lowest / MOST_BELOW) / 1.5
-    x_high = max([max(intensities) * 6, *inner]) * 1.5
-    top = max(peaks, default=max(slopes, default=1.0) * x_high)
-    bottom = min(slopes, default=top / 1e4) * x_low
-    y_low = min([bottom, *points.drawn["rate"].to_list()])
-    return Window(x_low, x_high, y_low, top * 2.2, *size_px)
+    highs = [*networks["rate"].to_list(), *peaks] or [slope * x_high for slope in slopes]
+    top = max(highs, default=1.0)
+    y_low, y_high = extent([*highs, top / LOWEST], 2.0, 1.9, least=LOWEST)
+    return Window(x_low, x_high, y_low, y_high, WIDTH_PX)
+
+
+def _outer_ridges(roof: Roofline) -> list[Ridge]:
+    """The ridge points that show where all roofs of main memory and the outermost others bend."""
+    top = max((peak for _, peak in _known(roof.peaks)), default=0.0)
+    of_top = {(found.subject, found.family) for found, peak in _known(roof.peaks) if peak == top}
+    return [
+        ridge
+        for ridge in roof.ridges()
+        if ridge.level == DRAM or (ridge.precision, ridge.family) in of_top
+    ]
 
 
 def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
@@ -220,13 +251,13 @@ def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
 
 def roof_area(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
     """What is attainable from main memory at the highest peak: three vertices per mode."""
-    rows = []
+    rows: list[Row] = []
     for roof in roofs:
         slope = roof.bandwidth(DRAM).value
         top = max((peak for _, peak in _known(roof.peaks)), default=None)
         if slope is None or top is None:
             continue
-        for x in (seen.x_low, top / slope, seen.x_high):
+        for x in (_left_end(slope, seen), top / slope, seen.x_high):
             y = max(min(top, slope * x) / GIGA, seen.y_low)
             rows.append({"mode": roof.label, "x": x, "y": y, "base": seen.y_low})
     return pl.DataFrame(rows, schema=schema_of(text="mode", number="x y base"))
@@ -250,25 +281,31 @@ def ridge_points(roofs: Sequence[Roofline]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema_of(text="mode precision text interval", number="x y"))
 
 
-def roof_labels(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
-    """Where each roof is named: memory roofs along their lower end, peaks at the right."""
-    rows: list[Row] = []
+def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
+    """Each roof with its name and its corners in ``seen``, main memory and the best peak first."""
+    found: list[NamedLine] = []
     for roof in roofs:
-        previous_px, shift_px = math.inf, 0.0
-        for found, slope in sorted(_slopes(roof), key=lambda pair: pair[1], reverse=True):
-            height_px = math.log10(slope) * seen.y_per_decade_px
-            crowded = previous_px - height_px < LABEL_GAP_PX
-            shift_px = shift_px + 110.0 if crowded else 0.0
-            previous_px = height_px
-            x = _left_end(slope, seen) * 10 ** ((14 + shift_px) / seen.x_per_decade_px)
-            text = f"{found.subject}  {value_text(found)}"
-            rows.append(roof_label(roof.label, "", "memory", text, x, slope * x / GIGA))
-        names = [
-            (found.subject, f"{found.name} peak  {value_text(found)}", peak / GIGA)
-            for found, peak in _known(roof.peaks)
-        ]
-        rows += right_labels(roof.label, names, seen)
-    return pl.DataFrame(rows, schema=ROOF_LABEL_SCHEMA)
+        slopes, peaks = _slopes(roof), _known(roof.peaks)
+        top = max((peak for _, peak in peaks), default=math.inf)
+        steepest = max((slope for _, slope in slopes), default=math.inf)
+        ranked = sorted(peaks, key=lambda each: (-each[1], each[0].name))
+        while ranked:
+            ceiling, peak = ranked[0]
+            alike = [each for each, value in ranked if value > peak * (1 - ONE_LINE)]
+            ranked = ranked[len(alike) :]
+            height = peak / GIGA
+            ends = [(max(peak / steepest, seen.x_low), height), (seen.x_high, height)]
+            names = (", ".join(each.name for each in alike), ceiling.name)
+            texts = [*(f"{name} {value_text(ceiling)}" for name in names), ceiling.name]
+            precisions = " ".join(each.subject for each in alike)
+            found.append(NamedLine(roof.label, precisions, texts, "level", ends))
+        for ceiling, slope in sorted(slopes, key=lambda each: each[1]):
+            xs = (_left_end(slope, seen), min(top / slope, seen.x_high, seen.y_high * GIGA / slope))
+            ends = [(x, slope * x / GIGA) for x in xs]
+            texts = [f"{ceiling.subject} {value_text(ceiling)}", ceiling.subject]
+            if xs[0] < xs[1]:
+                found.append(NamedLine(roof.label, "", texts, "slope", ends))
+    return found
 
 
 def _known(ceilings: Iterable[Ceiling]) -> list[tuple[Ceiling, float]]:
@@ -298,20 +335,9 @@ def _lines(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
     base = plot(lines).encode(x=x, y=y, detail="line:N", tooltip="line:N")
     bold = "datum.level === 'DRAM' || datum.level === 'peak'"
     return [
-        base.mark_line(style="m-roof-cache").transform_filter(f"!({bold})"),
-        base.mark_line(style="m-roof").transform_filter(bold),
+        base.mark_line(style="m-roof-cache", clip=True).transform_filter(f"!({bold})"),
+        base.mark_line(style="m-roof", clip=True).transform_filter(bold),
     ]
-
-
-def _label_marks(labels: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> list[Chart]:
-    marks = []
-    for style in ("m-roof-label-halo", "m-roof-label"):
-        base = plot(labels).encode(x=x, y=y, text="text:N")
-        on_slope = base.mark_text(style=style, align="left", dy=-9, angle=seen.angle_deg % 360)
-        level = base.mark_text(style=style, align="right", dx=-4, dy=-10)
-        marks.append(on_slope.transform_filter("datum.kind === 'memory'"))
-        marks.append(level.transform_filter("datum.kind === 'compute'"))
-    return marks
 
 
 def _ridges(ridges: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:

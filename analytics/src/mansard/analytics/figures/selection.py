@@ -93,7 +93,12 @@ def _chosen_text(chosen: Chosen, name: str) -> str:
 
 def heading(text: str) -> alt.TitleParams:
     """A chart's title: ``text``, and what the chart shows now."""
-    return alt.TitleParams(text=alt.ExprRef(f"'{text}, ' + heading"))
+    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading"))
+
+
+def title_lines(expression: str) -> alt.ExprRef:
+    """A title by a Vega expression, in the lines that report.js breaks ``heading`` into."""
+    return alt.ExprRef(f"split({expression}, '\\n')")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +127,9 @@ class LiveTable:
         return {
             "name": self.name,
             "caption": self.caption,
-            "columns": [[each.field, each.form] for each in self.columns],
+            "columns": [
+                [each.field, each.form, each.title, each.is_numeric] for each in self.columns
+            ],
             "order": self.order,
             "rule": self.shown.rule(rows),
         }

@@ -35,7 +35,6 @@ from mansard.analytics.figures.figure import (
     positive,
     schema_of,
 )
-from mansard.analytics.figures.label_layout import WIDTH_PX
 from mansard.analytics.figures.parameters import Chosen, equals
 from mansard.analytics.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.figures.tables import Column, ceiling_text
@@ -45,7 +44,7 @@ from mansard.analytics.roofs.levels import Level, gpu_levels
 from mansard.analytics.roofs.rates import USUAL_BACKENDS, TrialRate
 from mansard.analytics.roofs.roofline import Roofline
 
-HEIGHT_PX = 330
+WIDTH_PX, HEIGHT_PX = 900, 330
 LINE_PX = 15  # of text
 SLICED = ", sliced"  # of curves in which every SM has a slice of the working set
 PATHS = ("through L1", "past L1")
@@ -165,7 +164,9 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
         "Arithmetic",
         [
             peak.mark_rule(style="m-peak"),
-            peak.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N"),
+            peak.mark_text(
+                style="m-rule-label", align="right", x=alt.ExprRef("width - 4"), dy=-14
+            ).encode(text="text:N"),
         ],
         _curves(base, "precision", precisions, size=56),
         chosen,

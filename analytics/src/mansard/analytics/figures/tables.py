@@ -13,6 +13,9 @@ from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, percent, qu
 from mansard.analytics.roofs.ceilings import Ceiling
 
 MOST_TABLE_ROWS = 200  # of the table under a chart
+LEAST_COLUMNS = 2  # of a table that loses columns
+_DASH = "–"
+_NO_WORD = frozenset({"", _DASH, UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,17 @@ class Table:
     rows: Sequence[Sequence[str]]
     numeric: frozenset[int] = field(default_factory=frozenset)
     live: str = ""  # the name by which report.js writes it again; see ``selection.LiveTable``
+
+
+class Bar(str):
+    """The text of a cell with a bar beside it; ``share``: of the longest bar."""
+
+    share: float
+
+    def __new__(cls, text: str, share: float) -> Bar:
+        found = super().__new__(cls, text)
+        found.share = share
+        return found
 
 
 @dataclass(frozen=True)
@@ -77,25 +91,36 @@ def shortened(table: Table) -> Table:
     return dataclasses.replace(table, caption=caption, rows=table.rows[:MOST_TABLE_ROWS])
 
 
-def condensed(table: Table, shared: Sequence[str], kept: Sequence[str] = ()) -> Table:
-    """``table`` without columns that say nothing in any row, but those that are ``kept``.
+def condensed(table: Table, *, tells_same: bool = True) -> Table:
+    """``table`` without columns that say nothing or the same in every row; the caption tells these.
 
-    Columns of ``shared`` that say the same in every row are told in the caption instead.
+    Of a single row nothing is the same, and two columns stay. ``tells_same``: else only columns
+    without a word go. report.js does the same to live tables.
     """
-    cells = {title: [row[at] for row in table.rows] for at, title in enumerate(table.columns)}
-    several = [title for title in shared if title in cells and len(table.rows) > 1]
-    alike = [title for title in several if len(set(cells[title])) == 1]
-    silent = [title for title, column in cells.items() if set(column) <= {"", "–", UNKNOWN}]
-    left_out = {*alike, *silent} - {*kept, *table.columns[:1]}
-    at = [at for at, title in enumerate(table.columns) if title not in left_out]
-    told = ", ".join(cells[title][0] for title in alike if title in left_out)
+    if not table.rows:
+        return table
+    cells = [{row[at] for row in table.rows} for at in range(len(table.columns))]
+    several = tells_same and len(table.rows) > 1
+    gone = [
+        at for at, words in enumerate(cells) if words <= _NO_WORD or (several and len(words) == 1)
+    ]
+    gone = gone[: max(0, len(cells) - LEAST_COLUMNS)]
+    kept = [at for at in range(len(cells)) if at not in gone]
+    told = [at for at in gone if not cells[at] <= {"", _DASH}] if tells_same else []
+    same = [f"{_inside(table.columns[at])} {table.rows[0][at]}" for at in told]
     return dataclasses.replace(
         table,
-        caption=f"{table.caption}: {told}" if told else table.caption,
-        columns=[table.columns[each] for each in at],
-        rows=[[row[each] for each in at] for row in table.rows],
-        numeric=frozenset(new for new, old in enumerate(at) if old in table.numeric),
+        caption=f"{table.caption}; in every row: {', '.join(same)}" if same else table.caption,
+        columns=[table.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in table.rows],
+        numeric=frozenset(new for new, old in enumerate(kept) if old in table.numeric),
     )
+
+
+def _inside(title: str) -> str:
+    """A column's title within a sentence: ``batch``, but ``GFLOP``."""
+    title = title.replace(", ", " in ")
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def scaled(value: float | None, unit: float, n_digits: int = 4) -> str:

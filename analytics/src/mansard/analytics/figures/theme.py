@@ -14,6 +14,9 @@ from typing import Any
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 
 
+FONT_PX = 12.0  # of every text in every chart: a page draws no chart at another scale
+
+
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
 
@@ -70,7 +73,15 @@ def vega_config(theme: Theme) -> dict[str, Any]:
         },
         "point": {"filled": True},
         "style": _styles(theme),
-        "title": {"color": theme.ink, "fontSize": 13, "fontWeight": 600, "anchor": "start"},
+        "title": {
+            "color": theme.ink,
+            "fontSize": FONT_PX,
+            "fontWeight": 600,
+            "anchor": "start",
+            "subtitleColor": theme.muted,
+            "subtitleFontSize": FONT_PX,
+            "subtitlePadding": 4,
+        },
     }
 
 
@@ -82,9 +93,9 @@ def _axis(theme: Theme) -> dict[str, Any]:
         "ticks": False,
         "labelPadding": 7,
         "labelColor": theme.muted,
-        "labelFontSize": 12.5,
+        "labelFontSize": FONT_PX,
         "titleColor": theme.ink,
-        "titleFontSize": 13,
+        "titleFontSize": FONT_PX,
         "titleFontWeight": 500,
         "titlePadding": 12,
     }
@@ -93,9 +104,9 @@ def _axis(theme: Theme) -> dict[str, Any]:
 def _legend(theme: Theme) -> dict[str, Any]:
     return {
         "labelColor": theme.ink,
-        "labelFontSize": 12.5,
+        "labelFontSize": FONT_PX,
         "titleColor": theme.ink,
-        "titleFontSize": 12.5,
+        "titleFontSize": FONT_PX,
         "titleFontWeight": 500,
         "labelLimit": 420,
         "orient": "top",
@@ -112,7 +123,7 @@ def _legend(theme: Theme) -> dict[str, Any]:
 def _styles(theme: Theme) -> dict[str, Any]:
     # The prefix keeps these apart from Vega's own styles, which are named after marks.
     halo = {"stroke": theme.paper, "strokeWidth": 4, "strokeJoin": "round"}
-    label = {"fontSize": 12, "font": FONT}
+    label = {"fontSize": FONT_PX, "font": FONT}
     return {
         "m-roof": {"color": theme.ink, "strokeWidth": 2.4},
         "m-roof-cache": {"color": theme.muted, "strokeWidth": 1.3},
@@ -121,6 +132,7 @@ def _styles(theme: Theme) -> dict[str, Any]:
         "m-roof-label": {**label, "color": theme.ink, "fontWeight": 600},
         "m-roof-label-halo": {**label, **halo, "color": theme.paper, "fontWeight": 600},
         "m-network": {"stroke": theme.paper, "strokeWidth": 1.2},
+        "m-hollow": {"fill": theme.paper, "fillOpacity": 1, "strokeWidth": 1.8},
         "m-network-label": {**label, "color": theme.ink},
         "m-network-label-halo": {**label, **halo, "color": theme.paper},
         "m-leader": {"color": theme.muted, "strokeWidth": 0.8, "strokeOpacity": 0.7},
@@ -138,6 +150,7 @@ def _styles(theme: Theme) -> dict[str, Any]:
         "m-cell-low": {**label, "color": theme.ink},
         "m-cell-high": {**label, "color": theme.paper, "fontWeight": 600},
         "m-mode": {"stroke": theme.muted, "strokeWidth": 0.7, "cursor": "pointer"},
+        "m-best-share": {"color": theme.ink, "thickness": 2, "height": 17},
         "m-diagonal": {"color": theme.muted, "strokeWidth": 1.2, "strokeDash": [5, 4]},
         "m-share": {"color": theme.categories[0]},
         "m-interval": {"strokeWidth": 1.6, "strokeOpacity": 0.75},

@@ -10,11 +10,21 @@ from statistics import median
 from types import MappingProxyType
 
 from mansard.analytics.data.names import display_name, display_text
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, joules, percent, seconds, watts
+from mansard.analytics.data.quantities import (
+    NBSP,
+    UNKNOWN,
+    counted,
+    joules,
+    percent,
+    seconds,
+    watts,
+)
 from mansard.analytics.decide.records import Candidate, Recommendation, Saving
-from mansard.analytics.figures.tables import Table, condensed
+from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
+from mansard.core.text import listed
 
+MOST_NAMED = 4  # networks in one sentence
 MOST_TOLD = 8  # recommendations in full; the table has all of them
 
 
@@ -135,12 +145,30 @@ def advice(results: Results) -> list[Advice]:
     return [_advice(each, was_run) for each in results.recommendations[:MOST_TOLD]]
 
 
+def refusals(results: Results) -> list[str]:
+    """Networks for which no mode can be recommended, those of one reason in one line."""
+    said: dict[str, list[str]] = {}
+    for each in results.recommendations:
+        if each.choice is None:
+            name = display_name(each.network)
+            said.setdefault(each.sentence.replace(f"for {name}:", "for {}:", 1), []).append(name)
+    return [_line(text.replace("{}", _named(names), 1)) for text, names in said.items()]
+
+
+def _named(names: Sequence[str]) -> str:
+    """``a, b and c``; of many ``12 networks (a, b, c, …)``."""
+    if len(names) <= MOST_NAMED:
+        return listed(names)
+    return f"{counted(len(names), 'network')} ({', '.join(names[:MOST_NAMED])}, …)"
+
+
 def advice_table(results: Results) -> Table:
     """Every network's recommended mode with what it costs and saves."""
     several = len({each.device for each in results.recommendations}) > 1
     programs = _programs(results)
-    rows = [_row(each, several, programs) for each in results.recommendations[:MOST_ROWS]]
-    n_left = len(results.recommendations) - len(rows)
+    told = [each for each in results.recommendations if each.choice is not None]
+    rows = [_row(each, several, programs) for each in told[:MOST_ROWS]]
+    n_left = len(told) - len(rows)
     more = f", {MOST_ROWS} of {n_left + len(rows)}" if n_left else ""
     device = ("Device",) * several
     columns = (
@@ -149,8 +177,7 @@ def advice_table(results: Results) -> Table:
     )
     numeric = frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)})
     what = "network or program" if programs else "network"
-    table = Table(f"Recommended mode of each {what}{more}", columns, rows, numeric)
-    return condensed(table, (), kept=("Mode", "Latency of one batch", "Energy of one item"))
+    return Table(f"Recommended mode of each {what}{more}", columns, rows, numeric)
 
 
 def _advice(each: Recommendation, was_run: Collection[str]) -> Advice:
@@ -195,9 +222,8 @@ def _neighbours(each: Recommendation) -> Table:
 
 def _row(each: Recommendation, with_device: bool, programs: Collection[str]) -> list[str]:
     choice = each.choice
+    assert choice is not None  # noqa: S101 - the caller keeps those with a choice
     head = [display_name(each.network), *([display_name(each.device)] if with_device else [])]
-    if choice is None:
-        return [*head, _line(each.sentence), *[""] * 9]
     highest = next(iter(each.savings), None)
     return [
         *head,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from mansard.analytics.data.model_frames import QUANTITIES
 from mansard.analytics.data.names import display_name, display_text
-from mansard.analytics.data.quantities import UNKNOWN, percent
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent
 from mansard.analytics.figures.modes import MOST_TABLE_ROWS as MOST_ROWS
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
+from mansard.analytics.roofs.roofline import Roofline
 
 
 def known_modes_table(results: Results) -> Table:
@@ -38,7 +42,7 @@ def known_modes_table(results: Results) -> Table:
     ]
     more = f", {MOST_ROWS} of {len(ordered):,}" if len(ordered) > MOST_ROWS else ""
     columns = (
-        *("Mode", "Device", "Roofs", "GPU, MHz", "Memory, MHz", "CPU, MHz", "SMs", "CPUs"),
+        *("Mode", "Device", "Roofs", "GPU MHz", "Memory MHz", "CPU MHz", "SMs", "CPUs"),
         "Power limit",
     )
     return Table(f"Power modes and their clocks{more}", columns, rows, frozenset({3, 4, 5, 6, 7}))
@@ -87,3 +91,48 @@ def _megahertz(value: float | None) -> str:
 
 def _count(value: int | None) -> str:
     return UNKNOWN if value is None else str(value)
+
+
+def settings_words(results: Results, roof: Roofline) -> str:
+    """What the mode of ``roof`` sets, in a few words: ``2 CPU cores, clocks as found``."""
+    manifests = {each.run_id: each for each in results.dataset.manifests}
+    manifest = manifests.get(roof.run_id)
+    if manifest is None:
+        found = results.modes.filter(pl.col("mode") == roof.mode)
+        own = found.filter(pl.col("device") == roof.machine)
+        rows = (own if len(own) else found).rows(named=True)
+        return clock_words(rows[0]) if len(rows) == 1 else ""
+    mode = manifest.mode_read_back
+    return clock_words(
+        {
+            "n_cpus": mode.n_cpus,
+            "cpu_hz": mode.cpu_hz,
+            "gpu_hz": mode.gpu_hz,
+            "memory_hz": mode.memory_hz,
+            "n_sms": mode.n_sms,
+            "power_limit_w": mode.power_limit_w,
+        }
+    )
+
+
+def clock_words(mode: Mapping[str, Any]) -> str:
+    """A row of MODE_SCHEMA in words; what is not known of it is left out."""
+    parts = []
+    if mode["gpu_hz"] or mode["n_sms"]:
+        sms = counted(mode["n_sms"], "SM") if mode["n_sms"] else "GPU"
+        parts.append(f"{sms}{_at(mode['gpu_hz'])}")
+    if mode["n_cpus"]:
+        parts.append(f"{counted(mode['n_cpus'], 'CPU core')}{_at(mode['cpu_hz'])}")
+    elif mode["cpu_hz"]:
+        parts.append(f"CPU{_at(mode['cpu_hz'])}")
+    if mode["memory_hz"]:
+        parts.append(f"memory{_at(mode['memory_hz'])}")
+    if mode["power_limit_w"]:
+        parts.append(f"at most {mode['power_limit_w']:g}{NBSP}W")
+    if parts and not any(mode[name] for name in ("gpu_hz", "cpu_hz", "memory_hz")):
+        parts.append("clocks as found")
+    return ", ".join(parts)
+
+
+def _at(clock_hz: float | None) -> str:
+    return f" at {clock_hz / 1e6:,.4g}{NBSP}MHz" if clock_hz else ""

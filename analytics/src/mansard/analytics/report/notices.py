@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -9,10 +10,12 @@ import polars as pl
 
 from mansard.analytics.data.dataset import device_id
 from mansard.analytics.data.names import device_labels, display_name, display_text
+from mansard.analytics.data.quantities import counted
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.scaling.coefficients import run_notes
+from mansard.core.text import listed
 
 _MOST_NAMED = 4
 
@@ -36,12 +39,18 @@ def notices(results: Results) -> tuple[str, ...]:
     by_run = _joined((labels[run_id], what) for run_id, what in found)
     mild = [display_text(each.text) for each in results.findings if not each.is_serious]
     by_mode = run_notes(results.dataset.manifests, device_labels(results.dataset.all_manifests))
-    return (*results.dataset.notes, *by_mode, *results.workload_notes, *mild, *by_run)
+    return _once((*results.dataset.notes, *by_mode, *results.workload_notes, *mild, *by_run))
 
 
 def warnings(results: Results) -> tuple[str, ...]:
     """What cannot be true of the measurements; nothing is recommended from them."""
-    return tuple(display_text(each.text) for each in results.findings if each.is_serious)
+    return _once(display_text(each.text) for each in results.findings if each.is_serious)
+
+
+def _once(lines: Iterable[str]) -> tuple[str, ...]:
+    """Each line once, with how often it came."""
+    counts = Counter(lines)
+    return tuple(f"{line} (× {n})" if n > 1 else line for line, n in counts.items())
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -112,6 +121,11 @@ def _lone_modes(results: Results) -> Iterator[tuple[str, str]]:
 def _unknown_networks(results: Results) -> Iterator[tuple[str, str]]:
     """Networks whose time is unknown, and what is missing; the rest of them is drawn."""
     unknown = results.networks.filter(pl.col("time_s").is_null() & pl.col("reason").is_not_null())
-    rows = unknown.select("run_id", "network", "reason").unique(maintain_order=True)
-    for run_id, network, reason in rows.iter_rows():
-        yield run_id, f"the time of {display_name(network)} is unknown: {display_text(reason)}"
+    rows = unknown.group_by("run_id", "reason", maintain_order=True).agg(
+        pl.col("network").unique(maintain_order=True)
+    )
+    for run_id, reason, networks in rows.iter_rows():
+        names = [display_name(network) for network in networks]
+        some = f"{counted(len(names), 'network')}, {', '.join(names[:_MOST_NAMED])}, …,"
+        who = listed(names) if len(names) <= _MOST_NAMED else some
+        yield run_id, f"the time of {who} is unknown: {display_text(reason)}"

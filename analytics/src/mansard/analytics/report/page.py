@@ -17,8 +17,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from mansard.analytics.data.quantities import counted
 from mansard.analytics.figures.figure import json_markup
 from mansard.analytics.figures.parameters import Chosen, Start
+from mansard.analytics.figures.tables import condensed
 from mansard.analytics.figures.theme import THEMES, vega_config
 from mansard.analytics.report import scripts
 from mansard.core.files import make_folder, write_atomic
@@ -54,7 +56,12 @@ def render(template: str, context: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"code": _code, "capitalize_first": _capitalized}
+    environment.filters |= {
+        "code": _code,
+        "capitalize_first": _capitalized,
+        "condensed": condensed,
+        "counted": counted,
+    }
     return environment.get_template(template).render({**_common(), **context})
 
 

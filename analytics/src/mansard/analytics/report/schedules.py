@@ -51,7 +51,7 @@ def method_table(found: Sequence[Schedule]) -> Table:
         [[row[at] for at in kept] for row in rows],
         frozenset(new for new, old in enumerate(kept) if old not in {0, 7, 10}),
     )
-    return condensed(table, ())
+    return condensed(table, tells_same=False)
 
 
 def segment_table(problem: Problem, found: Schedule) -> Table:
@@ -79,7 +79,7 @@ def segment_table(problem: Problem, found: Schedule) -> Table:
     caption = f"The best schedule, {LAST_RUNS}" if found.is_steady else "The best schedule"
     columns += ["waits", "transitions"]
     table = Table(caption, columns, rows, frozenset(range(3, len(columns))))
-    return condensed(table, ())
+    return condensed(table, tells_same=False)
 
 
 def network_table(problem: Problem, found: Schedule) -> Table:
@@ -97,4 +97,4 @@ def network_table(problem: Problem, found: Schedule) -> Table:
         )
         for each, chain in zip(found.networks, problem.networks, strict=True)
     ]
-    return condensed(Table("Networks", columns, rows, frozenset({1, 2, 3, 5, 6})), ())
+    return condensed(Table("Networks", columns, rows, frozenset({1, 2, 3, 5, 6})), tells_same=False)

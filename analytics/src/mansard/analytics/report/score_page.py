@@ -104,7 +104,7 @@ def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
         )
     )
     chosen = first_choice(results)
-    roofline = roofline_figure(results, chosen, roof_points(results), is_half=False)
+    roofline = roofline_figure(results, chosen, roof_points(results))
     return {
         "roofline": roofline if isinstance(roofline, Figure) else None,
         "machine": " and ".join(in_order([display_name(roof.machine) for roof in results.roofs])),

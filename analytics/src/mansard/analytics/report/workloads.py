@@ -12,7 +12,6 @@ from mansard.analytics.figures.tables import Column, Table, batch_text, scaled, 
 from mansard.analytics.predict.measured import NetworkTimes, ProgramTimes
 
 ModeText: TypeAlias = Callable[[NetworkTimes | ProgramTimes], str]  # what a row's mode is called
-SHARED = ("Precision", "Engine", "Source")  # of networks, often the same in every row
 
 
 def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:

@@ -18,7 +18,7 @@ from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_figure
 from mansard.analytics.figures.energy_roofline import arch_figure
 from mansard.analytics.figures.figure import Figure, evenly, live_tables, pool
-from mansard.analytics.figures.layers import layer_figure
+from mansard.analytics.figures.layers import layer_figures
 from mansard.analytics.figures.modes import gather, heat_figure, pareto_figure
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import (
@@ -28,29 +28,34 @@ from mansard.analytics.figures.parameters import (
     first_choice,
     starts,
 )
+from mansard.analytics.figures.roof_shares import share_figure
 from mansard.analytics.figures.roofline import roofline_figure
 from mansard.analytics.figures.sweeps import chain_figure, latency_figure, staircase_figure
 from mansard.analytics.hierarchical.records import Hierarchical
 from mansard.analytics.report import (
     advice,
     calibration,
-    cards,
     ceilings,
+    choices,
     contention,
     counters,
     energy,
     measured,
     modes,
     networks,
+    next_step,
     offloads,
+    opening,
     page,
     provenance,
 )
 from mansard.analytics.report.notices import notices, warnings
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.rates import unused_trials
+from mansard.core.text import listed
 
 MOST_ROOFS, LEAST_ROOFS = 12, 4  # power modes with roofs, sweeps and tables of their own
+_KINDS = (" (published)", " (simulated)")
 MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
 
 
@@ -107,19 +112,14 @@ def _context(
         "sources": in_order([roof.source for roof in results.roofs] or times),
         "started": _started(results),
         "warnings": warnings(every),
-        "notes": [*left_out, *map(display_text, notices(every))],  # of all modes, drawn or not
+        # Of all modes, drawn or not.
+        "notes": [*_refused(every), *left_out, *map(display_text, notices(every))],
         "controls": controls(results, chosen),
         "choice": page.choice(chosen, starts(results)),
-        "cards": cards.mode_cards(results, chosen.mode),
+        **_first_screen(every, results, chosen),
         "has_kernels": bool(results.dataset.manifests),
         "is_metered": any(run.total_rails is not None for run in results.dataset.all_manifests),
         "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
-        "overview": list(
-            zip(advice.overview(results), advice.overview_sources(results), strict=True)
-        ),
-        "advice": advice.advice(results),
-        "advice_table": advice.advice_table(results),
-        "no_advice": advice.NO_ADVICE,
         "known_modes": modes.known_modes_table(results),
         "scaling": modes.scaling_table(results),
         **_figures(results, chosen, own_figures),
@@ -142,7 +142,6 @@ def _context(
         ),
         "measured_sources": ran,
         "program_sources": ran_programs,
-        "details": networks.network_details(results),
         "machine_tables": measured.machine_tables(results),
         "protocol": measured.protocol_facts(results),
         "traffic": measured.traffic_facts(results),
@@ -162,6 +161,30 @@ def _context(
     }
 
 
+def _refused(every: Results) -> list[str]:
+    """Why nothing is recommended, where there are modes to choose between."""
+    return [] if opening.is_one_mode(every) else advice.refusals(every)
+
+
+def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str, Any]:
+    """Of one mode what it does and limits; of several the recommendation and the choices."""
+    is_one = opening.is_one_mode(every)
+    return {
+        "is_one_mode": is_one,
+        "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
+        "next": (step := next_step.next_step(every)).what,
+        "next_command": step.on_page(every),
+        "choices": [] if is_one else choices.choice_tables(results, chosen.device),
+        "overview": list(
+            zip(advice.overview(results), advice.overview_sources(results), strict=True)
+        ),
+        "advice": advice.advice(results),
+        "advice_table": advice.advice_table(results),
+        "n_refused": 0 if is_one else sum(each.choice is None for each in every.recommendations),
+        "no_advice": advice.NO_ADVICE,
+    }
+
+
 def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict[str, Any]:
     """Every chart of the page by the name the template has for it, and their data.
 
@@ -170,14 +193,15 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     points = roof_points(results)
     mode_points = gather(results)
     of_energy = arch_figure(results, chosen, points, "efficiency")
-    is_half = isinstance(of_energy, Figure)
     found = {
-        "roofline": roofline_figure(results, chosen, points, is_half=is_half),
+        "roofline": roofline_figure(results, chosen, points),
+        "shares": share_figure(results, chosen, points),
         "energy_roofline": of_energy,
         "power_roof": arch_figure(results, chosen, points, "power"),
         "pareto": pareto_figure(mode_points, chosen),
         "heat": heat_figure(mode_points, chosen),
-        "layers": layer_figure(points, chosen, mode_points.first),
+        "layer_energy": None,
+        **layer_figures(points, chosen, mode_points.first),
         "batches": batch_figure(results, chosen, mode_points.first),
         "accuracy": accuracy_figure(results, chosen),
         "staircase": staircase_figure(results, chosen),
@@ -188,6 +212,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     return {
         **found,
         "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
+        "layered": in_order(points.layers["network"].to_list()),
         "figures": drawn,
         "datasets": pool(drawn),
         "tables": live_tables(drawn),
@@ -201,9 +226,11 @@ def _started(results: Results) -> str:
 
 
 def _title(results: Results, machines: list[str]) -> str:
-    if not machines:
-        return f"Power modes of {' and '.join(map(display_name, device_options(results)))}"
-    title = f"Rooflines of {' and '.join(machines)}"
+    """The machines, and once at the end what all of them are: published, simulated."""
+    names = machines or list(map(display_name, device_options(results)))
+    kinds = {kind for kind in _KINDS if all(name.endswith(kind) for name in names)}
+    plain = [name.removesuffix(next(iter(kinds), "")) for name in names]
+    title = f"{'Rooflines' if machines else 'Power modes'} of {listed(plain)}{''.join(kinds)}"
     sources = {roof.source for roof in results.roofs}
     if "simulated" not in sources or title.endswith("(simulated)"):
         return title

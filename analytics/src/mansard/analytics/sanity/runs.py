@@ -10,7 +10,7 @@ from statistics import median
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import percent, quantity
+from mansard.analytics.data.quantities import counted, percent, quantity
 from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.gpu_kernels import cpu_memory_limit
@@ -78,7 +78,7 @@ def _of_modes(modes: Mapping[str, str]) -> str:
     """What is wrong in each mode; of many modes the first few."""
     parts = [f"in {mode}, {what}" for mode, what in list(modes.items())[:MOST_NAMED]]
     more = len(modes) - len(parts)
-    return "; ".join(parts) + (f"; and {more} more modes" if more > 0 else "")
+    return "; ".join(parts) + (f"; and {counted(more, 'more mode')}" if more > 0 else "")
 
 
 def _lost_samples(trials: pl.DataFrame) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, ContainerEngineOption, ImagesOption, JsonOption
 from mansard.cli.tables import print_table
 
@@ -32,30 +32,46 @@ def fit_image(
     """Say which image fits this machine and why; asks neither engine nor network."""
     fit = api.fit_image(name, board, images)
     if as_json:
-        print_json(fit)
+        print_json("image-fit", fit)
         return
     size = api.LIBRARIES_BYTES[fit.image.libraries] / 1e6
-    typer.echo(f"{fit.image.name}: {fit.why}")
-    typer.echo(f"base {fit.image.base}, libraries {fit.image.libraries} (about {size:.0f} MB)")
-    typer.echo(f"facts: {fit.image.source}")
+    print_lines(
+        (
+            f"{fit.image.name}: {fit.why}",
+            f"base {fit.image.base}, libraries {fit.image.libraries} (about {size:.0f} MB)",
+            f"facts: {fit.image.source}",
+        )
+    )
 
 
 @image_app.command("list")
 def list_images(
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the images that are built here, and all of the table with what they are for."""
-    found = api.list_images(board, images, engine)
+    found = api.list_images(board, images, container_engine)
     if as_json:
-        print_json(found)
+        print_json("image-list", found)
         return
     if found.built:
-        built = [tuple(row.values()) for row in found.built]
+        built = [
+            (
+                each.image,
+                each.tag,
+                f"{each.size_bytes / 1e6:.0f}",
+                each.digest,
+                each.revision,
+                each.fits,
+            )
+            for each in found.built
+        ]
         print_table("Images here", _BUILT_COLUMNS, built)
-    known = [tuple(row.values()) for row in found.table]
+    known = [
+        (each.image, each.base, each.cuda or "–", each.python, each.fits) for each in found.known
+    ]
     print_table("Images that can be built", _KNOWN_COLUMNS, known)
 
 
@@ -64,7 +80,7 @@ def build_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     wheels: Annotated[
         Path | None,
         typer.Option(help="Folder of wheels to install from; no index.", readable=False),
@@ -83,17 +99,16 @@ def build_image(
         name,
         board,
         images,
-        engine=engine,
+        engine=container_engine,
         wheels=wheels,
         is_offline=offline,
         reporter=TerminalReporter(is_agreed=yes),
     )
     if as_json:
-        print_json(built)
+        print_json("image-build", built)
         return
     took = "was there already" if built.was_there else f"built in {built.build_s:.1f} s"
-    typer.echo(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}")
-    typer.echo(built.digest)
+    print_whole(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}", built.digest)
 
 
 @image_app.command("save")
@@ -102,36 +117,47 @@ def save_image(
     name: _Name = None,
     board: BoardOption = None,
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Save the image of this version as a file, with its digest beside it."""
-    saved = api.save_image(path, name, board, images, engine)
+    saved = api.save_image(path, name, board, images, container_engine)
     if as_json:
-        print_json({"file": str(saved.path), "sha256": saved.sha256, "image": saved.image})
+        print_json("image-save", saved)
         return
-    typer.echo(f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}")
-    typer.echo(f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along")
+    print_lines(
+        (
+            f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}",
+            f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along",
+        )
+    )
 
 
 @image_app.command("load")
 def load_image(
     path: Annotated[Path, typer.Argument(help="A file that was saved.", readable=False)],
     images: ImagesOption = None,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load a saved image after checking its digest and its content."""
-    loaded = api.load_image(path, images, engine)
+    loaded = api.load_image(path, images, container_engine)
     if as_json:
-        print_json([loaded])
+        print_json("image-load", {"image": loaded})
         return
-    typer.echo(f"{loaded.name}  {loaded.digest}")
+    print_whole(f"{loaded.name}  {loaded.digest}")
 
 
 @image_app.command("libraries")
 def list_libraries(
-    name: _Name = None, board: BoardOption = None, images: ImagesOption = None
+    name: _Name = None,
+    board: BoardOption = None,
+    images: ImagesOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print what an image installs, for filling a folder of wheels with 'pip download'."""
-    typer.echo("\n".join(api.list_libraries(name, board, images)))
+    lines = api.list_libraries(name, board, images)
+    if as_json:
+        print_json("image-libraries", {"libraries": lines})
+    else:
+        print_whole(*lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from mansard import api
@@ -29,12 +30,27 @@ def modes(
     """
     found = api.modes(board, config)
     if as_json:
-        print_json(found)
+        print_json("modes", _document(found))
     elif isinstance(found, api.AvailableModes):
         rows = [(mode.name, str(mode.n_cpus), _megahertz(mode, "cpu_hz")) for mode in found.modes]
         print_table(f"Power modes of {found.machine}", ("mode", "cores", "CPU MHz"), rows)
     else:
         _print_listing(found)
+
+
+def _document(found: api.AvailableModes | api.Listing) -> dict[str, object]:
+    """The same fields for every machine; of one that is no Jetson most are not known."""
+    if isinstance(found, api.Listing):
+        return {"machine": None, **msgspec.structs.asdict(found)}
+    board = dict.fromkeys(api.Listing.__struct_fields__)
+    unknown = dict.fromkeys(api.ListedMode.__struct_fields__)
+    return {
+        **board,
+        "machine": found.machine,
+        "modes": [{**unknown, "mode": mode, "resolved_from": {}} for mode in found.modes],
+        "notes": ["no Jetson: its modes are numbers of cores, or those of its card"],
+        "ignored": [],
+    }
 
 
 def _print_listing(listing: api.Listing) -> None:

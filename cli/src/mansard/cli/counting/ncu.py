@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json, print_lines
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.options import (
     BatchSizesOption,
     BoardOption,
@@ -98,7 +98,7 @@ def run_networks(
     )
     result = api.count_networks(request, TerminalReporter())
     if as_json:
-        print_json(result.rows)
+        print_json("ncu-run", {"networks": result.rows})
     else:
         for one in result.rows:
             _print(one)
@@ -121,7 +121,7 @@ def import_exports(
     phase: Annotated[
         Literal["inference", "training"], typer.Option(help="What it did.")
     ] = "inference",
-    iterations: Annotated[
+    calls: Annotated[
         int | None, typer.Option(min=1, help="Calls of the network in each export.")
     ] = None,
     compute_capability: Annotated[
@@ -148,18 +148,18 @@ def import_exports(
             batch=batch,
             precision=None if precision is None else parse_precision(precision).name,
             phase=phase,
-            iterations=iterations,
+            iterations=calls,
             compute_capability=_capability(compute_capability),
         ),
         runs=runs,
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(imported)
+        print_json("ncu-import", {"exports": imported})
         return
     for one in imported:
         _print_kernels(f"{one.export.name}: {one.launches} launches, {one.form}", one)
-        typer.echo(f"{'was there before' if one.was_there else 'written'}: {one.path}")
+        print_whole(f"{'was there before' if one.was_there else 'written'}: {one.path}")
 
 
 @ncu_app.command("check")
@@ -199,7 +199,7 @@ def check_estimates(
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(checked)
+        print_json("ncu-check", {"networks": checked})
         return
     for one in checked:
         table = api.checked_table(one)
@@ -228,13 +228,13 @@ def _print(one: api.CountedNetwork) -> None:
         note(f"note: {name}: {line}")
     if one.table is not None:
         _print_kernels(f"{name}: {one.launches} launches", one)
-        typer.echo(f"kept: {one.table}")
+        print_whole(f"kept: {one.table}")
 
 
 def _print_kernels(caption: str, one: api.CountedNetwork | api.ImportedExport) -> None:
     table = api.kernel_table(caption, one.kernels[:_MOST_SHOWN])
     print_tables([(table.caption, table.columns, table.rows)])
     if (left := len(one.kernels) - _MOST_SHOWN) > 0:
-        typer.echo(f"and {left} more kernels")
+        print_lines([f"and {left} more kernels"])
     if one.call is not None:
         print_lines([api.call_words(one.call)])

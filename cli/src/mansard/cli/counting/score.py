@@ -10,16 +10,18 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_error
+from mansard.cli.console import TerminalReporter, note, print_error, print_json
+from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
     OnOption,
+    PhaseOption,
     parse_dimensions,
     parse_shapes,
     parse_sizes,
     parse_trips,
     parse_values,
 )
-from mansard.cli.tables import print_table
+from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer
@@ -28,6 +30,13 @@ _SHOWN = 20  # notes on the terminal
 _DETAILED = 1  # so many scores are shown with their work by class
 _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 
+# Columns that a narrow terminal does without, the first of them first.
+_LESS_TOLD = ("layers", "phase", "weights (MB)", "traffic (MB)", "peak (MB)", "precision", "GMAC")
+_LESS_TOLD_OF_LAYERS = (
+    *("runs", "precision", "MMAC", "unit", "group", "parameters (k)", "fused (MB)"),
+    *("FLOP/byte", "operator"),
+)
+
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]  # columns and rows of a table
 Format = Literal["table", "json", "csv", "parquet"]
 _Texts = list[str] | None
@@ -35,9 +44,11 @@ _Texts = list[str] | None
 
 def score(
     models: Annotated[
-        list[Path], typer.Argument(help="ONNX files, or folders of them.", readable=False)
+        list[str], typer.Argument(help="ONNX files, folders of them, or names of the zoo.")
     ],
-    batch: Annotated[_Texts, typer.Option(help="Batch size, or several: 1,8,32.")] = None,
+    batch: Annotated[
+        _Texts, typer.Option(help="Batch sizes: 1,8,32. By default that of the file, else 1.")
+    ] = None,
     dim: Annotated[
         _Texts,
         typer.Option(
@@ -69,9 +80,7 @@ def score(
     precision: Annotated[
         str | None, typer.Option(help="Count as fp64, fp32, fp16, bf16, int8, …")
     ] = None,
-    mode: Annotated[
-        Literal["inference", "training"], typer.Option(help="What the network does.")
-    ] = "inference",
+    phase: PhaseOption = "inference",
     optimizer: Annotated[
         Optimizer | None, typer.Option(help="Of a training step; sgd by default.")
     ] = None,
@@ -91,7 +100,7 @@ def score(
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page about the layers.")] = None,
-    machine: Annotated[
+    runs: Annotated[
         Path | None, typer.Option(help="Folder of runs: the page draws its roofs.")
     ] = None,
     jobs: Annotated[
@@ -106,15 +115,12 @@ def score(
     """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
     if as_json:
         form = "json"
-    if form == "parquet" and output is None:
-        raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
-    if form == "table" and output is not None:
-        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
-    if machine is not None and html is None:
-        raise UsageError("--machine is for the page", fix="add --html page.html")
-    if mode == "inference" and (optimizer is not None or recompute):
+    _check_format(form, output)
+    if runs is not None and html is None:
+        raise UsageError("--runs is for the page", fix="add --html page.html")
+    if phase == "inference" and (optimizer is not None or recompute):
         option = "--recompute" if recompute else "--optimizer"
-        raise UsageError(f"{option} is for training", fix="add --mode training")
+        raise UsageError(f"{option} is for training", fix="add --phase training")
     shapes, types = parse_shapes(shape or [])
     given = api.Given(
         dims=parse_dimensions(dim or []),
@@ -127,7 +133,7 @@ def score(
     settings = api.Settings(
         given,
         parse_precision(precision) if precision is not None else None,
-        mode,
+        phase,
         optimizer or "sgd",
         recompute,
         None if cache is None else _cache_bytes(cache),
@@ -147,12 +153,21 @@ def score(
     for error in scored.errors:
         print_error(str(error))
     _print_notes(scored.scores)
-    if scored.scores:
-        _print_scores(scored.scores, form, with_layers=layers, output=output)
-        if html is not None:
-            api.write_score_page(scored.scores, html, machine)
+    if scored.scores or (form == "json" and output is None):
+        errors = [ErrorDocument.of(error) for error in scored.errors]
+        _print_scores(scored.scores, errors, form, with_layers=layers, output=output)
+    if scored.scores and html is not None:
+        api.write_score_page(scored.scores, html, runs)
     if scored.errors:
         raise typer.Exit(1)
+
+
+def _check_format(form: Format, output: Path | None) -> None:
+    """Raises UsageError."""
+    if form == "parquet" and output is None:
+        raise UsageError("parquet is not for a terminal", fix="add --output scores.parquet")
+    if form == "table" and output is not None:
+        raise UsageError("a table is for the terminal", fix="add --format json, csv or parquet")
 
 
 def _print_notes(scores: Sequence[ModelScore]) -> None:
@@ -166,7 +181,12 @@ def _print_notes(scores: Sequence[ModelScore]) -> None:
 
 
 def _print_scores(
-    scores: Sequence[ModelScore], form: Format, *, with_layers: bool, output: Path | None
+    scores: Sequence[ModelScore],
+    errors: Sequence[ErrorDocument],
+    form: Format,
+    *,
+    with_layers: bool,
+    output: Path | None,
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
     from mansard.core.files import write_atomic
@@ -174,7 +194,15 @@ def _print_scores(
     if form == "table":
         _print_tables(scores, with_layers)
         return
-    content = api.encode_scores(scores, form)
+    if form == "json":
+        summed = [{"score": score, "totals": api.totals(score)} for score in scores]
+        document = {"scores": summed, "errors": errors}
+        if output is None:
+            print_json("score", document)
+            return
+        content = json_document("score", document)
+    else:
+        content = api.encode_scores(scores, form)
     if output is not None:
         write_atomic(output, content)
     else:
@@ -193,7 +221,8 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
     if len(scores) <= _DETAILED:
         for score in scores:
             print_table(f"Work of {score.model}", *_work_rows(score))
-    print_table("Scores (modelled)", *score_rows(scores))
+    table = ("Scores (modelled)", *score_rows(scores))
+    print_fitting(table, _LESS_TOLD, "--format csv or json has them")
 
 
 def _print_layers(score: ModelScore) -> None:
@@ -209,7 +238,8 @@ def _print_layers(score: ModelScore) -> None:
 
 def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
-    print_table(title, columns, rows[:_MOST_ROWS])
+    table = (title, columns, rows[:_MOST_ROWS])
+    print_fitting(table, _LESS_TOLD_OF_LAYERS, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
         note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
 

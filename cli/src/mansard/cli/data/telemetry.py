@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,18 +12,26 @@ from typing import IO, Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note
+from mansard.cli.console import (
+    flush_output,
+    note,
+    print_beside,
+    print_json,
+    print_lines,
+    print_whole,
+)
+from mansard.cli.json_output import json_document, stream_json
+from mansard.cli.options import BoardOption, parse_duration
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
 
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ms|s|min|h|)", re.ASCII)
-_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
 _SCALES = {"B": ("MiB", 2.0**-20), "Hz": ("MHz", 1e-6), "W": ("W", 1.0), "%": ("%", 1.0)}
 _HEAD = (
     f"{'time':>20} {'RAM GiB':>8} {'CPU %':>6} {'GPU %':>6} {'GPU MHz':>8} {'EMC %':>6} {'°C':>6}"
     "  power W"
 )
+_RAILS_INDENT = 4  # columns before the rails that do not fit a terminal
 Format = Literal["table", "csv", "json", "parquet"]
 
 
@@ -49,33 +56,36 @@ def telemetry(
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
     ] = None,
-    board: Annotated[
-        Path | None,
-        typer.Option(help="Root folder of a board, such as a simulated one.", readable=False),
-    ] = None,
+    board: BoardOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Summarise LOGS of tegrastats: ranges of every field, energy of the rails, utilisation."""
-    from mansard.core.documents import readable_json
-
     form = "json" if as_json else form
     _check_options(logs or [], live=live, duration=duration, form=form, output=output)
     read = partial(
         _read,
         [Path("/dev/stdin") if str(log) == "-" else log for log in logs or []],
         board,
-        None if interval is None else _parse_duration("--interval", interval),
-        None if duration is None else _parse_duration("--duration", duration),
+        None if interval is None else parse_duration("--interval", interval),
+        None if duration is None else parse_duration("--duration", duration),
     )
     if form == "table":
         tables = _Tables(is_live=live, samples=samples)
         is_whole = read(tables.take, tables.finish_log)
     elif form == "json" and not samples:
         summaries: list[api.LogSummary] = []
-        with _open(output) as target:
-            is_whole = read(None, summaries.append)
-            alone = summaries[0] if len(summaries) == 1 else {"summaries": summaries}
-            target.write(readable_json(alone))
+        is_whole = read(None, summaries.append)
+        if output is None:
+            print_json("telemetry", {"summaries": summaries})
+        else:
+            with _open(output) as target:
+                target.write(json_document("telemetry", {"summaries": summaries}))
+    elif form == "json":
+        with (
+            _open(output) as target,
+            stream_json("telemetry-samples", "samples", target.write) as add,
+        ):
+            is_whole = read(lambda *line: add(api.line_document(*line)), None)
     else:
         with _open(output) as target, api.write_lines(target, form) as take:
             is_whole = read(take, None)
@@ -121,15 +131,6 @@ def _check_options(
     for log in logs:
         if output is not None and output.exists() and log.exists() and output.samefile(log):
             raise UsageError(f"{output} is one of the logs", fix="write another file")
-
-
-def _parse_duration(option: str, text: str) -> float:
-    """Seconds from ``100ms``, ``2s``, ``5min``, ``1h`` or a bare number; raises UsageError."""
-    found = _DURATION.fullmatch(text.strip())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
-    if seconds < 1e-3:
-        raise UsageError(f"{option} {text!r} is no time", fix="write 100ms, 2s, 5min or 1h")
-    return seconds
 
 
 @contextlib.contextmanager
@@ -184,9 +185,10 @@ def _print_sample(sample: api.TegrastatsSample, time_s: float | None, *, with_he
         _number(max(celsius, default=None), 6, 1),
     )
     rails = " ".join(f"{printable(rail.name)}={rail.power_w:.3f}" for rail in sample.rails)
-    head = f"{_HEAD}\n" if with_head else ""
-    sys.stdout.write(f"{head}{' '.join(cells)}  {rails}\n")
-    sys.stdout.flush()
+    if with_head:
+        print_whole(_HEAD)
+    print_beside(f"{' '.join(cells)}  ", rails, rest=_RAILS_INDENT)
+    flush_output()
 
 
 def _number(value: float | None, width: int, digits: int) -> str:
@@ -214,7 +216,7 @@ def _print_summary(summary: api.LogSummary) -> None:
         print_table("Power and energy", ("rail", "min W", "mean W", "max W", "J"), _rails(summary))
         rule = summary.total_rule or f"unknown: {summary.unknown['total_rule']}"
         boundary = f" ({summary.total_boundary})" if summary.total_boundary else ""
-        sys.stdout.write(f"total: {printable(rule)}{boundary}\n")
+        print_lines([f"total: {rule}{boundary}"])
     reasons = {reason for each in (summary, *summary.rails) for reason in each.unknown.values()}
     for reason in sorted(reasons - set(summary.warnings)):
         note(f"{summary.log}: unknown: {reason}")

@@ -74,7 +74,7 @@ def batch(
     )
     rows = api.batch(request, highest_only=mode is None, on=on, reporter=TerminalReporter())
     if as_json:
-        print_json({"batches": rows.to_dicts()})
+        print_json("batch", {"batches": rows.to_dicts()})
         return
     curves = rows.partition_by(
         "device", "mode", "network", "precision", "phase", maintain_order=True

@@ -81,7 +81,10 @@ def hi(
     ] = None,
     minimise: Annotated[
         Literal["accuracy", "latency", "energy", "cost"] | None,
-        typer.Option(help="What is to be best: the highest accuracy, or the least of the others."),
+        typer.Option(
+            "--minimise",
+            "--minimize",
+            help="What is to be best: the highest accuracy, or the least of the others."),
     ] = None,
     probability: Annotated[
         float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
@@ -117,7 +120,7 @@ def hi(
     precision: Annotated[
         list[str] | None, typer.Option(help="The precision of the networks of RUNS.")
     ] = None,
-    modes: Annotated[
+    mode: Annotated[
         _Text, typer.Option(help="Modes to choose from, of the runs or as for bench.")
     ] = None,
     device: DeviceOption = None,
@@ -159,7 +162,7 @@ def hi(
             measured=api.PredictionRequest(
                 runs=tuple(runs or ("runs",)),
                 precisions=parse_precisions(precision),
-                modes=modes,
+                modes=mode,
                 device=device,
                 board=board,
                 mix=mix,
@@ -190,7 +193,7 @@ def hi(
         TerminalReporter(),
     )
     if as_json:
-        print_json(found)
+        print_json("hi", found)
         return
     print_tables(_tables(found))
     print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))

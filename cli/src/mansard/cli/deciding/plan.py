@@ -9,28 +9,29 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, JsonOption, MixOption, OnOption
 from mansard.cli.tables import print_table
-from mansard.core.text import printable
 
+_RUNS = Path("runs")  # where the others look and measure
 _CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
 
 
 def plan(
     runs: Annotated[
         Path | None,
-        typer.Argument(help="Folder of runs and imported tables; none for a first plan.",
-                       readable=False),
+        typer.Option(help="Folder of runs and imported tables: runs, if it is there. Without it a "
+                     "first plan.", readable=False),
     ] = None,
-    modes: Annotated[
+    mode: Annotated[
         str,
         typer.Option(help="Modes to choose from: a table (CSV), a grid (TOML), or what --mode of "
                      "bench takes."),
     ] = "all",
     n_next: Annotated[int, typer.Option("--next", help="How many modes.")] = 10,
     minimise: Annotated[
-        Literal["energy", "latency", "edp", "power"], typer.Option(help="What is to be small.")
+        Literal["energy", "latency", "edp", "power"],
+        typer.Option("--minimise", "--minimize", help="What is to be small."),
     ] = "energy",
     max_latency: Annotated[
         str | None, typer.Option(help="Longest time of a batch that will do: 20ms.")
@@ -56,8 +57,8 @@ def plan(
     """
     found = api.plan_each(
         api.PlanRequest(
-            runs=runs,
-            modes=modes,
+            runs=runs or (_RUNS if _RUNS.is_dir() else None),
+            modes=mode,
             n_next=n_next,
             minimise=minimise,
             max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
@@ -70,7 +71,10 @@ def plan(
         reporter=TerminalReporter(),
     )
     if as_json:
-        print_json(found[0] if len(found) == 1 else {"plans": found})
+        if len(found) == 1:
+            print_json("plan", found[0])
+        else:
+            print_json("plans", {"plans": found})
         return
     for each in found:
         _print(each, is_one_of_many=len(found) > 1)
@@ -84,7 +88,7 @@ def _print(found: api.PlanAnswer, *, is_one_of_many: bool) -> None:
     for line in (*found.notes, *found.plan.notes):
         note(f"note: {line}")
     if not found.plan.picks:
-        typer.echo(printable(f"Nothing is left to measure{of}."))
+        print_lines([f"Nothing is left to measure{of}."])
         return
     measured = f"{found.plan.n_measured} of {found.plan.n_candidates} modes are measured"
     rows = [
@@ -94,9 +98,9 @@ def _print(found: api.PlanAnswer, *, is_one_of_many: bool) -> None:
     columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
     print_table(f"Modes to measure next{of} ({found.plan.minimise}; {measured})", columns, rows)
     if line := _designed_line(found.plan):
-        typer.echo(line)
+        print_lines([line])
     if found.command:
-        typer.echo(printable(found.command, len(found.command)))
+        print_whole(found.command)
 
 
 def _designed_line(plan: api.Plan) -> str:

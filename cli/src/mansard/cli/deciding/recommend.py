@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json, print_lines
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
     BoardOption,
@@ -27,10 +27,11 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
-from mansard.cli.tables import Table, print_tables, without_shared
+from mansard.cli.tables import Table, print_tables, without
 from mansard.core.errors import UsageError
 
 _Texts = list[str] | None
+_NO_ANSWER = 3  # exit code of --check
 _MOST_DETAILED = 4  # recommendations that are told in full; more are a table
 _COLUMNS = ("mode", "batch", "precision", "time", "power", "energy per item", "items/s", "remark")
 _MIX_COLUMNS = (
@@ -56,7 +57,7 @@ def recommend(
     ] = None,
     minimise: Annotated[
         Literal["energy", "latency", "edp", "power"] | None,
-        typer.Option(
+        typer.Option("--minimise", "--minimize",
             help="What is to be as small as it can be; edp is energy times latency. Energy by "
             "default, or latency where no energy is known."
         ),
@@ -72,7 +73,7 @@ def recommend(
     probability: Annotated[
         float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
     ] = 0.9,
-    modes: Annotated[
+    mode: Annotated[
         str | None,
         typer.Option(help="Modes to choose from: of the runs, as for bench, or a table (.csv). "
                      "Those that were measured by default."),
@@ -90,13 +91,18 @@ def recommend(
     board: BoardOption = None,
     mix: MixOption = False,
     on: OnOption = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit code 3 unless every network has a mode that keeps the "
+                     "limits, as likely as --probability asks."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured; measures and sets nothing.
 
     Says what the mode saves, which others were near and why they lost, how likely the limits
-    hold, and the commands that set the mode and undo it. Exit code 0 also where no mode keeps
-    the limits: then the nearest are shown.
+    hold, and the commands that set the mode and undo it. Where no mode keeps the limits, the
+    nearest are shown; the exit code is 0 then as well, and 3 with --check.
     """
     batches, precisions = parse_batches(batch), parse_precisions(precision)
     if workload is not None and models:
@@ -124,7 +130,7 @@ def recommend(
         precisions=precisions,
         dims=parse_dimensions(dim or []),
         phase=phase,
-        modes=modes,
+        modes=mode,
         device=device,
         board=board,
         mix=mix,
@@ -132,15 +138,20 @@ def recommend(
     )
     reporter = TerminalReporter()
     if workload is None:
-        _print(api.recommend(request, wanted, default, reporter, on=on), as_json=as_json)
+        found = api.recommend(request, wanted, default, reporter, on=on)
+        _print(found, as_json=as_json)
+        has_answer = all(each.verdict == "feasible" for each in found)
     else:
-        found = api.recommend_workload(request, wanted, workload, reporter)
-        _print_mixes(found, as_json=as_json)
+        mixes = api.recommend_workload(request, wanted, workload, reporter)
+        _print_mixes(mixes, as_json=as_json)
+        has_answer = all(each.one_mode or each.schedule for each in mixes)
+    if check and not has_answer:
+        raise typer.Exit(_NO_ANSWER)
 
 
 def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
     if as_json:
-        print_json({"recommendations": found})
+        print_json("recommend", {"recommendations": found, "mixes": ()})
         return
     if len(found) > _MOST_DETAILED:
         print_tables([_overview_table(found)])
@@ -149,11 +160,15 @@ def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
     for each in found:
         print_tables(_recommendation_tables(each))
         print_lines(_recommendation_lines(each))
+        if each.commands is not None:
+            print_whole(*(f"  set:  {line}" for line in each.commands.set_lines))
+            print_whole(*(f"  undo: {line}" for line in each.commands.undo_lines))
+            print_lines(f"  note: {line}" for line in each.commands.notes)
 
 
 def _print_mixes(found: Sequence[api.MixAnswer], *, as_json: bool) -> None:
     if as_json:
-        print_json({"mixes": found})
+        print_json("recommend", {"recommendations": (), "mixes": found})
         return
     for answer in found:
         print_tables(_mix_tables(answer))
@@ -167,7 +182,7 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
     title = f"{found.network} on {found.device}"
     if not found.is_feasible:
         rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
-        return [(f"{title}: nearest to the limits", _COLUMNS, rows)]
+        return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
     remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
     rows = [_row(found.choice, remark)]
     rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
@@ -177,14 +192,21 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         for each in found.savings
         if each.other is not None and each.other != found.choice
     ]
-    return [(title, _COLUMNS, _once(rows))]
+    return [_without_rates((title, _COLUMNS, _once(rows)), found)]
+
+
+def _without_rates(table: Table, found: api.Recommendation) -> Table:
+    """Without items per second where they say what the times do, and no limit asks for them."""
+    is_asked = any(check.quantity == "rate" for check in found.checks)
+    batches = {row[table[1].index("batch")] for row in table[2]}
+    return table if is_asked or batches != {"1"} else without(table, {"items/s"})
 
 
 def _overview_table(found: Sequence[api.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against the highest mode."""
     columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
     table = ("Recommendations", columns, [_overview_row(each) for each in found])
-    return without_shared(table, ("device", "precision"))
+    return without(table, {"power", "items/s"})
 
 
 def _overview_row(found: api.Recommendation) -> tuple[str, ...]:
@@ -248,13 +270,8 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
     if found.measure_next is not None:
         yield f"  next: {found.measure_next.what}: {found.measure_next.how}"
     yield from (f"  note: {line}" for line in found.notes)
-    if found.commands is None:
-        if found.choice is not None:
-            yield f"  commands: unknown, {found.unknown['commands']}"
-        return
-    yield from (f"  set:  {line}" for line in found.commands.set_lines)
-    yield from (f"  undo: {line}" for line in found.commands.undo_lines)
-    yield from (f"  note: {line}" for line in found.commands.notes)
+    if found.commands is None and found.choice is not None:
+        yield f"  commands: unknown, {found.unknown['commands']}"
 
 
 def _mix_tables(found: api.MixAnswer) -> list[Table]:

@@ -117,7 +117,7 @@ def schedule(
         TerminalReporter(),
     )
     if as_json:
-        print_json(found)
+        print_json("schedule", found)
     else:
         print_tables(_tables(found))
         print_lines((found.sentence, *_lines(found)))

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.data.report import print_report
 from mansard.cli.options import (
+    AllOption,
     BoardOption,
     ContainerEngineOption,
     DimOption,
@@ -28,14 +29,18 @@ from mansard.cli.options import (
     PickOption,
     YesOption,
     parse_dimensions,
+    parse_sizes,
 )
 from mansard.cli.tables import print_table
 
 
 def bench(
     models: Annotated[
-        list[Path] | None,
-        typer.Argument(help="ONNX files to score and run; of the zoo by default.", readable=False),
+        list[str] | None,
+        typer.Argument(
+            help="ONNX files, folders of them, or names of the zoo, to score and run; of the zoo "
+            "by default."
+        ),
     ] = None,
     mode: ModeOption = None,
     pick: PickOption = None,
@@ -44,7 +49,8 @@ def bench(
     ] = "quick",
     runs: KeptRunsOption = Path("runs"),
     batch: Annotated[
-        list[int] | None, typer.Option(min=1, help="Batch sizes to score. Repeatable.")
+        list[str] | None,
+        typer.Option(help="Batch sizes to score, the first to run at; 1,8 by default."),
     ] = None,
     dim: DimOption = None,
     no_networks: Annotated[
@@ -62,8 +68,9 @@ def bench(
     image: ImageOption = None,
     images: ImagesOption = None,
     offline: OfflineOption = False,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
+    all_rows: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine, score and run networks, and write one self-contained report.
@@ -77,7 +84,7 @@ def bench(
         pick=pick,
         profile=profile,
         runs=runs,
-        batches=tuple(batch or (1, 8)),
+        batches=parse_sizes("--batch", batch or ["1,8"]),
         dims=parse_dimensions(dim or []),
         has_networks=not no_networks,
         board=board,
@@ -85,33 +92,44 @@ def bench(
         is_local=local,
         hosts=tuple(host or ()),
         hosts_file=hosts_file,
-        wanted_image=api.WantedImage(name=image, table=images, is_offline=offline, engine=engine),
+        wanted_image=api.WantedImage(
+            name=image, table=images, is_offline=offline, engine=container_engine
+        ),
     )
     reporter = TerminalReporter(is_agreed=yes)
     if dry_run:
         print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
     else:
-        print_bench(api.bench(request, reporter), as_json=as_json)
+        options = "".join(f" --host {each}" for each in host or ())
+        options += f" --board {board}" if board is not None else ""
+        done = api.bench(request, reporter)
+        print_bench(done, str(runs), options, all_rows=all_rows, as_json=as_json)
 
 
-def print_bench(done: api.BenchResult, *, as_json: bool) -> None:
-    """Print what was measured; raises the error of what was not."""
+def print_bench(
+    done: api.BenchResult, runs: str, options: str, *, all_rows: bool, as_json: bool
+) -> None:
+    """Print what was measured and is kept in ``runs``; raises the error of what was not.
+
+    ``options``: the board that was measured, for the next command.
+    """
     if done.report is not None:
-        print_report(done.report, as_json=as_json)
+        command = done.report.next_step.at(runs, options)
+        print_report(done.report, all_rows=all_rows, as_json=as_json, next_line=command)
     done.check()
 
 
 def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
     """The modes in their order, each write of each, and the time they will take."""
-    boards: dict[str | None, object] = {}
+    boards = []
     for each in planned:
         if as_json:
-            boards[each.board] = {"modes": each.modes, "duration_s": each.duration_s}
+            boards.append(each)
             continue
         rows = [
             (one.mode.name, line) for one in each.modes for line in one.steps or ("nothing is set",)
         ]
         print_table("What would be done; nothing was touched", ("mode", "step"), rows)
-        typer.echo(each.summary)
+        print_lines([each.summary])
     if as_json:
-        print_json(boards.get(None, {"boards": boards}))
+        print_json("dry-run", {"boards": boards})

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines
 from mansard.cli.measuring.bench import print_dry_runs
 from mansard.cli.options import (
     BoardOption,
@@ -26,7 +26,8 @@ from mansard.cli.options import (
     PickOption,
     YesOption,
 )
-from mansard.cli.tables import plain, print_tables
+from mansard.cli.tables import print_tables
+from mansard.cli.wrapping import plain
 
 
 def contention(
@@ -52,7 +53,7 @@ def contention(
     image: ImageOption = None,
     images: ImagesOption = None,
     offline: OfflineOption = False,
-    engine: ContainerEngineOption = None,
+    container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,7 +72,9 @@ def contention(
         is_local=local,
         hosts=tuple(host or ()),
         hosts_file=hosts_file,
-        wanted_image=api.WantedImage(name=image, table=images, is_offline=offline, engine=engine),
+        wanted_image=api.WantedImage(
+            name=image, table=images, is_offline=offline, engine=container_engine
+        ),
     )
     reporter = TerminalReporter(is_agreed=yes)
     if dry_run:
@@ -79,12 +82,12 @@ def contention(
         return
     done = api.measure_contention(request, reporter)
     if as_json:
-        print_json({"contention": done.contention})
+        print_json("contention", {"victims": done.contention})
     else:
         tables = map(api.contention_table, done.contention)
         print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
         for each in done.contention:
-            typer.echo(plain(api.contention_words(each)))
+            print_lines([api.contention_words(each)])
             if each.remark:
                 note(f"{each.victim}, {each.mode}: {each.remark}")
     done.check()

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
-from mansard.cli.options import JsonOption
+from mansard.cli.options import AllOption, JsonOption
 from mansard.cli.tables import print_tables
 
 demo_app = typer.Typer(invoke_without_command=True)
@@ -22,16 +22,21 @@ def demo(
     context: typer.Context,
     folder: Annotated[
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
-    ] = Path("demo/orin"),
+    ] = Path("demo"),
+    all_rows: AllOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show the roofs of real Orins, from published figures, with networks under them.
+    """Show the roofs of real Orins and of a simulated one, with networks under them.
 
-    Nothing is measured: the figures are those that ship with Mansard, the networks are scored
-    here, and all of it says so.
+    Nothing is measured: the figures of the Orins are published ones that ship with Mansard, the
+    simulated board's GPU kernels run on a stand-in, networks are scored here; all of it says so.
     """
     if context.invoked_subcommand is not None:
         return
-    print_report(api.demo(folder, TerminalReporter()), as_json=False)
+    found = api.demo(folder, TerminalReporter(most_notes=3))
+    print_report(
+        found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
+    )
 
 
 @demo_app.command("pagoda")
@@ -47,18 +52,11 @@ def pagoda(
     """
     found = api.demo_pagoda(output)
     if as_json:
-        print_json(
-            {
-                "page": found.page,
-                "counts": found.counts.to_dicts(),
-                "points": found.points.to_dicts(),
-                "findings": found.findings,
-            }
-        )
+        print_json("demo-pagoda", found.document())
         return
     print_tables([found.table])
     print_lines(found.findings)
-    typer.echo(f"page: {found.page}")
+    print_whole(f"page: {found.page}")
 
 
 @demo_app.command("simulated")
@@ -71,10 +69,13 @@ def simulated(
     folder: Annotated[
         Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
     ] = Path("demo"),
+    all_rows: AllOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a simulated board, sweep its power modes, and write the report.
 
-    The kernels run on this machine's CPU; power modes, clocks and meters are the simulator's,
-    and everything says so.
+    Kernels run on a stand-in for the board's GPU, in virtual time; power modes, clocks and
+    meters are the simulator's, and everything says so.
     """
-    print_bench(api.demo_simulated(board, mode, folder, TerminalReporter()), as_json=False)
+    done = api.demo_simulated(board, mode, folder, TerminalReporter())
+    print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=as_json)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import group_tables, part_tables
+from mansard.cli.data.summary import group_tables, part_tables
 from mansard.cli.measuring.networks import as_dictionary, print_times
 from mansard.cli.tables import print_tables
 
@@ -26,21 +26,23 @@ def print_layers(
     written: Sequence[Path],
     *,
     with_layers: bool,
+    all_rows: bool,
     as_json: bool,
 ) -> None:
     """Print the networks, their parts and the sums; raises the error of what was not measured."""
     if as_json:
         print_json(
+            "measure",
             {
                 **as_dictionary(result.whole),
                 "parts": result.parts,
                 "sums": result.sums,
                 "groups": result.groups,
-                "files": [str(path) for path in written],
-            }
+                "files": written,
+            },
         )
     else:
-        print_times(result.whole, with_layers=with_layers)
+        print_times(result.whole, with_layers=with_layers, all_rows=all_rows)
         print_tables(part_tables(result.sums, result.parts))
         print_tables(group_tables(result.groups))
         if result.sums:

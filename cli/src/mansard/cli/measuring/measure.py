@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, note
+from mansard.cli.help import HelpfulCommand
 from mansard.cli.measuring.layers import print_layers
 from mansard.cli.measuring.networks import print_networks
 from mansard.cli.measuring.programs import print_programs
 from mansard.cli.options import (
+    AllOption,
     BatchSizesOption,
     BoardOption,
     ContainerEngineOption,
@@ -43,7 +44,7 @@ from mansard.core.records import Copies, Waiting
 _COMMAND = "mansard command"  # where a context keeps the words after ``--``
 
 
-class MeasureCommand(TyperCommand):
+class MeasureCommand(HelpfulCommand):
     """All words after the first ``--`` are the user's command, whatever they look like."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -242,6 +243,7 @@ def measure(
     again: Annotated[
         bool, typer.Option("--again", help="Run it also where it was measured before.")
     ] = False,
+    all_rows: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure networks, or a program: mansard measure [OPTIONS] MODEL… | -- COMMAND…
@@ -280,7 +282,8 @@ def measure(
                 "with --metric the output of the program goes through a pipe: the program has no "
                 "terminal"
             )
-        print_programs(api.measure_program(request, TerminalReporter()), as_json=as_json)
+        measured = api.measure_program(request, TerminalReporter())
+        print_programs(measured, all_rows=all_rows, as_json=as_json)
         return
     settings = api.NetworkSettings(
         engine=engine,
@@ -338,11 +341,11 @@ def measure(
         )
         found = api.measure_layers(networks, alone, TerminalReporter(is_agreed=yes))
         written = () if nn_profiler is None else api.write_nn_profiler(runs, nn_profiler)
-        print_layers(found, runs, written, with_layers=layers, as_json=as_json)
+        print_layers(found, runs, written, with_layers=layers, all_rows=all_rows, as_json=as_json)
         return
     _check_options(context, _OF_LAYERS, "layers that are run alone", "add --each-layer all")
     result = api.measure_networks(networks, TerminalReporter(is_agreed=yes))
-    print_networks(result, runs, with_layers=layers, as_json=as_json)
+    print_networks(result, runs, with_layers=layers, all_rows=all_rows, as_json=as_json)
 
 
 def _check_options(context: typer.Context, others: Collection[str], what: str, fix: str) -> None:

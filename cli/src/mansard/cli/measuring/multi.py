@@ -203,7 +203,7 @@ def multi(
         )
     written = () if nn_profiler is None else api.write_run_files(result, runs, nn_profiler)
     if as_json:
-        print_json({"rows": result.rows, "written": [str(path) for path in written]})
+        print_json("multi", {"rows": result.rows, "files": written})
     else:
         _print(result.rows)
         for path in written:

@@ -8,34 +8,40 @@ from statistics import median
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import accuracy_tables, measured_tables, memory_tables
+from mansard.cli.data.overview import measured_table
+from mansard.cli.data.summary import accuracy_tables, measured_tables, memory_tables
 from mansard.cli.tables import Table, print_tables
 
 _MOST_LAYERS = 30  # of a table, the slowest
 
 
 def print_networks(
-    result: api.MeasureResult, runs: Path, *, with_layers: bool, as_json: bool
+    result: api.MeasureResult, runs: Path, *, with_layers: bool, all_rows: bool, as_json: bool
 ) -> None:
     """Print what was measured and is kept in ``runs``; raises the error of what was not."""
     if as_json:
-        print_json(as_dictionary(result))
+        print_json("measure", as_dictionary(result))
     else:
-        print_times(result, with_layers=with_layers)
+        print_times(result, with_layers=with_layers, all_rows=all_rows)
         _note_next(result, runs)
     result.check()
 
 
 def as_dictionary(result: api.MeasureResult) -> dict[str, object]:
-    """What ``--json`` prints of networks."""
+    """What ``--json`` prints of networks; lists of parts are empty where none ran alone."""
     names = ("times", "accuracies", "rows", "memory", "builds")
-    return {name: getattr(result, name) for name in names}
+    measured = {name: getattr(result, name) for name in names}
+    return {**measured, "parts": (), "sums": (), "groups": (), "files": ()}
 
 
-def print_times(result: api.MeasureResult, *, with_layers: bool) -> None:
+def print_times(result: api.MeasureResult, *, with_layers: bool, all_rows: bool) -> None:
     """Print the tables of networks, and on stderr what is to be known of their rows."""
-    print_tables([*measured_tables(result.times), *accuracy_tables(result.accuracies)])
-    print_tables(memory_tables(result.memory))
+    if all_rows:
+        print_tables(measured_tables(result.times))
+    elif result.times:
+        print_tables([measured_table(result.times)])
+    print_tables(accuracy_tables(result.accuracies))
+    print_tables(memory_tables(result.memory) if all_rows else ())
     if with_layers:
         print_tables([_layers(one) for one in result.rows if one.row.layers])
     shown = {each.remark for each in result.times}

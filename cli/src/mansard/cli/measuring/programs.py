@@ -7,24 +7,26 @@ import sys
 
 from mansard import api
 from mansard.cli.console import note, print_json
-from mansard.cli.data.report import print_shortened, program_tables
-from mansard.cli.tables import plain
+from mansard.cli.data.overview import programs_table
+from mansard.cli.data.summary import print_shortened, program_tables
+from mansard.cli.wrapping import plain
 
 _N_FOR_INTERVAL = 6  # runs below which there is no interval at 95 %
 
 
-def print_programs(result: api.ProgramResult, *, as_json: bool) -> None:
+def print_programs(result: api.ProgramResult, *, all_rows: bool, as_json: bool) -> None:
     """Print what was measured; raises the error of what was not."""
     if as_json:
-        print_json(
-            [
-                {"mode": one.manifest.mode_read_back, "run": one.run, "summary": one.times}
-                for one in result.measured
-            ]
-        )
+        programs = [
+            {"mode": one.manifest.mode_read_back, "run": one.run, "times": one.times}
+            for one in result.measured
+        ]
+        print_json("measure-program", {"programs": programs})
     else:
+        rows = [row for one in result.measured for row in one.times]
+        short = [programs_table(rows)] if rows else []
         with contextlib.redirect_stdout(sys.stderr):
-            print_shortened(program_tables([row for one in result.measured for row in one.times]))
+            print_shortened(program_tables(rows) if all_rows else short)
         for one in result.measured:
             _note_doubts(one)
     result.check()

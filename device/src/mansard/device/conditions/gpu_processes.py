@@ -18,7 +18,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError
 from mansard.core.text import printable
-from mansard.device.cards import load_nvml
+from mansard.device.cards import load_nvml, nvml_errors
 from mansard.device.system import SYSTEM_ROOT, below, read_text, why_unreadable
 
 CLIENTS = "/sys/kernel/debug/nvmap/iovmm/clients"
@@ -101,7 +101,7 @@ class GpuProcesses:
                 card = nvml.nvmlDeviceGetHandleByIndex(at)
                 for process in nvml.nvmlDeviceGetComputeRunningProcesses(card):
                     found[process.pid] = self._name(process.pid)
-        except nvml.NVMLError as error:
+        except nvml_errors(nvml) as error:
             return f"NVML: {str(error).lower()}"
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from pathlib import Path
 
 from mansard.core.records import Reading
 from mansard.device.conditions.sources import COLDEST_C, HOTTEST_C, Sources
@@ -18,6 +19,18 @@ PERIOD_S = 0.1
 _CPU = re.compile(r"^cpu([0-9]{1,4}) ([0-9 ]+)$", re.MULTILINE)
 _KIB = re.compile(r"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +([0-9]{1,15}) kB$", re.MULTILINE)
 _LOADS = ("/sys/devices/*/load", "/sys/devices/platform/*/load", "/sys/devices/platform/*/*/load")
+
+
+def find_gpu_load(root: Path) -> Path | None:
+    """The file with the GPU's use in per mille of the time; None where the board has none."""
+    found = (below(root, path) for place in _LOADS for path in find_paths(root, place))
+    return next(found, None)
+
+
+def read_memory_bytes(root: Path) -> dict[str, int]:
+    """MemTotal, MemAvailable, SwapTotal and SwapFree, those that the kernel tells."""
+    text = read_text(root / "proc/meminfo") or ""
+    return {name: int(number) * 1024 for name, number in _KIB.findall(text)}
 
 
 def read_jiffies(stat: str) -> dict[int, tuple[int, int]]:
@@ -42,8 +55,8 @@ class Telemetry:
         root = sources.root
         cpus = glob(below(root, "/sys/devices/system/cpu"), "cpu[0-9]*")
         self._files = [(f"{cpu.name}_hz", cpu / "cpufreq/scaling_cur_freq", 1e3) for cpu in cpus]
-        loads = [path for each in _LOADS for path in find_paths(root, each)]
-        self._files += [("gpu_share", below(root, path), 1e-3) for path in loads[:1]]
+        load = find_gpu_load(root)
+        self._files += [("gpu_share", load, 1e-3)] if load is not None else []
         self._zones = [
             (f"{name}_temperature_c", zone / "temp")
             for zone in glob(below(root, "/sys/class/thermal"), "thermal_zone[0-9]*")
@@ -77,14 +90,13 @@ class Telemetry:
     def _read(self) -> None:
         sources = self._sources
         self._read_cpus(read_text(sources.root / "proc/stat") or "")
-        text = read_text(sources.root / "proc/meminfo") or ""
-        kib = {name: int(number) for name, number in _KIB.findall(text)}
+        found = read_memory_bytes(sources.root)
         for name, whole, free in (
             ("memory_bytes", "MemTotal", "MemAvailable"),
             ("swap_bytes", "SwapTotal", "SwapFree"),
         ):
-            if whole in kib and free in kib:
-                self._keep(name, (kib[whole] - kib[free]) * 1024.0)
+            if whole in found and free in found:
+                self._keep(name, float(found[whole] - found[free]))
         for name, path, unit in self._files:
             value = read_int(path)
             self._keep(name, None if value is None else value * unit)

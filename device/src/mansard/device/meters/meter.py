@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.records import PowerSample
 from mansard.device.totals import Total
 
@@ -68,6 +69,7 @@ class Meters(msgspec.Struct, frozen=True):
     missing: dict[str, str]  # meter -> what is missing and what to do about it
     total: Total | None = None
     why_no_total: str = "there is no meter"
+    clock: Clock = SYSTEM_CLOCK  # that their readings are stamped by
 
     @property
     def period_s(self) -> float:

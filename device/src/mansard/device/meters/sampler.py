@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from math import ceil
 
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
 from mansard.device.meters.energy import N_CHANGED_MIN, window_energy
@@ -35,14 +36,14 @@ class Sampler:
         self,
         meters: Meters,
         period_s: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
         *,
         most_samples: int = MOST_SAMPLES,
     ) -> None:
         self._most_samples = most_samples
         self._meters = meters
         self._chosen_s = period_s
-        self._clock = clock
+        self._clock = meters.clock
+        self._end_calls: Callable[[], None] | None = None  # where the clock calls instead
         self._samples: list[PowerSample] = []
         self._reading = threading.Lock()  # a meter that counts on must not be read by two at once
         self._stop = threading.Event()
@@ -59,12 +60,18 @@ class Sampler:
             self.read()
             if self._chosen_s is None:
                 self.period_s = self._affordable_s()
-            self._thread.start()
+            if self._clock.every is None:
+                self._thread.start()
+            else:
+                self._end_calls = self._clock.every(self.period_s, self.read)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._thread.ident is not None:
+        if self._end_calls is not None:
+            self._end_calls()
+            self.read()
+        elif self._thread.ident is not None:
             self._thread.join()
             self.read()
 
@@ -120,7 +127,7 @@ class Sampler:
         try:
             return meter.read()
         except DeviceError as error:
-            now_s, why = self._clock(), str(error)
+            now_s, why = self._clock.now_s(), str(error)
             return tuple(silent(rail, now_s, why) for rail in meter.rails)
 
     def _thin(self, n_rails: int) -> None:
@@ -153,17 +160,17 @@ class Sampler:
         return affordable_period_s(self.period_s, cpu_s / _N_TRIED, wall_s / _N_TRIED)
 
     def _run(self) -> None:
-        start_s, tick, period_s = self._clock(), 0, self.period_s
+        start_s, tick, period_s = self._clock.now_s(), 0, self.period_s
         while True:
-            now_s = self._clock()
+            now_s = self._clock.now_s()
             if self.period_s != period_s:  # the schedule begins anew
                 start_s, tick, period_s = now_s, 0, self.period_s
             tick = next_tick(now_s - start_s, self.period_s, tick)
             due_s = start_s + tick * self.period_s
             # A sleep costs less than waiting for an event, which matters a hundred times a second.
             while due_s > now_s and not self._stop.is_set():
-                time.sleep(min(due_s - now_s, _LONGEST_SLEEP_S))
-                now_s = self._clock()
+                self._clock.sleep(min(due_s - now_s, _LONGEST_SLEEP_S))
+                now_s = self._clock.now_s()
             if self._stop.is_set():
                 return
             self.read()
@@ -183,14 +190,16 @@ def affordable_period_s(wanted_s: float, reading_cpu_s: float, reading_wall_s: f
     return max(wanted_s, reading_cpu_s / CPU_SHARE, reading_wall_s / _WALL_SHARE)
 
 
-def idle_window(sampler: Sampler, seconds: float, *, n_changed_min: int = 1) -> EnergyWindow:
+def idle_window(
+    sampler: Sampler, seconds: float, clock: Clock = SYSTEM_CLOCK, *, n_changed_min: int = 1
+) -> EnergyWindow:
     """The energy of ``seconds`` in which no kernel runs, for the brackets of a trial.
 
     An idle board may sit on one step of its sensor: one change shows that the sensor lives.
     """
     sampler.read()
-    start_s = time.monotonic()
-    time.sleep(seconds)
-    end_s = time.monotonic()
+    start_s = clock.now_s()
+    clock.sleep(seconds)
+    end_s = clock.now_s()
     sampler.read()
     return sampler.window(start_s, end_s, n_changed_min=n_changed_min)

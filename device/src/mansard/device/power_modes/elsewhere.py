@@ -126,7 +126,7 @@ def _of_settings(name: str, settings: Mapping[str, float | None]) -> PublishedMo
 
 def _named_modes(device: str, boards: Sequence[NamedModes]) -> dict[str, NamedMode]:
     """By name, those of the one table that all boards share; raises UsageError."""
-    fix = "give them with --modes: a table (CSV), a grid (TOML), or clocks; or plan on the device"
+    fix = "give them with --mode: a table (CSV), a grid (TOML), or clocks; or plan on the device"
     if not boards:
         raise UsageError(
             f"unknown power modes: {printable(device)} is not this machine, and no table here has "

@@ -37,7 +37,7 @@ def row(sample: TegrastatsSample, log: str, time_s: float | None) -> dict[str, C
     return cells
 
 
-def document(sample: TegrastatsSample, log: str, time_s: float | None) -> dict[str, Any]:
+def line_document(sample: TegrastatsSample, log: str, time_s: float | None) -> dict[str, Any]:
     """The same for JSON, with the structure of ``TegrastatsSample``."""
     fields: dict[str, Any] = msgspec.to_builtins(sample)
     for column in ("prefix", "shape", "rail_names", "powers_w", "averages_w", "maximums_w"):

@@ -85,6 +85,24 @@ def find_dimensions(model: Model, given: Given) -> InputDimensions:
     return InputDimensions(by_input, *_batch_symbols(every, firsts))
 
 
+def with_open_batch(model: Model, given: Given, *, is_guessed_too: bool = True) -> Given:
+    """``given``; with a batch of 1 where the model leaves it open and nothing gives it.
+
+    ``is_guessed_too``: also where no dimension has the name of a batch, and the first is taken.
+    """
+    if given.batch is not None:
+        return given
+    found = find_dimensions(model, given)
+    is_open = any(
+        dim.fixed is None and not {dim.symbol, dim.indexed_name} & given.dims.keys()
+        for dim in found
+        if dim.symbol in found.batch_symbols
+    )
+    if not is_open or (found.is_batch_guessed and not is_guessed_too):
+        return given
+    return msgspec.structs.replace(given, batch=1)
+
+
 def _sizes(source: ModelInput, given: Given) -> tuple[Dimension, ...] | None:
     shape = given.shapes.get(source.name)
     if source.dimensions is None:

@@ -23,7 +23,6 @@ from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, Network
 if TYPE_CHECKING:
     import onnx
 
-    from mansard.estimator import Given
     from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
     from mansard.inference.accuracy.plan import SampleFile
@@ -219,6 +218,7 @@ def prepare(
     from mansard.estimator import Given, Settings, load, score_loaded, zoo
     from mansard.estimator.scoring import naming_model
     from mansard.estimator.shape_inference.binding import bind
+    from mansard.estimator.shape_inference.dimensions import with_open_batch
     from mansard.estimator.shape_inference.inference import infer_shapes
     from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array
     from mansard.inference.preparing.conversion import check_convertible
@@ -238,7 +238,7 @@ def prepare(
         stated = Given(batch, given)
         if inputs is not None:
             arrays, stated = given_by_arrays(loaded.model, readers, stated, inputs)
-        stated = _with_batch(loaded.model, stated)
+        stated = with_open_batch(loaded.model, stated)
         own = [each.name for each in loaded.model.inputs if each.name not in arrays]
         check_guessable(own, readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
@@ -396,21 +396,6 @@ def _read(source: Path | str) -> tuple[Labelled, str]:
         return label_nodes(onnx.load_from_string(content)), file_hash(content)
     except (DecodeError, ValueError, RuntimeError) as error:
         raise ModelError(f"the onnx package cannot read it ({error})") from error
-
-
-def _with_batch(model: Model, given: Given) -> Given:
-    """``given``; with a batch of 1 where the model leaves it open and nothing gives it."""
-    from mansard.estimator.shape_inference.dimensions import find_dimensions
-
-    found = find_dimensions(model, given)
-    is_open = any(
-        dim.fixed is None and not {dim.symbol, dim.indexed_name} & given.dims.keys()
-        for dim in found
-        if dim.symbol in found.batch_symbols
-    )
-    if given.batch is not None or not is_open:
-        return given
-    return msgspec.structs.replace(given, batch=1)
 
 
 def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

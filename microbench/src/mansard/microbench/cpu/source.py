@@ -13,10 +13,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import MeasurementError
 from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
-from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples, calibrate, collect
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu import driver

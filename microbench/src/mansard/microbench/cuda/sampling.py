@@ -14,12 +14,12 @@ from functools import cache
 from statistics import median
 
 from mansard.core.caches import dram_low_bytes
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import Gpu, MachineIdentity, PowerMode
 from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
-from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock
 from mansard.measuring.sampling import Samples, collect
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.probe import probe_gpu

@@ -19,9 +19,10 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.records import Family, Gpu, MemoryKind
-from mansard.measuring.raw_samples import SYSTEM_CLOCK, Clock, RawSample
+from mansard.measuring.raw_samples import RawSample
 from mansard.microbench.cuda.runtime import Buffer, Runtime, Start
 from mansard.microbench.cuda.timing import CLOCK_BYTES, Timeline
 from mansard.microbench.kernel import Array, Case, Kernel, Launch, repeat_pattern, shape_of

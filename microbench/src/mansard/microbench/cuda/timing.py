@@ -12,7 +12,8 @@ from statistics import median_low
 
 import numpy as np
 
-from mansard.measuring.raw_samples import Clock, RawSample
+from mansard.core.clock import Clock
+from mansard.measuring.raw_samples import RawSample
 from mansard.microbench.cuda.runtime import CLOCK_WORDS, WORD_BYTES, Buffer, Event, Runtime, Start
 
 # Launches that are enqueued beyond the one that is waited for: with samples of 2 ms the GPU

@@ -12,6 +12,7 @@
   const plots = Array.from(document.querySelectorAll("[data-spec]"));
   const bar = document.getElementById("controls");
   const views = new Map();
+  const specs = new Map();
 
   // Each chart has rows of its own: Vega marks those that it holds.
   const rows = ({ n, columns }) => {
@@ -87,21 +88,87 @@
     }
   };
 
+  // A chart takes the room that it has, at one size of type: its panels become narrower, or stand
+  // one under the other, and the legend takes fewer columns.
+  const PANEL_PX = 300;
+  const LEAST_PX = 70;
+  const MOST_GROWTH = 1.25;
+  const roomOf = (plot) => plot.clientWidth || plot.closest("section").clientWidth;
+  const fitted = (part, room, columns) => {
+    if (Array.isArray(part)) return part.map((each) => fitted(each, room, columns));
+    if (part === null || typeof part !== "object") return part;
+    const found = Object.fromEntries(
+      Object.entries(part).map(([name, value]) => [name, fitted(value, room, columns)]));
+    if (found.hconcat && room < PANEL_PX * found.hconcat.length) {
+      found.vconcat = found.hconcat;
+      delete found.hconcat;
+    }
+    if (columns && found.legend) {
+      found.legend.columns = columns;
+      if (found.legend.gradientLength) found.legend.gradientLength = 120;
+    }
+    return found;
+  };
+  const panelsAcross = (spec) => (spec.hconcat ? spec.hconcat.length : 1);
+  // A title in lines that fit above its panel; before it stand a few words of the chart's own.
+  const LETTER_PX = 7.5, OWN_WORDS = 24;
+  const inLines = (heading, plot) => {
+    const spec = read(`${plot.dataset.spec}-spec`), room = roomOf(plot);
+    const isSide = spec.hconcat && room >= PANEL_PX * spec.hconcat.length;
+    const most = room / (isSide ? spec.hconcat.length : 1) / LETTER_PX;
+    if (heading.length + OWN_WORDS <= most) return heading;
+    const lines = [""];
+    for (const word of heading.split(" ")) {
+      const last = lines[lines.length - 1];
+      if (last && `${last} ${word}`.length > most) lines.push(word);
+      else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+    }
+    return ["", ...lines].join("\n");
+  };
+  const widthOf = (plot) => Number(plot.querySelector("svg.marks").getAttribute("width"));
+  const fit = async (plot, view, spec) => {
+    const natural = parseFloat(getComputedStyle(plot.closest("figure")).getPropertyValue("--natural"));
+    const most = Math.min(roomOf(plot), Math.max(natural, PANEL_PX) * MOST_GROWTH);
+    const isWidth = (name) => /(^|_)(width|childWidth)$/.test(name);
+    for (let turn = 0; turn < 5; turn += 1) {
+      const more = (most - widthOf(plot)) / panelsAcross(spec);
+      if (Math.abs(more) < 1) return;
+      const { signals } = view.getState({ signals: isWidth, data: () => false });
+      for (const [name, value] of Object.entries(signals)) {
+        if (value > 0) view.signal(name, Math.max(LEAST_PX, Math.floor(value + more)));
+      }
+      await view.resize().runAsync();
+    }
+  };
+
   const embed = async (plot, values, theme) => {
-    const spec = specOf(plot);
-    for (const each of spec.params || []) {
+    const room = roomOf(plot);
+    const whole = specOf(plot);
+    for (const each of whole.params || []) {
       if (each.name in values) each.value = values[each.name];
     }
-    const { view } = await vegaEmbed(plot, spec, {
-      ast: true,
-      renderer: "svg",
-      mode: "vega-lite",
-      config: themes[theme],
-      tooltip: { theme },
-      actions: { export: true, source: false, compiled: false, editor: false },
-      downloadFileName: `mansard-${plot.dataset.spec}`,
-    });
-    views.set(plot, view);
+    const draw = async (columns) => {
+      const spec = fitted(whole, room, columns);
+      if (views.has(plot)) views.get(plot).finalize();
+      const legend = { ...themes[theme].legend, ...(columns ? { columns } : {}) };
+      const { view } = await vegaEmbed(plot, spec, {
+        ast: true,
+        renderer: "svg",
+        mode: "vega-lite",
+        config: { ...themes[theme], legend },
+        tooltip: { theme },
+        actions: { export: true, source: false, compiled: false, editor: false },
+        downloadFileName: `mansard-${plot.dataset.spec}`,
+      });
+      views.set(plot, view);
+      specs.set(plot, spec);
+      await fit(plot, view, spec);
+      return view;
+    };
+    let view = await draw(0);
+    for (const columns of [3, 2, 1]) {
+      if (widthOf(plot) > room + 1) view = await draw(columns);
+    }
     if (hasSignal(view, "picked")) {
       view.addEventListener("click", (_, item) => {
         if (item && item.datum && item.datum.mode) pick(item.datum.mode);
@@ -109,16 +176,19 @@
     }
   };
 
-  const set = async (view, values) => {
+  const set = async (plot, values) => {
+    const view = views.get(plot);
     let changed = false;
     for (const [name, value] of Object.entries(values)) {
-      if (hasSignal(view, name) && view.signal(name) !== value) {
+      if (hasSignal(view, name) && String(view.signal(name)) !== String(value)) {
         view.signal(name, value);
         changed = true;
       }
     }
     // Other labels take other room: without it they would be cut off.
-    if (changed) await view.resize().runAsync();
+    if (!changed) return;
+    await view.resize().runAsync();
+    await fit(plot, view, specs.get(plot));
   };
 
   // A chart as the choice shows it, or the words that stand in its place: an axis without a point
@@ -135,10 +205,13 @@
         if (each !== none) each.hidden = found.length === 0;
       }
       if (!found.length) return;
-      values = { ...own, heading: words(rule.heading, found, own) };
+      values = { ...own, heading: inLines(words(rule.heading, found, own), plot) };
+      for (const key of rule.keys) {
+        values[`shown_${key}`] = [...new Set(found.map((row) => row[key]))].sort();
+      }
     }
     try {
-      if (views.has(plot)) await set(views.get(plot), values);
+      if (views.has(plot)) await set(plot, values);
       else await embed(plot, values, theme);
       fillPanels(plot);
     } catch (error) {
@@ -156,6 +229,44 @@
     const sign = form.startsWith("+") ? "always" : "auto";
     return value.toLocaleString("en-US", { maximumSignificantDigits: digits, signDisplay: sign });
   };
+  // On a narrow screen the cells of a row stand under each other, each after its column's title.
+  const narrow = window.matchMedia("screen and (max-width: 640px)");
+  const stack = (table) => {
+    const titles = Array.from(table.tHead.rows[0].cells, (each) => each.textContent);
+    table.classList.toggle("stacked", narrow.matches && titles.length > 3);
+    if (!narrow.matches) return;
+    for (const row of table.tBodies[0].rows) {
+      Array.from(row.cells).forEach((each, at) => { each.dataset.title = titles[at]; });
+    }
+  };
+  const stackAll = () => document.querySelectorAll("main table").forEach(stack);
+
+  // Columns that say nothing or the same in every row are told in the caption: the same as
+  // figures/tables.py.
+  const inside = (title) => {
+    const words = title.replaceAll(", ", " in ");
+    return /^.\p{Ll}/u.test(words) ? words[0].toLowerCase() + words.slice(1) : words;
+  };
+  const condensed = (titles, lines) => {
+    const all = titles.map((_, at) => at);
+    if (!lines.length) return { kept: all, same: [] };
+    const cells = all.map((at) => new Set(lines.map((line) => line[at])));
+    const holds = (words, few) => [...words].every((word) => few.includes(word));
+    const gone = all.filter((at) =>
+      holds(cells[at], ["", "–", "unknown"]) || (lines.length > 1 && cells[at].size === 1))
+      .slice(0, Math.max(0, all.length - 2));
+    return {
+      kept: all.filter((at) => !gone.includes(at)),
+      same: gone.filter((at) => !holds(cells[at], ["", "–"]))
+        .map((at) => `${inside(titles[at])} ${lines[0][at]}`),
+    };
+  };
+  const cell = (tag, scope, text) => {
+    const made = document.createElement(tag);
+    if (scope) made.scope = scope;
+    made.textContent = text;
+    return made;
+  };
   const fillTable = ({ name, caption, columns, order, rule }) => {
     const { own, found } = resolve(rule);
     const key = (row) => (row[order] == null ? Infinity : row[order]);
@@ -165,21 +276,30 @@
     if (few.length < found.length) {
       title += `, the first ${few.length} of ${found.length.toLocaleString("en-US")} rows`;
     }
+    const whole = few.map((row) => columns.map(([field, form]) => cellText(row[field], form)));
+    const { kept, same } = condensed(columns.map((column) => column[2]), whole);
+    if (same.length) title += `; in every row: ${same.join(", ")}`;
     for (const table of document.querySelectorAll(`table[data-live="${name}"]`)) {
       table.caption.textContent = title;
       table.tHead.hidden = !found.length;
       table.parentElement.setAttribute("aria-label", title);
-      table.tBodies[0].replaceChildren(...few.map((row) => {
+      table.className = kept.flatMap((at, place) => (columns[at][3] ? [`n${place + 1}`] : [])).join(" ");
+      table.tHead.rows[0].replaceChildren(...kept.map((at) => cell("th", "col", columns[at][2])));
+      table.tBodies[0].replaceChildren(...whole.map((row) => {
         const line = document.createElement("tr");
-        columns.forEach(([field, form], at) => {
-          const cell = document.createElement(at ? "td" : "th");
-          if (!at) cell.scope = "row";
-          cell.textContent = cellText(row[field], form);
-          line.append(cell);
-        });
+        line.append(...kept.map((at, place) =>
+          place ? cell("td", "", row[at]) : cell("th", "row", row[at])));
         return line;
       }));
+      stack(table);
     }
+  };
+
+  // A list of networks beside a chart of one of them: it says which one, and chooses for all charts.
+  const mirrors = Array.from(document.querySelectorAll("select[data-mirrors]"));
+  const fillMirror = (mirror) => {
+    const plot = document.querySelector(`[data-spec="${mirror.dataset.of}"]`);
+    mirror.value = resolve(rules.get(plot).rule).own[mirror.dataset.mirrors];
   };
 
   // One update after the other: a choice made meanwhile is taken up by the next.
@@ -202,6 +322,7 @@
         root.dataset.milliseconds = String(Math.round(performance.now() - started));
         root.dataset.drawn = String(plots.length);
       }
+      mirrors.forEach(fillMirror);
       root.dataset.shown = JSON.stringify(chosen);
     });
   };
@@ -217,7 +338,7 @@
   };
 
   // Only the modes of the chosen device can be chosen.
-  const narrow = () => {
+  const limitModes = () => {
     for (const option of options("mode")) {
       const other = Boolean(option.dataset.device) && option.dataset.device !== chosen.device;
       option.hidden = option.disabled = other;
@@ -243,13 +364,45 @@
       if ("device" in values && values.device !== chosen.device) {
         Object.assign(values, starts[values.device]);
         chosen.device = values.device;
-        narrow();
+        limitModes();
         select("mode", values.mode);
       } else if (values.mode !== chosen.mode) values.picked = values.mode;
       choose(values);
     });
-    narrow();
+    limitModes();
+  }
+  for (const mirror of mirrors) {
+    mirror.closest("[hidden]").hidden = false;
+    mirror.addEventListener("input", () => {
+      const { mirrors: name } = mirror.dataset;
+      select(name, mirror.value);
+      choose({ [name]: mirror.value });
+    });
   }
   dark.addEventListener("change", () => update(true));
+  narrow.addEventListener("change", stackAll);
+  stackAll();
+  // Drawn again where another width leaves other room, but not for paper.
+  let width = root.clientWidth, waiting = 0;
+  window.addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      if (root.clientWidth === width || window.matchMedia("print").matches) return;
+      width = root.clientWidth;
+      update(true);
+    }, 200);
+  });
+  // On paper everything is open.
+  const closed = new Set();
+  window.addEventListener("beforeprint", () => {
+    for (const each of document.querySelectorAll("main details:not([open])")) {
+      each.open = true;
+      closed.add(each);
+    }
+  });
+  window.addEventListener("afterprint", () => {
+    for (const each of closed) each.open = false;
+    closed.clear();
+  });
   update(true);
 })();

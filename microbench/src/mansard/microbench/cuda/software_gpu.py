@@ -1,22 +1,21 @@
 """A GPU in software: it runs kernels' references and keeps a clock of its own.
 
-Its physics is stated in `Physics`: a launch takes ``launch_s`` plus, for every repetition,
-the longer of its work over the peak and its traffic over the bandwidth of the level that
-holds the working set. Clocks, power and free memory are what a test says they are.
+The stand-in for simulated boards and for tests: nothing that it says was measured. Its physics is
+stated in `Physics`: a launch takes ``launch_s`` plus, for every repetition, the longer of its work
+over the peak and its traffic over the bandwidth of the level that holds the working set.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mansard.core.clock import SYSTEM_CLOCK, VirtualClock
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Gpu, MemoryKind
-from mansard.measuring.raw_samples import Clock
 from mansard.microbench.cuda.runtime import MemoryInfo, Start
 from mansard.microbench.kernel import Array, Case, Kernel, Launch, repeat_pattern
 
@@ -55,6 +54,16 @@ RATES = {
 }
 
 
+_IDLE = frozenset({"stalled", "launch", "latency"})  # families without arithmetic
+
+
+class GpuLoad(NamedTuple):
+    """How busy a GPU and its memory are: shares from 0 to 1."""
+
+    gpu: float
+    memory: float
+
+
 @dataclass(frozen=True)
 class Physics:
     """What the software GPU can do. FLOP and bytes a cycle are of one SM."""
@@ -82,14 +91,29 @@ class Physics:
             return self.node_s if kernel.is_graph else max(self.launch_s, self.enqueue_s)
         if kernel.family == "latency":
             return kernel.traffic_bytes(case, launch) / 4 * self.latency_s
-        n_sms = self.n_sms or self.gpu.n_sms
+        bandwidth = self.bandwidth(case, self.n_sms or self.gpu.n_sms, hz)
+        traffic_s = kernel.traffic_bytes(case, launch) / bandwidth
+        return max(self.work_s(kernel, case, launch, hz), traffic_s, 1e-9)
+
+    def load(self, kernel: Kernel, case: Case, launch: Launch) -> GpuLoad:
+        """How busy GPU and memory are while the kernel runs, made up: three quarters of a GPU's
+        dynamic power are its arithmetic's at the peak, a quarter its caches' at their bandwidth.
+        """
+        hz = self.clock_hz(0.0)
+        duration_s = self.seconds(kernel, case, launch, hz)
+        bandwidth = self.bandwidth(case, self.n_sms or self.gpu.n_sms, hz)
+        traffic = kernel.traffic_bytes(case, launch) / bandwidth / duration_s
+        work = 0.0 if kernel.family in _IDLE else self.work_s(kernel, case, launch, hz) / duration_s
+        memory = traffic if bandwidth == self.memory_bytes_per_s else 0.0
+        return GpuLoad(min(1.0, 0.75 * work + 0.25 * traffic), min(1.0, memory))
+
+    def work_s(self, kernel: Kernel, case: Case, launch: Launch, hz: float) -> float:
+        """The time of one repetition's arithmetic at the peak."""
         unit = "tensor" if kernel.family == "tensor" else "fma"
         rates = self.flop_per_cycle
         # A product without tensor cores of its precision runs on CUDA cores.
         peak = rates.get((unit, case.precision)) or rates["fma", case.precision]
-        work_s = kernel.work_flop(case, launch) / (n_sms * peak * hz)
-        traffic_s = kernel.traffic_bytes(case, launch) / self.bandwidth(case, n_sms, hz)
-        return max(work_s, traffic_s, 1e-9)
+        return kernel.work_flop(case, launch) / ((self.n_sms or self.gpu.n_sms) * peak * hz)
 
     def bandwidth(self, case: Case, n_sms: int, hz: float) -> float:
         """Bytes per second of the level that holds the working set."""
@@ -101,32 +125,31 @@ class Physics:
         return self.memory_bytes_per_s
 
 
-@dataclass
-class HostClock:
-    """The host's clock: made up, or the real one, on which waiting takes its time."""
+class _Host:
+    """The host's time: virtual, or the real one, which passes by itself."""
 
-    made_up_s: float | None = 100.0
+    def __init__(self, virtual: VirtualClock | None) -> None:
+        self._virtual = virtual
+        self.clock = SYSTEM_CLOCK if virtual is None else virtual.clock()
 
     def now_s(self) -> float:
-        return time.monotonic() if self.made_up_s is None else self.made_up_s
+        return self.clock.now_s()
 
-    def spend(self, seconds_s: float) -> None:
-        if self.made_up_s is not None:
-            self.made_up_s += seconds_s
+    def spend(self, duration_s: float) -> None:
+        """What the host does takes so long; it does take time where time is real."""
+        if self._virtual is not None:
+            self._virtual.sleep(duration_s)
 
     def wait_until(self, moment_s: float) -> None:
-        if self.made_up_s is not None:
-            self.made_up_s = max(self.made_up_s, moment_s)
+        if self._virtual is not None:
+            self._virtual.wait_until(moment_s)
         else:
-            time.sleep(max(0.0, moment_s - time.monotonic()))
-
-    def clock(self) -> Clock:
-        return Clock(now_s=self.now_s, sleep=lambda s: self.wait_until(self.now_s() + s))
+            self.clock.sleep(max(0.0, moment_s - self.now_s()))
 
 
 @dataclass
 class Memory:
-    """Memory of the software GPU: the bytes are made when somebody looks."""
+    """Memory of the software GPU: the bytes are made when they are read."""
 
     n_bytes: int
     kind: MemoryKind
@@ -157,16 +180,26 @@ class SoftwareGpu:
     """A `Runtime`; ``breaks_at`` raises an error of the GPU at the n-th launch."""
 
     def __init__(
-        self, physics: Physics | None = None, *, real_time: bool = False, breaks_at: int = 0
+        self,
+        physics: Physics | None = None,
+        *,
+        real_time: bool = False,
+        breaks_at: int = 0,
+        time: VirtualClock | None = None,
     ) -> None:
         self.physics = physics or Physics()
-        self.host = HostClock(None if real_time else 100.0)
+        self.host = _Host(None if real_time else time or VirtualClock())
         self.busy_until_s = self.host.now_s()
         self.busy: list[tuple[float, float]] = []  # spans in which a kernel ran
         self.live: list[Memory] = []
         self.n_launches = 0
         self.n_fills = 0
         self._breaks_at = breaks_at
+        self._load = GpuLoad(0.0, 0.0)  # of the kernel that was started last
+
+    def load_now(self) -> GpuLoad:
+        """How busy it is at this moment."""
+        return self._load if self.host.now_s() < self.busy_until_s else GpuLoad(0.0, 0.0)
 
     @property
     def used_bytes(self) -> int:
@@ -198,10 +231,9 @@ class SoftwareGpu:
         self.host.wait_until(self.busy_until_s)
         if buffer.words is not None:
             return buffer.words.view(np.uint8)[:n_bytes]
-        assert buffer.pattern is not None
         loaded = buffer.owner
         if loaded is None or loaded.n_repetitions == 0:
-            return repeat_pattern(buffer.pattern.ravel().view(np.uint8), n_bytes)
+            return repeat_pattern(_filled(buffer).ravel().view(np.uint8), n_bytes)
         before = tuple(_initial(memory) for memory in loaded.arrays)
         after = loaded.kernel.reference(loaded.case, loaded.launch, before, loaded.n_repetitions)
         index = next(k for k, memory in enumerate(loaded.arrays) if memory is buffer)
@@ -216,6 +248,7 @@ class SoftwareGpu:
         clock: Memory,
     ) -> Start:
         loaded = Loaded(kernel, case, launch, tuple(arrays))
+        load = self.physics.load(kernel, case, launch)
         for memory in arrays:
             memory.owner = loaded
 
@@ -229,6 +262,7 @@ class SoftwareGpu:
             running_s = repetitions * physics.seconds(kernel, case, launch, hz)
             running_s *= physics.factor(self.n_launches)
             self._occupy(physics.launch_s + running_s)
+            self._load = load
             loaded.n_repetitions += repetitions
             if clock.words is None:
                 clock.words = np.zeros(clock.n_bytes // 8, dtype=np.uint64)
@@ -238,7 +272,7 @@ class SoftwareGpu:
 
         return start
 
-    def record(self, *, spin: bool = False) -> Mark:
+    def record(self, *, spin: bool = False) -> Mark:  # noqa: ARG002 - no wait of it sleeps
         self.host.spend(2e-6)
         self.busy_until_s = max(self.busy_until_s, self.host.now_s())
         return Mark(self.busy_until_s)
@@ -257,8 +291,13 @@ class SoftwareGpu:
 
 
 def _initial(memory: Memory) -> Array:
-    assert memory.pattern is not None
-    return repeat_pattern(memory.pattern, memory.n_bytes)
+    return repeat_pattern(_filled(memory), memory.n_bytes)
+
+
+def _filled(memory: Memory) -> Array:
+    if memory.pattern is None:
+        raise MeasurementError("memory is read that was never filled", where="CUDA")
+    return memory.pattern
 
 
 def launch_of(kernel: Kernel, case: Case, gpu: Gpu = GPU) -> Any:

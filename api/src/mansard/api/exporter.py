@@ -1,0 +1,190 @@
+"""The last look at each board as metrics that Prometheus scrapes over HTTP.
+
+Names and units follow Prometheus' conventions (prometheus.io/docs/practices/naming): base units, a
+suffix for the unit, ``_total`` for what only grows. What is unknown is not there; it is never 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.core.errors import DeviceError, UsageError
+from mansard.core.records import BoardSample
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+_ADDRESS = re.compile(
+    r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})"
+)
+_HERE = "127.0.0.1"
+_CAUSES = ("thermal", "over-current", "power", "cap", "unknown")
+
+
+class _Quantity(msgspec.Struct, frozen=True):
+    """One metric: a field of the look, or of each of its parts, whose name is the label."""
+
+    name: str  # without mansard_, and without the _total of what only grows
+    words: str
+    field: str
+    parts: str = ""
+    label: str = ""
+    is_counter: bool = False
+
+
+_QUANTITIES = (
+    _Quantity("power_watts", "Power of the whole board, by the rule of its rails", "power_w"),
+    _Quantity(
+        "energy_joules", "Energy of the board since the watching began", "energy_j", is_counter=True
+    ),
+    _Quantity(
+        "unmetered_seconds", "Time whose energy is in no sum", "unmetered_s", is_counter=True
+    ),
+    _Quantity("rail_power_watts", "Power of a rail", "power_w", "rails", "rail"),
+    _Quantity(
+        "rail_energy_joules", "Energy of a rail", "energy_j", "rails", "rail", is_counter=True
+    ),
+    _Quantity("temperature_celsius", "Temperature of a sensor", "temperature_c", "zones", "zone"),
+    _Quantity(
+        "temperature_limit_celsius", "From where the kernel slows down", "trip_c", "zones", "zone"
+    ),
+    _Quantity("cpu_busy_ratio", "Share of the time at work", "busy_share", "cpus", "cpu"),
+    _Quantity("cpu_clock_hertz", "Clock of the CPU", "clock_hz", "cpus", "cpu"),
+    _Quantity("cpu_clock_limit_hertz", "Cap of the CPU's clock", "cap_hz", "cpus", "cpu"),
+    _Quantity("gpu_busy_ratio", "Share of the time at work", "busy_share", "gpus", "gpu"),
+    _Quantity("gpu_clock_hertz", "Clock of the GPU", "clock_hz", "gpus", "gpu"),
+    _Quantity("gpu_clock_limit_hertz", "Cap of the GPU's clock", "cap_hz", "gpus", "gpu"),
+    _Quantity("gpu_memory_used_bytes", "Memory in use", "memory_used_bytes", "gpus", "gpu"),
+    _Quantity("gpu_memory_size_bytes", "Memory of the card", "memory_total_bytes", "gpus", "gpu"),
+    _Quantity("memory_clock_hertz", "Clock of the memory", "memory_clock_hz"),
+    _Quantity("memory_clock_limit_hertz", "Cap of the memory's clock", "memory_cap_hz"),
+    _Quantity("memory_busy_ratio", "Share of the bandwidth in use", "memory_busy_share"),
+    _Quantity("memory_used_bytes", "Memory in use", "memory_used_bytes"),
+    _Quantity("memory_size_bytes", "Memory that there is", "memory_total_bytes"),
+    _Quantity("swap_used_bytes", "Swap in use", "swap_used_bytes"),
+    _Quantity("swap_size_bytes", "Swap that there is", "swap_total_bytes"),
+    _Quantity("fan_speed_rpm", "The fastest fan, revolutions a minute", "fan_speed_rpm"),
+    _Quantity("fan_drive_ratio", "How much the fan is driven", "fan_drive_share"),
+    _Quantity(
+        "throttle_events", "How often throttling began", "n_throttle_events", is_counter=True
+    ),
+    _Quantity("overcurrent_events", "Over-current", "n_overcurrent_events", is_counter=True),
+    _Quantity("sample_timestamp_seconds", "When the board was looked at, since 1970", "time_s"),
+)
+
+
+class Exporter:
+    """Keeps the last look at each board, and is what ``prometheus_client`` collects from."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._samples: dict[str, BoardSample] = {}
+        self._lost: set[str] = set()
+        self.address = ""
+
+    def take(self, sample: BoardSample) -> None:
+        """Show this look from now on."""
+        with self._lock:
+            self._samples[sample.board] = sample
+            self._lost.discard(sample.board)
+
+    def lose(self, board: str) -> None:
+        """Show that a board does not answer: ``mansard_up`` is 0, and its numbers are gone."""
+        with self._lock:
+            self._samples.pop(board, None)
+            self._lost.add(board)
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric with the boards that have it."""
+        with self._lock:
+            samples, lost = list(self._samples.values()), sorted(self._lost)
+        return _metrics(samples, lost)
+
+
+@contextlib.contextmanager
+def export_metrics(address: str) -> Iterator[Exporter]:
+    """An HTTP server with the metrics until the end of the block; ``.address`` is its URL.
+
+    ``address``: ``:9100`` is this machine alone, ``0.0.0.0:9100`` every network that it is in,
+    ``[::1]:9100`` IPv6. Nothing protects it: whoever reaches the port reads the metrics. Raises
+    UsageError for what is no address, DeviceError where it cannot be listened on.
+    """
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    host, port = parse_address(address)
+    exporter = Exporter()
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(exporter)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise DeviceError(
+            f"cannot listen there: {(error.strerror or str(error)).lower()}",
+            where=f"--prometheus {address}",
+            fix="choose another port, or find out what has it: ss -ltnp",
+        ) from error
+    shown = f"[{host}]" if ":" in host else host
+    exporter.address = f"http://{shown}:{server.server_port}/metrics"
+    try:
+        yield exporter
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port; raises UsageError. Without a host it is this machine alone."""
+    found = _ADDRESS.fullmatch(text if ":" in text else f":{text}")
+    port = int(found["port"]) if found else 65536
+    if found is None or port > 65535:
+        raise UsageError(
+            f"--prometheus {text!r} is no address", fix="write :9100, or 0.0.0.0:9100 for a network"
+        )
+    return found["six"] or found["host"] or _HERE, port
+
+
+def _metrics(samples: list[BoardSample], lost: list[str]) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    up = GaugeMetricFamily("mansard_up", "Whether the board answers", labels=["board"])
+    info = GaugeMetricFamily(
+        "mansard_board_info", "Mode and kind of the numbers", labels=["board", "mode", "source"]
+    )
+    throttled = GaugeMetricFamily(
+        "mansard_throttled", "Whether this keeps clocks below the mode's", labels=["board", "cause"]
+    )
+    for sample in samples:
+        up.add_metric([sample.board], 1)
+        info.add_metric([sample.board, sample.mode or "", sample.source], 1)
+        for cause, is_on in _throttled(sample):
+            throttled.add_metric([sample.board, cause], float(is_on))
+    for board in lost:
+        up.add_metric([board], 0)
+    yield from (up, info, throttled)
+    for quantity in _QUANTITIES:
+        family = CounterMetricFamily if quantity.is_counter else GaugeMetricFamily
+        labels = ["board", *([quantity.label] if quantity.label else [])]
+        metric = family(f"mansard_{quantity.name}", quantity.words, labels=labels)
+        for sample in samples:
+            for part in getattr(sample, quantity.parts) if quantity.parts else (sample,):
+                value = getattr(part, quantity.field)
+                if value is not None:
+                    names = [str(getattr(part, quantity.label))] if quantity.label else []
+                    metric.add_metric([sample.board, *names], value)
+        yield metric
+
+
+def _throttled(sample: BoardSample) -> Iterator[tuple[str, bool]]:
+    """Each cause that is at work, and those that are known not to be."""
+    now = {limit.cause for limit in sample.limits if limit.is_throttling}
+    can_be_seen = {"over-current": sample.n_overcurrent_events is not None}
+    for cause in _CAUSES:
+        if cause in now or can_be_seen.get(cause, sample.n_throttle_events is not None):
+            yield cause, cause in now

@@ -1,0 +1,145 @@
+"""The GPU of a simulated board: its kernels run on a stand-in, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mansard.api.targets import LocalTarget
+from mansard.core.errors import DeviceError
+
+if TYPE_CHECKING:
+    from mansard.core.hardware import Module
+    from mansard.core.records import Gpu, MachineIdentity, Processor
+    from mansard.measuring.events import Event, Measurer
+    from mansard.measuring.kind import Job
+    from mansard.microbench.cuda.software_gpu import Physics
+    from mansard.microbench.planning import Probe
+    from mansard.simulator.virtual_rails import VirtualClocks
+
+_OF_PEAK = 0.8  # of the memory's peak, where no board of the kind was recorded; made up
+_JITTER = 0.002  # relative, of a launch's time; made up
+_VERSION = "1"  # of the stand-in's physics: another one makes other runs
+_PRECISIONS = ("fp64", "fp32", "fp16", "bf16", "tf32", "int8")
+
+
+class StandInTarget(LocalTarget):
+    """A simulated board whose GPU kernels run on the stand-in; everything else as on it."""
+
+    def probe(self, processor: Processor) -> Probe:
+        """The stand-in for the GPU; raises DeviceError where nothing is known of the module."""
+        from mansard.core.version import VERSION
+        from mansard.microbench.catalog import cuda_kernels
+        from mansard.microbench.planning import Probe
+
+        if processor == "cpu":
+            return super().probe(processor)
+        kernels = {f"kernel {one.name} {one.backend}": one.source_hash for one in cuda_kernels()}
+        libraries = dict.fromkeys(("cupy", "numba-cuda", "cublas"), f"stand-in {_VERSION}")
+        gpu = stand_in_gpu(self.controller.identify())
+        return Probe(versions={"mansard": VERSION, **libraries, **kernels}, gpu=gpu)
+
+    def measurer(self, files: Path | None = None) -> Measurer:
+        """What measures kernels of the GPU in virtual time, and the rest as it is."""
+        from mansard.microbench.plan import KernelPlan
+
+        others = super().measurer(files)
+
+        def measure(job: Job) -> Iterator[Event]:
+            if isinstance(job.plan, KernelPlan) and job.plan.gpu is not None:
+                return _measure(self._root, self.controller.identify(), job, job.plan.gpu)
+            return others(job)
+
+        return measure
+
+
+def _measure(root: Path, machine: MachineIdentity, job: Job, gpu: Gpu) -> Iterator[Event]:
+    from mansard.core.clock import VirtualClock
+    from mansard.device.meters.finding import find_meters
+    from mansard.measuring.measurer import LocalMeasurer
+    from mansard.microbench.cuda.sampling import OpenGpu
+    from mansard.microbench.cuda.software_gpu import SoftwareGpu
+    from mansard.microbench.trial import kernel_kind
+    from mansard.simulator.virtual_rails import VirtualClocks, virtual_meters
+
+    time, clocks = VirtualClock(), VirtualClocks(root)
+    gpu = replace(gpu, n_sms=job.plan.mode.n_sms or gpu.n_sms)  # that the mode leaves on
+    software = SoftwareGpu(_physics(machine, gpu, clocks), time=time)
+    kind = kernel_kind(gpu=OpenGpu(gpu, software, time.clock()))
+    meters = virtual_meters(find_meters(root, machine), clocks, time, software.load_now)
+    return LocalMeasurer(meters=meters, root=root, kind=kind)(job)
+
+
+def stand_in_gpu(machine: MachineIdentity) -> Gpu:
+    """The GPU of the board's module, by its data sheet; raises DeviceError for an unknown one."""
+    from mansard.core.hardware import sm_l1_bytes
+    from mansard.core.records import Gpu
+
+    module = _module(machine)
+    return Gpu(
+        name="stand-in GPU",
+        sm=module.sm,
+        n_sms=module.n_sms,
+        l1_bytes=sm_l1_bytes(module.sm),
+        l2_bytes=module.l2_bytes,
+        memory_bytes=machine.memory_bytes,
+        memory_bus_bits=module.memory_bus_bits,
+        memory_hz=module.memory_hz,
+        gpu_hz=module.gpu_hz,
+        is_integrated=True,
+        ecc=None,
+        mig=None,
+        driver_cuda=None,
+        runtime_cuda=None,
+        unknown=dict.fromkeys(
+            ("ecc", "mig", "driver_cuda", "runtime_cuda"), "the GPU is a stand-in in software"
+        ),
+    )
+
+
+def _module(machine: MachineIdentity) -> Module:
+    from mansard.core.hardware import MODULES
+
+    part = machine.board.part_number if machine.board else None
+    module = MODULES.get(part or "")
+    if module is None:
+        raise DeviceError(
+            "there is no stand-in for this board's GPU: its module is not known",
+            fix="leave --processor gpu out",
+        )
+    return module
+
+
+def _physics(machine: MachineIdentity, gpu: Gpu, clocks: VirtualClocks) -> Physics:
+    from mansard.core.hardware import (
+        memory_bytes_per_s,
+        memory_roof_bytes_per_s,
+        sm_flop_per_cycle,
+    )
+    from mansard.microbench.cuda.software_gpu import Physics
+
+    module = _module(machine)
+    rates = {
+        (unit, name): float(found)
+        for unit in ("fma", "tensor")
+        for name in _PRECISIONS
+        if (found := sm_flop_per_cycle(module.sm, name, unit)) is not None
+    }
+    # What is not published: packed halves and tf32 at the rate of fp32, doubles at a 64th of it.
+    for name, share in (("fp16", 1.0), ("bf16", 1.0), ("tf32", 1.0), ("fp64", 1 / 64)):
+        rates.setdefault(("fma", name), share * rates["fma", "fp32"])
+    jitter = Random(0)  # noqa: S311
+    known = memory_roof_bytes_per_s(module, memory_hz=clocks.memory_hz, gpu_hz=clocks.gpu_hz)
+    return Physics(
+        gpu=gpu,
+        clock_hz=lambda _now_s: clocks.gpu_hz,
+        flop_per_cycle=rates,
+        l2_bytes_per_cycle=64.0,
+        memory_bytes_per_s=known or _OF_PEAK * memory_bytes_per_s(module, clocks.memory_hz),
+        free_bytes=(gpu.memory_bytes or 0) * 3 // 4,
+        factor=lambda _launch: 1 + abs(jitter.gauss(0, _JITTER)),
+    )

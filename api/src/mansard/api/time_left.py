@@ -1,0 +1,112 @@
+"""How long a sweep still takes, by how long its trials have taken so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mansard.measuring.protocol import Protocol
+
+OF_CAP = 0.3  # of the longest that a trial may take, which one of an unknown kind is taken to need
+
+
+class Stage:
+    """What is measured in one mode: ``kind`` and titles of its trials, in their order.
+
+    ``prior_s``: what a trial is taken to need until one of its kind was timed. ``n_after``: trials
+    of the kind that are to come when the sweep is over.
+    """
+
+    def __init__(
+        self, kind: str, titles: Sequence[str], prior_s: float, *, n_after: int = 0
+    ) -> None:
+        self.kind, self.titles, self.prior_s, self.n_after = kind, tuple(titles), prior_s, n_after
+
+
+class TimeLeft:
+    """The stages of a sweep, and what of them was timed.
+
+    A trial is expected to take as long as the one of its title took in an earlier mode, else as
+    the mean of its kind. What a stage takes beside its trials (setting the mode, starting a
+    process, idle windows) is expected again of each stage of its kind.
+    """
+
+    def __init__(
+        self, stages: Sequence[Stage], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stages, self._now_s = tuple(stages), now_s
+        self._at = -1
+        self._by_title: dict[tuple[str, str], float] = {}
+        self._by_kind: dict[str, list[float]] = {}
+        self._starts: dict[str, float] = {}  # seconds before the first trial, by kind
+        self._begun_s = self._last_s = 0.0
+        self._n_done: int | None = None
+
+    def begin(self, stage: int) -> None:
+        """Stage number ``stage`` begins now."""
+        self._at, self._n_done = stage, None
+        self._begun_s = self._last_s = self._now_s()
+
+    def remaining_s(self, n_left: int) -> float | None:
+        """Seconds until the end of the sweep, with ``n_left`` trials left in this stage.
+
+        None until a trial of any kind was timed, unless the kinds say what a trial needs.
+        """
+        now_s, stage = self._now_s(), self._stages[self._at]
+        n_done = len(stage.titles) - n_left
+        if self._n_done is None:
+            self._starts[stage.kind] = now_s - self._begun_s
+        elif n_done > self._n_done:
+            each_s = (now_s - self._last_s) / (n_done - self._n_done)
+            for title in stage.titles[self._n_done : n_done]:
+                self._by_title[stage.kind, title] = each_s
+                self._by_kind.setdefault(stage.kind, []).append(each_s)
+        if n_done != self._n_done:
+            self._n_done, self._last_s = n_done, now_s
+        if not self._by_kind and not any(each.prior_s for each in self._stages):
+            return None
+        current_s = self._expected_s(stage, stage.titles[n_done:]) - (now_s - self._last_s)
+        later_s = sum(
+            self._starts.get(each.kind, 0.0) + self._expected_s(each, each.titles)
+            for each in self._stages[self._at + 1 :]
+        )
+        return max(0.0, current_s) + later_s + self._after_s(stage)
+
+    def _expected_s(self, stage: Stage, titles: Sequence[str]) -> float:
+        mean_s = self._mean_s(stage)
+        return sum(self._by_title.get((stage.kind, title), mean_s) for title in titles)
+
+    def _mean_s(self, stage: Stage) -> float:
+        timed = self._by_kind.get(stage.kind)
+        return fmean(timed) if timed else stage.prior_s
+
+    def _after_s(self, stage: Stage) -> float:
+        return stage.n_after * self._mean_s(stage)
+
+
+class SteadyTimeLeft:
+    """The time left of steps that take about as long as one another; None for the first fifth."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._begun: tuple[float, int] | None = None  # the time, and the steps done then
+
+    def remaining_s(self, n_done: int, n_total: int) -> float | None:
+        """Seconds that the steps after ``n_done`` of ``n_total`` take at the pace so far."""
+        now_s = self._now_s()
+        begun_s, n_before = self._begun = self._begun or (now_s, n_done)
+        n_since = n_done - n_before
+        if n_since < 1 or 5 * n_since < n_total - n_before or n_done >= n_total:
+            return None
+        return (now_s - begun_s) / n_since * (n_total - n_done)
+
+
+def prior_s(protocol: Protocol, *, has_meter: bool) -> float:
+    """What a trial is taken to need before one was timed: a share of its protocol's caps."""
+    cap_s = protocol.time_cap_s
+    if has_meter:
+        cap_s += protocol.settle_cap_s + protocol.n_energy_windows * protocol.energy_window_cap_s
+    return OF_CAP * cap_s

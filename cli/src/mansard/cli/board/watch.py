@@ -1,0 +1,157 @@
+"""``mansard watch``: what a board does, live; recorded and exported too."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard import api
+from mansard.cli.board import watch_lines
+from mansard.cli.console import is_quiet, note
+from mansard.cli.json_output import print_json_line
+from mansard.cli.options import BoardOption, HostsFileOption, JsonOption, parse_duration
+from mansard.core.errors import MansardError
+from mansard.core.records import BoardSample
+from mansard.core.text import printable
+
+_HEAD_EVERY = 20  # lines of a pipe
+Form = Literal["nothing", "json", "whole", "rows"]
+
+
+def watch(
+    board: BoardOption = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Board to watch over ssh: user@board. Repeatable, or with commas."),
+    ] = None,
+    hosts_file: HostsFileOption = None,
+    interval: Annotated[str, typer.Option(help="Time between two looks: 500ms, 1s.")] = "1s",
+    duration: Annotated[str | None, typer.Option("--for", help="End after 30s, 10min, 8h.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="One look as plain text, and end.")] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Write every look into a new .csv or .jsonl file.", readable=False),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(help="Serve metrics: :9100 on this machine, 0.0.0.0:9100 to all."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show clocks, power, temperatures, what throttles a board and who uses the GPU, live.
+
+    Nothing is set, and it needs no root: what only root may read is named. A pipe gets a line for
+    each look, --json an object on a line. -q shows neither screen nor lines. q leaves.
+    """
+    interval_s = parse_duration("--interval", interval)
+    duration_s = None if duration is None else parse_duration("--for", duration)
+    quiet = is_quiet() and not (as_json or once)
+    names = [name.strip() for text in host or () for name in text.split(",")]
+    looks = partial(
+        api.watch,
+        board,
+        hosts=names,
+        hosts_file=hosts_file,
+        interval_s=interval_s,
+        duration_s=duration_s,
+        n_samples=1 if once else None,
+    )
+    with _sinks(record, prometheus, max(1, len(names))) as sinks:
+        if sys.stdout.isatty() and not (once or as_json or quiet):
+            _show_screen(looks, names, sinks)
+            return
+        if sinks.exporter is not None:
+            note(f"metrics on {sinks.exporter.address}")
+        form: Form = "nothing" if quiet else "json" if as_json else "whole" if once else "rows"
+        _print_looks(looks, sinks, form, is_one=len(names) < 2)
+
+
+class _Sinks:
+    """Where looks go beside the terminal: a file, an exporter, both or neither."""
+
+    def __init__(self, recorder: api.SampleFile | None, exporter: api.Exporter | None) -> None:
+        self.recorder, self.exporter = recorder, exporter
+
+    def take(self, sample: BoardSample) -> None:
+        """Hand one look on; raises StorageError."""
+        if self.recorder is not None:
+            self.recorder.take(sample)
+        if self.exporter is not None:
+            self.exporter.take(sample)
+
+    def lose(self, board: str) -> None:
+        """Tell that a board does not answer."""
+        if self.exporter is not None:
+            self.exporter.lose(board)
+
+    def status(self) -> str:
+        """What the last line of the screen says of them."""
+        words = ["q: leave"]
+        if self.recorder is not None:
+            words.append(f"{self.recorder.path.name}: {self.recorder.n_rows} rows")
+        if self.exporter is not None:
+            words.append(self.exporter.address)
+        return printable("   ".join(words))
+
+
+@contextlib.contextmanager
+def _sinks(record: Path | None, prometheus: str | None, n_boards: int) -> Iterator[_Sinks]:
+    """Opened before the first look, so that what is wrong with them is said at once."""
+    with contextlib.ExitStack() as stack:
+        exporter = stack.enter_context(api.export_metrics(prometheus)) if prometheus else None
+        recorder = None
+        if record is not None:
+            recorder = stack.enter_context(api.record_samples(record, n_boards=n_boards))
+        try:
+            yield _Sinks(recorder, exporter)
+        finally:
+            if recorder is not None:
+                note(f"{recorder.path}: {recorder.n_rows} rows")
+
+
+def _show_screen(looks: Callable[..., Iterator[BoardSample]], names: list[str], to: _Sinks) -> None:
+    """Draw until q, the end of the time, or a signal."""
+    from mansard.cli.board.watch_screen import screen
+
+    with screen(names) as (shown, keys):
+        shown.footer = to.status
+
+        def lose(board: str, error: MansardError) -> None:
+            to.lose(board)
+            shown.lose(board, error.what)
+
+        for sample in looks(wait=keys.wait, on_lost=lose):
+            to.take(sample)
+            shown.take(sample)
+
+
+def _print_looks(
+    looks: Callable[..., Iterator[BoardSample]],
+    to: _Sinks,
+    form: Form,
+    *,
+    is_one: bool,
+) -> None:
+    """Print each look as it comes, for a pipe or a file."""
+
+    def lose(board: str, error: MansardError) -> None:
+        to.lose(board)
+        note(str(error))
+
+    for at, sample in enumerate(looks(on_lost=lose)):
+        to.take(sample)
+        if form == "json":
+            print_json_line("watch", sample)
+        elif form == "whole":
+            lines = map(watch_lines.plain, watch_lines.board_lines(sample))
+            sys.stdout.write("\n".join((*lines, "")))
+        elif form == "rows":
+            head = f"{watch_lines.HEAD_OF_ROWS}\n" if at % _HEAD_EVERY == 0 else ""
+            sys.stdout.write(f"{head}{watch_lines.row(sample, '' if is_one else sample.board)}\n")
+        sys.stdout.flush()

@@ -1,0 +1,330 @@
+"""The short end of ``bench``, ``demo`` and ``report``: ceilings, five networks, one next command.
+
+Modes stand side by side, as many as fit the terminal; ``--all`` has the rest.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from mansard import api
+from mansard.cli.data.summary import (
+    accuracy_tables,
+    ceiling_remark,
+    ceiling_text,
+    mode_names,
+    percent_off,
+)
+from mansard.cli.layout import fits
+from mansard.cli.tables import Table, without_silent
+from mansard.cli.terminal import columns
+
+_MOST_NETWORKS, _MOST_MODES, _MOST_DEVICES = 5, 4, 3
+_MOST_MEASURED = 20  # rows of what a command just measured
+# What readers know best; those that were run come before them.
+_WELL_KNOWN = ("resnet50", "mobilenet_v2", "yolov8n", "bert_base", "vit_b_16", "gpt2")
+_PRECISIONS = ("fp16", "fp32")  # the first of them that a network was scored in
+_AT_BEST = "at best "
+_REST = "--all has the rest"
+_RUN = ("batch", "precision")
+_HEADS = ("network", *_RUN)
+
+_Cells = dict[str, str]  # the text of each mode
+
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def overview_tables(summary: api.Summary, run_ids: Collection[str] | None) -> list[Table]:
+    """Ceilings and five networks of the first devices; ``run_ids`` narrows it to these runs."""
+    modes = [each for each in summary.modes if run_ids is None or each.run_id in run_ids]
+    networks = [each for each in summary.networks if run_ids is None or each.run_id in run_ids]
+    measured = [
+        row
+        for row in summary.measured
+        if run_ids is None or not set(run_ids).isdisjoint(row.run_ids)
+    ]
+    devices = list(_grouped(modes, lambda mode: mode.machine_id).values())
+    tables = [_ceilings(each) for each in devices[:_MOST_DEVICES]]
+    if len(modes) == 1 and networks:
+        tables.append(_networks_of_one_mode(networks, measured))
+    elif measured:
+        for rows in list(_grouped(measured, lambda row: row.device).values())[:_MOST_DEVICES]:
+            if len({row.mode for row in rows}) == 1:
+                tables.append(measured_table(rows, _MOST_NETWORKS))
+            else:
+                tables += _measured_by_mode(rows)
+    else:
+        for group in devices[:_MOST_DEVICES]:
+            ids = {mode.run_id for mode in group}
+            tables += _modelled_by_mode([each for each in networks if each.run_id in ids], group)
+    programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
+    accuracies = [each for each in summary.accuracies if run_ids is None or each.run_id in run_ids]
+    tables += accuracy_tables(accuracies)
+    return [*tables, programs_table(programs)] if programs else tables
+
+
+def left_devices(summary: api.Summary, run_ids: Collection[str] | None) -> str:
+    """A line about the devices that the tables leave out; empty where they have all."""
+    ids = {each.machine_id for each in summary.modes if run_ids is None or each.run_id in run_ids}
+    n_left = len(ids) - _MOST_DEVICES
+    return f"{n_left} more devices: {_REST}" if n_left > 0 else ""
+
+
+def measured_table(times: Sequence[api.NetworkTimes], most: int = _MOST_MEASURED) -> Table:
+    """The first networks that were run: time and energy, beside what was predicted."""
+    rows = [
+        (
+            row.network,
+            *_run_cells(row.batch, row.precision),
+            row.engine,
+            row.mode,
+            api.seconds(row.time_s, row.low_s, row.high_s),
+            api.joules(row.energy_j),
+            api.seconds(
+                row.predicted_s,
+                row.predicted_low_s,
+                row.predicted_high_s,
+                row.predicted_interval,
+            ),
+            "unknown" if row.error is None else percent_off(row.error),
+            row.source,
+            row.remark,
+        )
+        for row in times[:most]
+    ]
+    heads = (*_HEADS, "engine", "mode", "measured", "energy", "predicted", "error", "source")
+    title = _told("Networks that were run", _share(len(rows), len(times), "rows"))
+    return without_silent((title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
+
+
+def programs_table(programs: Sequence[api.ProgramTimes]) -> Table:
+    """Programs that were run and their windows: time, energy, power and their metric."""
+    rows = [
+        (
+            row.workload,
+            row.mode,
+            api.seconds(row.time_s, row.low_s, row.high_s),
+            api.joules(row.energy_j),
+            api.watts(row.power_w),
+            "–" if row.metric is None or row.window else api.digits(row.metric),
+            str(row.n_runs),
+            row.source,
+            row.remark,
+        )
+        for row in programs[:_MOST_MEASURED]
+    ]
+    heads = ("program", "mode", "time", "energy", "power", "metric", "runs", "source", "remark")
+    title = _told("Programs that were run", _share(len(rows), len(programs), "rows"))
+    return without_silent((title, heads, rows), {"energy", "power", "metric"})
+
+
+def _grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
+    found: dict[_Key, list[_Row]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
+
+
+def _share(n_shown: int, n_all: int, what: str) -> str:
+    return f"{n_shown} of {n_all:,} {what}" if n_shown < n_all else ""
+
+
+def _told(title: str, *left: str) -> str:
+    """A title with what is left out of its table."""
+    words = [word for word in left if word]
+    return f"{title}; {', '.join(words)}: {_REST}" if words else title
+
+
+def _of(device: str, sources: Iterable[str]) -> str:
+    """`` of Jetson AGX Orin 64GB (published)``: the device, and where its figures come from."""
+    source = " and ".join(dict.fromkeys(sources))
+    return f" of {device}" if f"({source})" in device else f" of {device} ({source})"
+
+
+def _evenly(names: Sequence[str], n: int) -> list[str]:
+    """At most ``n`` of the names, the first and the last among them."""
+    if len(names) <= n:
+        return list(names)
+    return [names[round(at * (len(names) - 1) / max(1, n - 1))] for at in range(n)]
+
+
+def _side_by_side(
+    title: str, heads: Sequence[str], modes: Sequence[str], rows: Mapping[tuple[str, ...], _Cells]
+) -> Table:
+    """A table with a column for each of so many modes as fit the width.
+
+    What every cell begins with, "at best", stands in the title.
+    """
+    texts = [text for each in rows.values() for text in each.values() if text != "unknown"]
+    if texts and all(text.startswith(_AT_BEST) for text in texts):
+        title = f"{title}, at best"
+        rows = {
+            key: {mode: text.removeprefix(_AT_BEST) for mode, text in each.items()}
+            for key, each in rows.items()
+        }
+    for n_modes in range(min(_MOST_MODES, len(modes)), 1, -1):
+        table = _with_modes(title, heads, modes, _evenly(modes, n_modes), rows)
+        if fits(table, columns(sys.stdout)):
+            return table
+    return _with_modes(title, heads, modes, _evenly(modes, 1), rows)
+
+
+def _with_modes(
+    title: str,
+    heads: Sequence[str],
+    modes: Sequence[str],
+    shown: Sequence[str],
+    rows: Mapping[tuple[str, ...], _Cells],
+) -> Table:
+    cells = [(*key, *(texts.get(mode, "–") for mode in shown)) for key, texts in rows.items()]
+    title = _told(title, _share(len(shown), len(modes), "modes"))
+    if len(shown) == 1:
+        return (f"{title}; {shown[0]}", (*heads, "value"), cells)
+    return (title, (*heads, *shown), cells)
+
+
+def _ceilings(modes: Sequence[api.ModeSummary]) -> Table:
+    """The ceilings of one device: with kernels and remarks, or its modes side by side."""
+    names = mode_names(modes)
+    title = f"Ceilings{_of(modes[0].machine, (mode.source for mode in modes))}"
+    found = [(mode, each) for mode in modes for each in (*mode.peaks, *mode.bandwidths)]
+    if len(modes) == 1:
+        texts = [
+            (each.name, each.kernel or "–", ceiling_text(each), ceiling_remark(each))
+            for _, each in found
+        ]
+        return (
+            f"{title} in {_mode_words(modes[0].mode)}",
+            ("ceiling", "kernel", "value", "remark"),
+            texts,
+        )
+    rows: dict[tuple[str, ...], _Cells] = {}
+    for mode, each in found:
+        rows.setdefault((each.name,), {})[names[mode.run_id]] = ceiling_text(each)
+    return _side_by_side(title, ("ceiling",), list(names.values()), rows)
+
+
+def _mode_words(mode: str) -> str:
+    """``2c (2 cores)``: what a plain machine's modes mean."""
+    n_cores = re.fullmatch(r"([0-9]+)c", mode)
+    return mode if n_cores is None else f"{mode} ({n_cores[1]} core{'s' * (n_cores[1] != '1')})"
+
+
+def _networks_of_one_mode(
+    networks: Sequence[api.NetworkSummary], measured: Sequence[api.NetworkTimes]
+) -> Table:
+    """Five networks: the modelled time and its bound, beside what was measured."""
+    ran = {(row.model_hash, row.batch, row.precision): row for row in reversed(measured)}
+    chosen = _chosen(networks, {row.model_hash for row in measured})
+    rows = []
+    for each in chosen:
+        row = ran.get((each.model_hash, each.batch, each.precision))
+        rows.append(
+            (
+                each.model,
+                *_run_cells(each.batch, each.precision),
+                api.seconds(each.time_s, each.low_s, each.high_s, each.interval),
+                "–" if row is None else api.seconds(row.time_s, row.low_s, row.high_s),
+                "–" if row is None or row.error is None else percent_off(row.error),
+                "–" if row is None or row.energy_j is None else api.joules(row.energy_j),
+                each.bound or each.unknown["bound"],
+            )
+        )
+    heads = ("network", *_RUN, "modelled", "measured", "error", "energy", "bound by")
+    n_all = len({each.model_hash for each in networks})
+    title = _told("Networks", _share(len(chosen), n_all, _which(measured)))
+    return (title, heads, rows)
+
+
+def _which(measured: Sequence[api.NetworkTimes]) -> str:
+    return "networks, those that were run first" if measured else "networks, the best known"
+
+
+def _chosen(
+    networks: Sequence[api.NetworkSummary], first: Collection[str]
+) -> list[api.NetworkSummary]:
+    """Five networks, each once: at its smallest batch, in the precision that it is best run in."""
+    places = {name: at for at, name in enumerate(_WELL_KNOWN)}
+    precisions = {name: at for at, name in enumerate(_PRECISIONS)}
+
+    def order(each: api.NetworkSummary) -> tuple[object, ...]:
+        return (
+            each.model_hash not in first,
+            places.get(each.model, len(places)),
+            each.model,
+            each.batch or 0,
+            precisions.get(each.precision, len(precisions)),
+        )
+
+    once = {each.model_hash: each for each in sorted(networks, key=order, reverse=True)}
+    return sorted(once.values(), key=order)[:_MOST_NETWORKS]
+
+
+def _modelled_by_mode(
+    networks: Sequence[api.NetworkSummary],
+    modes: Sequence[api.ModeSummary],
+) -> list[Table]:
+    """The modelled times, then the energies, of five networks of one device."""
+    names = mode_names(modes)
+    chosen = [(each.model_hash, each.batch, each.precision) for each in _chosen(networks, ())]
+    times: dict[tuple[str, ...], _Cells] = {}
+    energies: dict[tuple[str, ...], _Cells] = {}
+    for what in chosen:
+        for each in networks:
+            if (each.model_hash, each.batch, each.precision) != what:
+                continue
+            key, mode = (each.model, *_run_cells(each.batch, each.precision)), names[each.run_id]
+            times.setdefault(key, {})[mode] = api.seconds(
+                each.time_s, each.low_s, each.high_s, each.interval
+            )
+            if each.energy_j is not None:
+                ends = (each.energy_low_j, each.energy_high_j, each.interval)
+                energies.setdefault(key, {})[mode] = api.joules(each.energy_j, *ends)
+    n_all = len({each.model_hash for each in networks})
+    left = _share(len(chosen), n_all, "networks, the best known")
+    of = f" of {modes[0].machine}, modelled"
+    return [
+        _side_by_side(_told(f"{what} of a batch{of}", left), _HEADS, [*names.values()], rows)
+        for what, rows in (("Time", times), ("Energy", energies))
+        if rows
+    ]
+
+
+def _measured_by_mode(measured: Sequence[api.NetworkTimes]) -> list[Table]:
+    """The times, then the energies, of five networks that were run on one device."""
+    modes = list(dict.fromkeys(row.mode for row in measured))
+    networks = list(dict.fromkeys(row.model_hash for row in measured))
+    times: dict[tuple[str, ...], _Cells] = {}
+    energies: dict[tuple[str, ...], _Cells] = {}
+    shown = _first_runs(measured)[:_MOST_NETWORKS]
+    for row in measured:
+        if (row.model_hash, row.batch, row.precision, row.engine) not in shown:
+            continue
+        key = (row.network, *_run_cells(row.batch, row.precision), row.engine)
+        times.setdefault(key, {})[row.mode] = api.seconds(row.time_s, row.low_s, row.high_s)
+        if row.energy_j is not None:
+            energies.setdefault(key, {})[row.mode] = api.joules(row.energy_j)
+    left = _share(len(shown), len(networks), "networks")
+    of = _of(measured[0].device, (row.source for row in measured))
+    heads = (*_HEADS, "engine")
+    return [
+        _side_by_side(_told(f"{what} of a batch{of}", left), heads, modes, rows)
+        for what, rows in (("Time", times), ("Energy", energies))
+        if rows
+    ]
+
+
+def _first_runs(measured: Sequence[api.NetworkTimes]) -> list[tuple[str, int | None, str, str]]:
+    """Of each network how it was run first: at the smallest batch."""
+    found: dict[str, tuple[str, int | None, str, str]] = {}
+    for row in sorted(measured, key=lambda row: row.batch or 0):
+        found.setdefault(row.model_hash, (row.model_hash, row.batch, row.precision, row.engine))
+    return list(found.values())
+
+
+def _run_cells(batch: int | None, precision: str) -> tuple[str, str]:
+    return ("–" if batch is None else str(batch), precision)

@@ -1,0 +1,220 @@
+"""All tables of a report's summary, as ``--all`` prints them; those of single commands too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+
+from mansard import api
+from mansard.cli.console import note
+from mansard.cli.tables import Table, print_tables, without, without_silent
+
+MOST_ROWS = 1000  # of a table: more of them take minutes to draw
+
+
+def print_shortened(tables: Sequence[Table]) -> None:
+    """Print tables; of a long one the first rows, and how many there are."""
+    for title, columns, rows in tables:
+        print_tables([(title, columns, rows[:MOST_ROWS])])
+        if len(rows) > MOST_ROWS:
+            note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
+
+
+def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
+    """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs,
+    and what a calibration makes of the networks.
+
+    ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
+    """
+    modes = [each for each in summary.modes if run_ids is None or each.run_id in run_ids]
+    networks = [each for each in summary.networks if run_ids is None or each.run_id in run_ids]
+    measured = [
+        each
+        for each in summary.measured
+        if run_ids is None or not set(run_ids).isdisjoint(each.run_ids)
+    ]
+    programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
+    accuracies = [each for each in summary.accuracies if run_ids is None or each.run_id in run_ids]
+    names = mode_names(modes)
+    calibration = [_table(each) for each in api.calibration_tables(summary.calibrations)]
+    if run_ids is not None:
+        calibration = calibration[:1] if measured else []  # the errors
+    tables = [
+        *([_ceilings(modes, names)] if modes else []),
+        *([_standings(modes, names)] if any(mode.standings for mode in modes) else []),
+        *([_networks(networks, names)] if networks else []),
+        *measured_tables(measured),
+        *accuracy_tables(accuracies),
+        *program_tables(programs),
+        *calibration,
+    ]
+    device = modes[0].machine if len({mode.machine_id for mode in modes}) == 1 else ""
+    if device and any(device in mode.label for mode in modes):  # several devices are there
+        title, columns, rows = tables[0]
+        tables[0] = (f"{device}: {title[0].lower()}{title[1:]}", columns, rows)
+    return tables
+
+
+def mode_names(modes: Sequence[api.ModeSummary]) -> dict[str, str]:
+    """What the modes are called, by run: with their device where there are several."""
+    names = [mode.mode for mode in modes]
+    is_clear = len(set(names)) == len(names) and len({mode.machine_id for mode in modes}) == 1
+    return {mode.run_id: mode.mode if is_clear else mode.label for mode in modes}
+
+
+def percent_off(error: float) -> str:
+    """Predicted over measured, less 1: ``−35 %``."""
+    return f"{100 * error:+.0f}\u00a0%".replace("-", "−")
+
+
+def _ceilings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Table:
+    rows = [
+        (
+            names[mode.run_id],
+            ceiling.name,
+            ceiling.kernel or "–",
+            ceiling_text(ceiling),
+            "; ".join(
+                filter(
+                    None,
+                    (ceiling_remark(ceiling), _traffic_remark(mode.traffic_bandwidth, ceiling)),
+                )
+            ),
+        )
+        for mode in modes
+        for ceiling in (*mode.peaks, *mode.bandwidths)
+    ]
+    title = f"Ceilings ({' and '.join(dict.fromkeys(mode.source for mode in modes))})"
+    return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
+
+
+def _traffic_remark(traffic: api.Ceiling, ceiling: api.Ceiling) -> str:
+    """At what networks' traffic is priced, where that is not the roof of main memory."""
+    if ceiling.name != traffic.name or ceiling.kernel == traffic.kernel:
+        return ""
+    return f"networks' traffic at {traffic.kernel}, {ceiling_text(traffic)}"
+
+
+def _standings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Table:
+    """Each kernel of a GPU beside the limit at the clock that it ran at."""
+    rows = [
+        (
+            names[mode.run_id],
+            each.ceiling.name,
+            f"{each.ceiling.kernel or '–'} ({each.ceiling.backend or '–'})",
+            ceiling_text(each.ceiling),
+            "unknown" if each.share is None else f"{each.share:.1%}",
+            "unknown" if each.clock_hz is None else f"{each.clock_hz / 1e6:.1f} MHz",
+        )
+        for mode in modes
+        for each in mode.standings
+    ]
+    columns = ("mode", "ceiling", "kernel", "value", "of the limit", "SM clock")
+    return ("Kernels beside the limit at their own clock", columns, rows)
+
+
+def ceiling_text(ceiling: api.Ceiling) -> str:
+    """The value with its interval."""
+    return api.quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+
+
+def ceiling_remark(ceiling: api.Ceiling) -> str:
+    """Why it has no value, or what is to be known of it."""
+    if ceiling.value is None:
+        return ceiling.unknown["value"]
+    if ceiling.source == "published":
+        return ceiling.unknown["low"]
+    remarks = [] if ceiling.stable else ["none of its trials settled"]
+    if ceiling.n_disturbed:
+        remarks.append(f"{ceiling.n_disturbed} disturbed trials left out")
+    return "; ".join(remarks)
+
+
+def _networks(networks: Sequence[api.NetworkSummary], names: Mapping[str, str]) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (
+            names.get(network.run_id, network.label),
+            network.model,
+            "–" if network.batch is None else str(network.batch),
+            network.precision,
+            "unknown" if network.work_flop is None else api.digits(network.work_flop / 1e9),
+            "unknown" if network.traffic_bytes is None else api.digits(network.traffic_bytes / 1e6),
+            api.seconds(network.time_s, network.low_s, network.high_s, network.interval),
+            api.joules(
+                network.energy_j, network.energy_low_j, network.energy_high_j, network.interval
+            ),
+            network.bound or network.unknown["bound"],
+        )
+        for network in networks
+    ]
+    columns: tuple[str, ...] = (
+        "mode",
+        "network",
+        "batch",
+        "precision",
+        "GFLOP",
+        "traffic (MB)",
+        "modelled time",
+        "modelled energy",
+        "bound by",
+    )
+    if all(network.energy_j is None for network in networks):
+        # Without a meter it is a column of unknowns.
+        rows, columns = [row[:-2] + row[-1:] for row in rows], columns[:-2] + columns[-1:]
+    title = "Networks (modelled: each fused layer at the roof)"
+    notes = {each for network in networks for each in (network.notes or "").split("; ") if each}
+    return ("; ".join([title, *sorted(notes)]), columns, rows)
+
+
+def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
+    """Networks that were run beside what is predicted; then single calls, energies and memory of
+    those that ran. None where none was run."""
+    tables = api.network_tables(networks, attrgetter("mode"))
+    found = [_table(each, ("p90", "power")) for each in tables]
+    return [*map(_with_interval, found[:1]), *found[1:]]
+
+
+def memory_tables(rows: Sequence[api.MemoryTraffic]) -> list[Table]:
+    """The memory's use that a board reports, beside the modelled traffic; else none."""
+    return [_table(each) for each in api.memory_table(rows, attrgetter("mode"))]
+
+
+def accuracy_tables(accuracies: Sequence[api.NetworkAccuracy]) -> list[Table]:
+    """How often networks are right; none where that was not measured."""
+    if not accuracies:
+        return []
+    table = api.accuracy_table(accuracies)
+    is_one = len({row.calibration for row in accuracies if row.calibration}) < 2
+    narrow = _table(table, ("ranges of int8",) if is_one else ())
+    return [(f"{narrow[0]}; 95 % intervals", *narrow[1:])]
+
+
+def part_tables(sums: Sequence[api.PartSum], parts: Sequence[api.PartTimes]) -> list[Table]:
+    """Parts of networks that were run alone, after their sums; none where none was run."""
+    tables = api.part_tables(sums, parts, attrgetter("mode"))
+    return [_table(each, ("above idle",)) for each in tables]
+
+
+def group_tables(groups: Sequence[api.GroupTimes]) -> list[Table]:
+    """Groups of stages by accelerator; none where no transitions were measured."""
+    return [_table(each) for each in api.group_tables(groups, attrgetter("mode"))]
+
+
+def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
+    """Programs that were run and their windows; none where none was run."""
+    if not programs:
+        return []
+    table = api.program_table(programs, attrgetter("mode"))
+    return [_with_interval(_table(table))]
+
+
+def _table(found: api.Table, page_only: Collection[str] = ()) -> Table:
+    """A table of the report for a terminal: narrower, and its columns in small letters."""
+    columns = [name if name[:2].isupper() else name[0].lower() + name[1:] for name in found.columns]
+    table = without((found.caption, columns, found.rows), page_only)
+    return without_silent(table, {*columns} - {"measured", "time"})
+
+
+def _with_interval(table: Table) -> Table:
+    title, columns, rows = table
+    return f"{title}; ±: 95 % interval of the next measurement", columns, rows

@@ -1,0 +1,277 @@
+"""How ``--help`` looks: values with names that mean something, and examples at the end.
+
+The names of values stand here and not at each option, so that one thing has one name everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+# By the option without its dashes, or by the argument. Else: a file, a number, a choice.
+_VALUES = MappingProxyType(
+    {
+        **dict.fromkeys(("mode", "other-mode", "default"), "MODE"),
+        **dict.fromkeys(("runs", "board", "folder", "wheels", "nn-profiler"), "FOLDER"),
+        **dict.fromkeys(("network", "local", "offload", "front"), "NETWORK"),
+        **dict.fromkeys(("models", "remote-network"), "MODEL"),
+        **dict.fromkeys(("name", "keep"), "NAME"),
+        **dict.fromkeys(("dim", "trip"), "NAME=N"),
+        **dict.fromkeys(("fixed", "value"), "NAME=VALUE"),
+        **dict.fromkeys(("shape", "input"), "NAME=SHAPE"),
+        **dict.fromkeys(("interval", "duration", "for", "time-limit", "max-latency"), "TIME"),
+        **dict.fromkeys(("local-latency", "decision-latency", "offload-latency"), "TIME"),
+        **dict.fromkeys(("max-energy", "local-energy", "decision-energy"), "ENERGY"),
+        **dict.fromkeys(("max-drop", "min-accuracy", "held-out", "threshold"), "SHARE"),
+        **dict.fromkeys(("window", "boundary", "rest", "seconds"), "SECONDS"),
+        **dict.fromkeys(("data", "calibration", "places"), "PATH"),
+        "batch": "N,N",
+        "beta": "COST",
+        "cache": "SIZE",
+        "chip": "CHIP",
+        "citation": "TEXT",
+        "column": "NAME=COLUMN",
+        "compute-capability": "X.Y",
+        "container-engine": "ADDRESS",
+        "cpus": "CPUS",
+        "device": "DEVICE",
+        "devices": "DEVICES",
+        "dynamic": "NAME:AXIS=SYMBOL",
+        "each-layer": "LAYERS",
+        "engine": "ENGINE",
+        "exports": "FILE",
+        "first": "FIRST",
+        "host": "HOST",
+        "image": "IMAGE",
+        "into": "PATH",
+        "logistic": "WEIGHTS",
+        "logs": "LOG",
+        "max-power": "POWER",
+        "meter-interval": "MILLISECONDS",
+        "metric": "REGEX",
+        "min-fps": "RATE",
+        "module": "MODULE",
+        "networks": "N-N",
+        "offload-energy": "ENERGY",
+        "precision": "PRECISION",
+        "preprocess": "SETTINGS",
+        "priorities": "N,N",
+        "probability": "SHARE",
+        "problem": "PROBLEM",
+        "prometheus": "ADDRESS",
+        "second": "SECOND",
+        "set": "KEY=VALUE",
+        "source": "SOURCE",
+        "workspace": "MB",
+    }
+)
+
+# Two for each command, as one would type them.
+EXAMPLES = MappingProxyType(
+    {
+        "bench": ("mansard bench", "mansard bench resnet50 --mode 15W,MAXN --runs runs"),
+        "measure": (
+            "mansard measure resnet50 --batch 1,8 --mode 15W",
+            "mansard measure --name chat --repeat 10 -- python3 my_program.py",
+        ),
+        "contention": (
+            "mansard contention --profile brief",
+            "mansard contention --processor cpu --mode 2c --dry-run",
+        ),
+        "multi": (
+            "mansard multi resnet50 mobilenet_v2 --seconds 10",
+            "mansard multi resnet50 yolov8n --devices gpu,cpu --draw 20",
+        ),
+        "batch": (
+            "mansard batch resnet50",
+            "mansard batch resnet50 --batch 1,4,16 --mode measured --json",
+        ),
+        "score": (
+            "mansard score resnet50 --batch 1,8",
+            "mansard score bert_base --phase training --optimizer adam --json",
+        ),
+        "report": (
+            "mansard report",
+            "mansard report --runs boards/a --runs boards/b --output fleet.html",
+        ),
+        "compare": (
+            "mansard compare before after",
+            "mansard compare runs runs --mode 15W --other-mode MAXN",
+        ),
+        "export": (
+            "mansard export torchvision:resnet50 -o resnet50.onnx",
+            "mansard export my_net.py:make --input x=1x3x224x224 -o net.onnx",
+        ),
+        "doctor": ("mansard doctor", "mansard doctor --json"),
+        "merge": (
+            "mansard merge boards/a boards/b --into fleet",
+            "mansard merge runs --into s3://bucket/boards",
+        ),
+        "modes": ("mansard modes", "mansard modes --config nvpmodel.conf"),
+        "plan": ("mansard plan --next 4", "mansard plan --mode grid.toml --network resnet50"),
+        "recommend": (
+            "mansard recommend resnet50 --max-latency 20ms",
+            "mansard recommend resnet50 --max-power 15W --check",
+        ),
+        "hi": (
+            "mansard hi samples.npz --local-latency 2ms --offload-latency 40ms",
+            "mansard hi samples.npz --costs modes.csv --min-accuracy 90%",
+        ),
+        "schedule": (
+            "mansard schedule problem.toml --goal energy",
+            "mansard schedule resnet50 yolov8n --steady --chart gantt.html",
+        ),
+        "watch": (
+            "mansard watch",
+            "mansard watch --host nvidia@orin --record night.csv --for 8h",
+        ),
+        "restore": ("mansard restore", "mansard restore --host user@board"),
+        "telemetry": (
+            "mansard telemetry tegrastats.log",
+            "mansard telemetry --live --duration 30s --json",
+        ),
+        "import": (
+            'mansard import table.csv --citation "A. Author, 2026" --module agx-orin',
+            "mansard import times.json --citation trtexec --fixed mode=MAXN",
+        ),
+        "demo": ("mansard demo", "mansard demo simulated --board agx-orin"),
+        "demo pagoda": ("mansard demo pagoda", "mansard demo pagoda --output pagoda.html"),
+        "demo simulated": (
+            "mansard demo simulated",
+            "mansard demo simulated --board orin-nano-super --mode 15W",
+        ),
+        "ncu run": (
+            "mansard ncu run resnet50 --batch 8",
+            "mansard ncu run resnet50 --mode MAXN --runs runs",
+        ),
+        "ncu import": (
+            'mansard ncu import raw.csv --citation "A. Author, 2026" --device "AGX Orin"',
+            "mansard ncu import raw.csv --citation ours --device A100 --network resnet50",
+        ),
+        "ncu check": ("mansard ncu check", "mansard ncu check --network resnet50 --batch 8"),
+        "zoo list": ("mansard zoo list", "mansard zoo list --json"),
+        "zoo show": ("mansard zoo show resnet50", "mansard zoo show bert_base --json"),
+        "zoo write": ("mansard zoo write networks", "mansard zoo write networks resnet50"),
+        "image fit": ("mansard image fit", "mansard image fit jetpack-6.1 --json"),
+        "image list": ("mansard image list", "mansard image list --images own.toml"),
+        "image build": ("mansard image build", "mansard image build --wheels wheels --offline"),
+        "image save": ("mansard image save image.tar.gz", "mansard image save cpu.tar.gz cpu"),
+        "image load": ("mansard image load image.tar.gz", "mansard image load cpu.tar.gz --json"),
+        "image libraries": (
+            "mansard image libraries",
+            "mansard image libraries jetpack-6.1 > requirements.txt",
+        ),
+    }
+)
+
+
+# Of commands inside a group, in at most 65 characters.
+_SUMMARIES = MappingProxyType(
+    {
+        "demo pagoda": "Pagoda's analytical table and measured points, beside ours",
+        "demo simulated": "Sweep the power modes of a simulated board",
+        "ncu run": "Run networks under Nsight Compute, keep what it counts",
+        "ncu import": "Read exports of Nsight Compute",
+        "ncu check": "Hold estimates against counters, layer by layer",
+        "zoo list": "The networks, with what is published of them",
+        "zoo show": "What one network is, and its work",
+        "zoo write": "Write networks as ONNX files",
+        "image fit": "Which image fits this machine, and why",
+        "image list": "The images that are built here, and all of the table",
+        "image build": "Build the image that fits this machine",
+        "image save": "Save an image as a file, with its digest",
+        "image load": "Load a saved image after checking it",
+        "image libraries": "What an image installs, for 'pip download'",
+    }
+)
+
+
+class HelpfulCommand(TyperCommand):
+    """A command whose help names values by what they are, and ends with examples."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        _name_values(self.params)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Typer writes what has to be given in braces; here it stands bare."""
+        return [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, then options; ranges in words."""
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            found = [each for each in self.get_params(ctx) if each.param_type_name == kind]
+            records = [record for each in found if (record := each.get_help_record(ctx))]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl([(name, in_words(text)) for name, text in records])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """The examples of the command."""
+        _write_examples(ctx, formatter)
+
+
+class SectionedGroup(TyperGroup):
+    """A group that lists its commands under headings, in an order that a newcomer can follow."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        _name_values(self.params)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """One list for each heading."""
+        width = max(map(len, self.commands), default=0)
+        group = ctx.command_path.partition(" ")[2]
+        listed: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None)
+            heading = panel if isinstance(panel, str) else "Commands"
+            text = _SUMMARIES.get(f"{group} {name}") or command.get_short_help_str(1000)
+            listed.setdefault(heading, []).append((name.ljust(width), text))
+        for heading, rows in listed.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """The examples of a group that is a command too; its last words, if it has some."""
+        _write_examples(ctx, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def _write_examples(context: Any, formatter: Any) -> None:
+    lines = EXAMPLES.get(context.command_path.partition(" ")[2])
+    if lines:
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in lines))
+
+
+def _name_values(parameters: Sequence[Any]) -> None:
+    for parameter in parameters:
+        if parameter.metavar is None:
+            parameter.metavar = _value_name(parameter)
+
+
+def _value_name(parameter: Any) -> str | None:
+    """What a value is called; None for a flag."""
+    if getattr(parameter, "is_flag", False):
+        return None
+    is_argument = parameter.param_type_name == "argument"
+    key = parameter.name if is_argument else parameter.opts[0].lstrip("-")
+    choices = getattr(parameter.type, "choices", None)
+    if choices:
+        return "|".join(choices)
+    kind = type(parameter.type).__name__
+    numbers = {"IntRange": "N", "FloatRange": "NUMBER", "IntParamType": "N"}
+    usual = "FILE" if "Path" in kind else numbers.get(kind, "TEXT")
+    name = "N" if key == "batch" and usual == "N" else _VALUES.get(key, usual)
+    return f"{name}..." if is_argument and parameter.nargs == -1 else name
+
+
+def in_words(text: str) -> str:
+    """The help of an option without ``x>=1``, which the error says; ``0<=x<=5`` as ``0 to 5``."""
+    text = re.sub(r"  \[x>=[\d.]+\]|; x>=[\d.]+(?=\])", "", text)
+    return re.sub(r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2", text)

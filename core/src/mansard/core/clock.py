@@ -1,0 +1,74 @@
+"""The clock that something is timed by: the machine's, or a virtual one that waits for nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The monotonic clock in seconds, and a way to let it pass.
+
+    ``every``: calls a function each so many seconds while time passes, until what it returned is
+    called; None: time passes by itself, and a thread has to do that.
+    """
+
+    now_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    every: Callable[[float, Callable[[], None]], Callable[[], None]] | None = None
+
+
+SYSTEM_CLOCK = Clock()
+
+
+@dataclass
+class _Repeated:
+    period_s: float
+    act: Callable[[], None]
+    due_s: float
+
+
+class VirtualClock:
+    """Time that passes at once whenever something waits; what falls due meanwhile happens.
+
+    For simulations: an hour of a simulated board takes as long as what is computed in it.
+    """
+
+    def __init__(self, start_s: float = 100.0) -> None:
+        self._now_s = start_s
+        self._repeated: list[_Repeated] = []
+
+    def now_s(self) -> float:
+        """The time now, in seconds."""
+        return self._now_s
+
+    def sleep(self, duration_s: float) -> None:
+        """Let so many seconds pass."""
+        self.wait_until(self._now_s + duration_s)
+
+    def wait_until(self, moment_s: float) -> None:
+        """Let time pass up to ``moment_s``; nothing happens where that is over."""
+        while self._repeated:
+            first = min(self._repeated, key=lambda one: one.due_s)
+            if first.due_s > moment_s:
+                break
+            self._now_s = max(self._now_s, first.due_s)
+            first.due_s += first.period_s
+            first.act()
+        self._now_s = max(self._now_s, moment_s)
+
+    def every(self, period_s: float, act: Callable[[], None]) -> Callable[[], None]:
+        """Call ``act`` each ``period_s`` from now on, until what this returns is called."""
+        repeated = _Repeated(period_s, act, self._now_s + period_s)
+        self._repeated.append(repeated)
+
+        def end() -> None:
+            self._repeated = [one for one in self._repeated if one is not repeated]
+
+        return end
+
+    def clock(self) -> Clock:
+        """The same, as what is timed takes it."""
+        return Clock(self.now_s, self.sleep, self.every)

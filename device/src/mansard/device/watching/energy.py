@@ -1,0 +1,127 @@
+"""Power of rails now and their energy so far, from one look to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from mansard.core.errors import DeviceError
+from mansard.core.records import PowerSample, RailNow
+from mansard.device.meters.meter import Meter, Meters, silent
+from mansard.device.totals import total_power
+
+_TWO = "it takes two looks"
+# A pause longer than this has no trapezoid; looks every ten seconds have one.
+_LONGEST_PAUSE_S = 30.0
+
+
+class PowerNow(msgspec.Struct, frozen=True, kw_only=True):
+    """All rails, and the board's total; ``why_not`` where that has no power."""
+
+    rails: tuple[RailNow, ...]
+    power_w: float | None
+    energy_j: float | None
+    why_not: str
+    unmetered_s: float
+
+
+class RunningEnergy:
+    """Adds up the energy of rails: a counter's difference, or a trapezoid of power.
+
+    Over a pause a counter goes on; a trapezoid would be invented, so the pause is counted instead.
+    """
+
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+        self._last: dict[str, PowerSample] = {}
+        self._energies_j: dict[str, float] = {}
+        self._unmetered_s: dict[str, float] = {}
+
+    def read(self, now_s: float) -> PowerNow:
+        """One reading of every meter; never raises."""
+        rails = tuple(
+            self._take(sample)
+            for meter in self._meters.found
+            for sample in _read_meter(meter, now_s)
+        )
+        power_w, energy_j, why_not = self._total(rails)
+        return PowerNow(
+            rails=rails,
+            power_w=power_w,
+            energy_j=energy_j,
+            why_not=why_not,
+            unmetered_s=max(self._unmetered_s.values(), default=0.0),
+        )
+
+    def _take(self, sample: PowerSample) -> RailNow:
+        rail, power_w, unknown = sample.rail, sample.power_w, dict[str, str]()
+        last = self._last.get(rail)
+        if power_w is None and sample.energy_j is None:
+            why = sample.unknown["power_w"]
+            energy_j = self._energies_j.get(rail)
+            unknown = (
+                {"power_w": why} if energy_j is not None else {"power_w": why, "energy_j": why}
+            )
+            return RailNow(rail=rail, power_w=None, energy_j=energy_j, unknown=unknown)
+        self._last[rail] = sample
+        self._energies_j.setdefault(rail, 0.0)
+        if last is not None:
+            power_w = self._add(last, sample)
+        if power_w is None:
+            unknown = {"power_w": f"the meter counts energy: {_TWO}"}
+        return RailNow(
+            rail=rail,
+            power_w=None if power_w is None else round(power_w, 6),
+            energy_j=round(self._energies_j[rail], 6),
+            unknown=unknown,
+        )
+
+    def _add(self, last: PowerSample, now: PowerSample) -> float | None:
+        """Add what came since ``last``; the power now."""
+        rail, seconds = now.rail, now.monotonic_s - last.monotonic_s
+        if now.energy_j is not None and last.energy_j is not None:
+            added_j = now.energy_j - last.energy_j
+            if added_j < 0:  # the driver was loaded anew, and counts from 0 again
+                self._pause(rail, seconds)
+                return now.power_w
+            self._energies_j[rail] += added_j
+            mean_w = added_j / seconds if seconds > 0 else None
+            return mean_w if now.power_w is None else now.power_w
+        if now.power_w is not None and last.power_w is not None:
+            if seconds <= _LONGEST_PAUSE_S:
+                self._energies_j[rail] += (now.power_w + last.power_w) / 2 * seconds
+            else:
+                self._pause(rail, seconds)
+        return now.power_w
+
+    def _pause(self, rail: str, seconds: float) -> None:
+        self._unmetered_s[rail] = self._unmetered_s.get(rail, 0.0) + seconds
+
+    def _total(self, rails: Iterable[RailNow]) -> tuple[float | None, float | None, str]:
+        meters = self._meters
+        if meters.total is None:
+            missing = "; ".join(f"{name}: {why}" for name, why in meters.missing.items())
+            return None, None, missing if not meters.found and missing else meters.why_no_total
+        powers_w = {rail.rail: rail.power_w for rail in rails}
+        why = {rail.rail: rail.unknown.get("power_w", "") for rail in rails}
+        steps_w = {
+            rail: step_w
+            for meter in meters.found
+            for rail in meter.rails
+            if (step_w := meter.step_w(rail)) is not None
+        }
+        total = total_power(powers_w, meters.total, steps_w, why)
+        energies_j = [self._energies_j.get(rail) for rail in meters.total.rails]
+        known_j = [energy_j for energy_j in energies_j if energy_j is not None]
+        if total.power_w is None:
+            return None, None, total.reason
+        whole_j = round(sum(known_j), 6) if len(known_j) == len(energies_j) else None
+        return round(total.power_w, 6), whole_j, ""
+
+
+def _read_meter(meter: Meter, now_s: float) -> tuple[PowerSample, ...]:
+    try:
+        return meter.read()
+    except DeviceError as error:
+        return tuple(silent(rail, now_s, str(error)) for rail in meter.rails)

@@ -1,0 +1,92 @@
+"""Metrics of watched boards: names, values, what is absent, and addresses."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mansard import api
+from mansard.api.exporter import parse_address
+from mansard.core.errors import DeviceError, UsageError
+from mansard.core.records import BoardSample
+from mansard.device.watching import BoardWatch
+from mansard.simulator import create_board
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> BoardSample:
+    watch = BoardWatch(
+        create_board("orin-nano-super", tmp_path), "nano", clock=iter((0, 2)).__next__
+    )
+    watch.read()
+    return watch.read()
+
+
+def scrape(exporter: api.Exporter) -> dict[str, str]:
+    text = urllib.request.urlopen(exporter.address, timeout=10).read().decode()  # noqa: S310 - our own
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: value for name, _, value in lines}
+
+
+def test_metrics_have_base_units_and_labels(sample: BoardSample) -> None:
+    with api.export_metrics("127.0.0.1:0") as exporter:
+        exporter.take(sample)
+        found = scrape(exporter)
+    assert found['mansard_up{board="nano"}'] == "1.0"
+    assert found['mansard_board_info{board="nano",mode="25W",source="simulated"}'] == "1.0"
+    assert found['mansard_gpu_clock_limit_hertz{board="nano",gpu="gpu"}'] == "9.18e+08"
+    assert found['mansard_cpu_clock_limit_hertz{board="nano",cpu="5"}'] == "1.344e+09"
+    assert found['mansard_temperature_celsius{board="nano",zone="cpu-thermal"}'] == "35.0"
+    assert found['mansard_rail_power_watts{board="nano",rail="VDD_IN"}'] == "4.1664"
+    assert found['mansard_power_watts{board="nano"}'] == "4.1664"
+    assert found['mansard_throttled{board="nano",cause="thermal"}'] == "0.0"
+    assert float(found['mansard_rail_energy_joules_total{board="nano",rail="VDD_IN"}']) > 0
+
+
+def test_what_is_unknown_is_not_there(sample: BoardSample) -> None:
+    # 7802880 kB less 6242304 kB of memory are known; no share of the CPUs' time is.
+    with api.export_metrics("127.0.0.1:0") as exporter:
+        exporter.take(
+            msgspec.structs.replace(
+                sample,
+                power_w=None,
+                n_throttle_events=None,
+                unknown={"power_w": "no meter", "n_throttle_events": "no cooling device"},
+            )
+        )
+        found = scrape(exporter)
+    assert found['mansard_memory_used_bytes{board="nano"}'] == "1.598029824e+09"
+    names = {name.partition("{")[0] for name in found}
+    assert not names & {"mansard_power_watts", "mansard_throttle_events_total"}
+    assert "mansard_cpu_busy_ratio" not in names
+    assert not [name for name in found if "mansard_throttled" in name and "thermal" in name]
+
+
+def test_a_board_that_is_lost_has_no_numbers(sample: BoardSample) -> None:
+    with api.export_metrics("127.0.0.1:0") as exporter:
+        exporter.take(sample)
+        exporter.lose("nano")
+        assert scrape(exporter) == {'mansard_up{board="nano"}': "0.0"}
+
+
+def test_addresses() -> None:
+    assert parse_address(":9100") == ("127.0.0.1", 9100)
+    assert parse_address("9100") == ("127.0.0.1", 9100)
+    assert parse_address("0.0.0.0:9100") == ("0.0.0.0", 9100)  # noqa: S104 - as asked for
+    assert parse_address("[::1]:9100") == ("::1", 9100)
+    for text in ("nine", ":65536", "http://here:1", ""):
+        with pytest.raises(UsageError, match="is no address"):
+            parse_address(text)
+
+
+def test_a_port_that_is_taken() -> None:
+    with api.export_metrics("127.0.0.1:0") as exporter:
+        port = exporter.address.rpartition(":")[2].partition("/")[0]
+        with (
+            pytest.raises(DeviceError, match="cannot listen there: address already in use"),
+            api.export_metrics(f"127.0.0.1:{port}"),
+        ):
+            pass

@@ -1,0 +1,155 @@
+"""The reader's own files that pages speak of, made for the tests that run those pages."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+_RATES = """\
+mode,gpu_mhz,emc_mhz,sms,precision,unit,GFLOP/s,GB/s,launch_us
+MAXN,1300.5,3199,16,fp32,cuda,5000,189.46,14.4
+30W,612,3199,8,fp32,cuda,1200,150,20
+15W,408,2133,6,fp32,cuda,600,81.2,28.7
+MAXN,1300.5,3199,16,fp16,tensor,5325.7,,
+30W,612,3199,8,fp16,tensor,2600,,
+15W,408,2133,6,fp16,tensor,1300,,
+MAXN,1300.5,3199,16,int8,tensor,10000,,
+30W,612,3199,8,int8,tensor,5000,,
+15W,408,2133,6,int8,tensor,2500,,
+"""
+_TIMES = """\
+mode,network,precision,batch,time_ms,power_w
+MAXN,NETWORK,fp16,1,2.1,38
+30W,NETWORK,fp16,1,4.4,19
+15W,NETWORK,fp16,1,9.6,11
+"""
+
+
+def make_given(name: str, path: Path) -> None:
+    """Make the file or folder ``name`` at ``path``; raises KeyError for a name without a maker."""
+    MAKERS[name](path)
+
+
+def _network(path: Path) -> None:
+    from mansard.estimator import zoo
+
+    zoo.write("squeezenet1_1", path.parent).rename(path)
+
+
+def _resnet(path: Path) -> None:
+    from mansard.estimator import zoo
+
+    zoo.write("resnet50", path.parent)
+
+
+def _text_model(path: Path) -> None:
+    from mansard.estimator import zoo
+
+    zoo.write("bert_base", path.parent).rename(path)
+
+
+def _classifier(path: Path) -> None:
+    """A network with weights, and data beside it of which it knows most."""
+    from tests.cli.test_cli_accuracy import blobs
+
+    scratch = path.parent / "scratch"
+    scratch.mkdir()
+    network, data, _ = blobs(scratch)
+    network.rename(path)
+    data.rename(path.with_suffix(".npz"))
+    shutil.rmtree(scratch)
+
+
+def _networks(path: Path) -> None:
+    from mansard.estimator import zoo
+
+    path.mkdir()
+    for name in ("alexnet", "squeezenet1_1"):
+        zoo.write(name, path)
+
+
+def _frames(path: Path) -> None:
+    rows = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
+    np.savez(path, image=rows)
+
+
+def _samples(path: Path) -> None:
+    from tests.analytics.hierarchical_samples import made_up, write_npz
+
+    write_npz(path, made_up(2000))
+
+
+def _text(text: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        path.write_text(text, "utf-8")
+
+    return write
+
+
+def _log(path: Path) -> None:
+    from tests.device.tegrastats_lines import LINES
+
+    text = f"{LINES['TX2 r32']}\n" * 3
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+
+
+def _orin(path: Path) -> None:
+    """Runs that hold tables of an Orin: its rates in three modes, and times of some networks."""
+    _import(path, _RATES, "rates")
+    for network in ("resnet50", "mobilenet_v2"):
+        _import(path, _TIMES.replace("NETWORK", network), network)
+
+
+def _import(runs: Path, table: str, name: str) -> None:
+    from mansard import api
+
+    file = runs.parent / f"{name}.csv"
+    file.write_text(table, "utf-8")
+    origin = api.TableOrigin(citation=f"made up, {name}", module="agx-orin")
+    api.import_tables([file], origin, runs=runs)
+    file.unlink()
+
+
+def _cores(path: Path) -> None:
+    from tests.analytics.factory import write_two_modes
+
+    write_two_modes(path)
+
+
+def _nvpmodel(path: Path) -> None:
+    from mansard.simulator import create_board
+
+    board = create_board("agx-orin", path.parent / "scratch")
+    shutil.copy(board / "etc/nvpmodel.conf", path)
+    shutil.rmtree(path.parent / "scratch")
+
+
+_MODES = "mode,gpu_mhz,emc_mhz\n" + "".join(
+    f"new{gpu}-{emc},{gpu},{emc}\n" for gpu in (306, 612, 918, 1300.5) for emc in (2133, 3199)
+)
+_PROGRAM = "print('tokens/s: 44.5')\n"
+MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
+    {
+        **dict.fromkeys(("mine.onnx", "detector.onnx", "classifier.onnx"), _network),
+        "model.onnx": _text_model,
+        "resnet50.onnx": _resnet,
+        "blobs.onnx": _classifier,
+        "models/": _networks,
+        "frames.npz": _frames,
+        "samples.npz": _samples,
+        **dict.fromkeys(("run.log", "old.log", "run.log.gz", "a.log", "b.log"), _log),
+        **dict.fromkeys(("runs/", "orin/runs/"), _orin),
+        **dict.fromkeys(("runs-before/", "runs-after/"), _cores),
+        "orin.csv": _text(_RATES),
+        "grid.toml": _text('gpu = ["306MHz", "612MHz", "1224MHz"]\nemc = ["2133MHz", "3199MHz"]\n'),
+        "modes.csv": _text(_MODES),
+        "nvpmodel.conf": _nvpmodel,
+        "detect.py": _text("import time\ntime.sleep(0.1)\n"),
+        "llm.py": _text(_PROGRAM),
+    }
+)

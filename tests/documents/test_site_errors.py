@@ -1,0 +1,50 @@
+"""The table of every measured error says what the tables of the benchmarks say."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tools.site.errors import PAGE, Cell, Column, errors, with_errors
+
+
+def test_the_page_has_the_table_as_it_is() -> None:
+    page = PAGE.read_text("utf-8")
+    if os.environ.get("MANSARD_REWRITE"):
+        PAGE.write_text(with_errors(page), "utf-8")
+    elif page != with_errors(page):
+        pytest.fail(
+            "python -m tools.site.errors writes the table of docs/understand/trust.md again"
+        )
+
+
+def test_every_line_has_numbers() -> None:
+    found = errors()
+    assert len(found) > 20
+    assert all(any(character.isdigit() for character in each.line()) for each in found)
+
+
+def test_a_cell() -> None:
+    # docs/results/partitions.md: | surface | 3.7 | 7.5 | -2.7 |
+    assert Cell("results/partitions.md", "Summary", "surface", "largest").text() == "7.5"
+
+
+def test_a_column_without_signs() -> None:
+    # 13 engines, first of two columns "error": 0, 0, -2.31, -3.24, -0.03, 0, -0.01, 0.01, -0.03, 0,
+    # 0, -0.56, 0.07; sorted without signs the seventh is 0.01, the last 3.24.
+    engines = Column("understand/traffic.md", "Against recorded engines", "error")
+    assert engines.text() == "0.01 / 3.24"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell("results/partitions.md", "No such title", "surface", "largest"),
+        Cell("results/partitions.md", "Summary", "nonsense", "largest"),
+        Cell("results/partitions.md", "Summary", "surface", "nonsense"),
+    ],
+)
+def test_a_cell_that_is_gone(cell: Cell) -> None:
+    with pytest.raises(KeyError, match=r"results/partitions\.md"):
+        cell.text()

@@ -1,0 +1,127 @@
+"""What is published: a source archive and a wheel of it, which a clean environment can use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mansard.core.version import VERSION
+
+pytest.importorskip("hatchling", reason="hatchling is in the extra dev")
+
+ROOT = Path(__file__).resolve().parents[2]
+_BUILD = (sys.executable, "-m", "hatchling", "build")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, unpacked."""
+    folder = tmp_path_factory.mktemp("sources")
+    subprocess.run([*_BUILD, "-t", "sdist", "-d", folder], cwd=ROOT, check=True)
+    (archive,) = folder.glob("mansard-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+@pytest.fixture(scope="module")
+def wheel(sources: Path) -> Path:
+    """The wheel that is built of the source archive, as by an index."""
+    subprocess.run([*_BUILD, "-t", "wheel", "-d", sources / "dist"], cwd=sources, check=True)
+    (built,) = (sources / "dist").glob("mansard-*-py3-none-any.whl")
+    return built
+
+
+def test_the_source_archive_holds_what_the_clone_does(sources: Path) -> None:
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a clone")
+    tracked = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    packed = {str(path.relative_to(sources)) for path in sources.rglob("*") if path.is_file()}
+    packed = {name for name in packed if not name.startswith("dist/")}
+    assert tracked - packed == set()
+    assert {"LICENSE", "NOTICE", "README.md", "examples/README.md", "PKG-INFO"} <= packed
+
+
+def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> None:
+    rooms = {
+        str(path.relative_to(source))
+        for source in ROOT.glob("*/src")
+        for path in source.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+        metadata = opened.read(_info(names, "METADATA")).decode()
+        programs = opened.read(_info(names, "entry_points.txt")).decode()
+        notice = opened.read(_info(names, "licenses/NOTICE")).decode()
+    assert {name for name in names if ".dist-info/" not in name} == rooms
+    # Of each kind that is not code, one that a command reads.
+    assert {
+        "mansard/estimator/zoo/models/resnet50.onnx",
+        "mansard/microbench/cuda/sources/mma.cuh",
+        "mansard/analytics/report/templates/licenses.txt",
+        "mansard/containers/recipes/plain/Dockerfile",
+    } <= names
+    assert notice == (ROOT / "NOTICE").read_text("utf-8")
+    assert _info(names, "licenses/LICENSE") in names
+    assert "License-Expression: Apache-2.0" in metadata
+    assert "mansard = mansard.cli.__main__:main" in programs
+
+
+def test_every_room_tells_type_checkers_that_it_is_typed() -> None:
+    rooms = {path.parent for path in ROOT.glob("*/src/mansard/*/__init__.py")}
+    assert len(rooms) == 12
+    assert [room.name for room in rooms if not (room / "py.typed").exists()] == []
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment with the wheel; what it depends on comes from the one of the tests."""
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, symlinks=True)
+    python = folder / "bin/python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    subprocess.run((*pip, "install", "--quiet", "--no-deps", wheel), check=True)
+    (packages,) = folder.glob("lib/python3.*/site-packages")
+    others = {str(Path(str(each.__file__)).parents[1]) for each in (np, pytest)}
+    # A line of a .pth is a folder; the .pth files in that folder, one of them this clone's, do
+    # not count.
+    (packages / "others.pth").write_text("\n".join(others), "utf-8")
+    return folder
+
+
+def test_the_installed_wheel_scores_and_shows_the_demo(installed: Path, tmp_path: Path) -> None:
+    def mansard(*words: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run(
+            [installed / "bin/mansard", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert mansard("--version") == f"mansard {VERSION}\n"
+    mansard("zoo", "write", ".", "resnet50")
+    assert "resnet50" in mansard("score", "resnet50.onnx", "--batch", "1")
+    mansard("demo")
+    (page,) = (tmp_path / "demo").rglob("report.html")
+    assert "Orin" in page.read_text("utf-8")
+
+
+def _info(names: set[str], name: str) -> str:
+    (found,) = (each for each in names if each.endswith(f".dist-info/{name}"))
+    return found
