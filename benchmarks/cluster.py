@@ -113,7 +113,7 @@ def recommending(folder: Path) -> Iterator[str]:
     lines = [f"m{at},{','.join(map(str, cell))}" for at, cell in enumerate(cells)]
     modes.write_text("\n".join(["mode,gpu_mhz,emc_mhz,cpu_mhz,sms", *lines]) + "\n")
     words = ["recommend", *NETWORKS, "--batch", "auto", "--precision", "fp16,fp32", "--json"]
-    words += ["--runs", str(runs), "--modes", str(modes)]
+    words += ["--runs", str(runs), "--mode", str(modes)]
     alone = command(words)
     with dask_cluster(2) as cluster:
         on = command([*words, "--on", cluster.address])

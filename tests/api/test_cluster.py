@@ -77,7 +77,7 @@ def test_the_modes_of_networks_are_recommended_as_here(
     lines = [f"m{gpu}-{emc},{gpu},{emc}" for gpu in range(400, 1300, 50) for emc in (800, 3200)]
     modes.write_text("\n".join(["mode,gpu_mhz,emc_mhz", *lines]) + "\n", encoding="utf-8")
     for words in (
-        ("recommend", "--runs", runs, "--modes", modes, "--max-latency", "8ms"),
+        ("recommend", "--runs", runs, "--mode", modes, "--max-latency", "8ms"),
         ("batch", "--runs", runs, "--mode", modes, "--batch", "1"),
     ):
         alone = mansard(*words, "--json")
@@ -92,7 +92,7 @@ def test_one_plan_for_each_network(cluster: DaskCluster, tmp_path: Path) -> None
     (tmp_path / "other.csv").write_text(table, encoding="utf-8")
     made_up = ("--citation", "made up too", "--device", "Jetson Madeup")
     assert mansard("import", tmp_path / "other.csv", *made_up, "--runs", runs).returncode == 0
-    words = ("plan", runs, "--modes", tmp_path / "modes.csv", "--next", "2")
+    words = ("plan", "--runs", runs, "--mode", tmp_path / "modes.csv", "--next", "2")
     (tmp_path / "modes.csv").write_text(
         "mode,gpu_mhz,emc_mhz\na,500,900\nb,900,1000\nc,1000,3000\n"
     )
