@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -125,7 +126,7 @@ class _Halfway(SilentReporter):
         self._then, self.n_done = then, 0
 
     @contextmanager
-    def progress(self, title: str) -> Iterator[_Halfway]:  # type: ignore[override]
+    def progress(self, title: str) -> Iterator[_Halfway]:
         del title
         yield self
 
@@ -163,7 +164,10 @@ def test_a_scheduler_that_ends_is_one_line(doomed: DaskCluster, models: Path) ->
 
 
 def test_an_item_that_kills_its_workers_is_known_by_name() -> None:
-    work = Work(function=end_process, title="Doubling", name=str, lost=lambda item: -item, shared=3)
+    def lost(item: int) -> int:
+        return -item
+
+    work = Work(function=end_process, title="Doubling", name=str, lost=lost, shared=3)
     # A worker that ends once is enough here: by default Dask tries a fourth.
     with dask_cluster(3, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
         assert do_work(work, [1, 2, 3, 4], on=cluster.address) == [2, 4, -3, 8]
@@ -176,7 +180,7 @@ def test_an_interrupt_cancels_what_is_outstanding(cluster: DaskCluster) -> None:
     work = Work(function=sleep_s, title="Sleeping", name=str, lost=lambda item: item)
     with pytest.raises(KeyboardInterrupt):
         do_work(work, [0.0] * 10 + [0.3] * 20, on=cluster.address, reporter=_Halfway(interrupt))
-    with Client(cluster.address, set_as_default=False) as client:
+    with cast(Any, Client)(cluster.address, set_as_default=False) as client:
         keys = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
     assert not keys
 

@@ -11,12 +11,12 @@ import contextlib
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mansard.api.reporter import SILENT, Reporter
+from mansard.api.time_left import SteadyTimeLeft
 from mansard.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,25 +80,19 @@ def do_work(
     if len(items) == 1 and on is None:
         reporter = SILENT  # nothing to wait for
     numbered, found = list(enumerate(items)), dict[int, Result]()
-    begun_s = time.monotonic()
     with _executor(work, len(items), jobs, on) as executor, reporter.progress(work.title) as shown:
+        left = SteadyTimeLeft()
 
         def take(number: int, result: Result) -> None:
-            nonlocal begun_s
             found[number] = result
-            left_s = None
-            if len(found) == 1:  # until then processes were started
-                begun_s = time.monotonic()
-            else:
-                each_s = (time.monotonic() - begun_s) / (len(found) - 1)
-                left_s = each_s * (len(items) - len(found))
+            left_s = left.remaining_s(len(found), len(items))
             shown.update(len(found), len(items), left_s, work.name(items[number]))
 
         is_alone = False
-        while left := [each for each in numbered if each[0] not in found]:
-            for number, result in executor.results(left, is_alone=is_alone):
+        while open_ones := [each for each in numbered if each[0] not in found]:
+            for number, result in executor.results(open_ones, is_alone=is_alone):
                 take(number, result)
-            lost = next((each for each in left if each[0] not in found), None)
+            lost = next((each for each in open_ones if each[0] not in found), None)
             if is_alone and lost is not None:
                 take(lost[0], work.lost(lost[1]))
             is_alone = True

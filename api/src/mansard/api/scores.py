@@ -49,9 +49,9 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
     size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
     stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
-    many cached. ``jobs``: files scored at a time, in processes of their own; None: as many as CPUs.
-    ``on``: address of a scheduler of Dask whose workers score them instead; files are read here.
-    ``outputs``: files that the caller writes afterwards.
+    many cached. ``jobs``: files scored at a time, in processes of their own; None: as many as
+    CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
+    here. ``outputs``: files that the caller writes afterwards.
 
     A file that cannot be scored stops no other; of a single one the error is raised. Raises
     InputError for a folder without ONNX files, UsageError for an unknown name, for an output that
@@ -170,30 +170,29 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """A file without its weights, which another machine can score, or why it cannot be read.
+    """A file, or a network of the zoo with its usual dimensions, without weights.
 
-    ``usual``: sizes of a network of the zoo where none are given.
+    Another machine can score it; or why it cannot be read.
     """
 
     path: Path
     skeleton: Skeleton | MansardError
-    usual: Mapping[str, int] = {}
+    usual: dict[str, int]
 
 
 def _read_file(path: Path) -> _Read:
-    """A file, or a network of the zoo."""
     from mansard.estimator import read_skeleton
 
     try:
         if _is_file(path):
-            return _Read(path, read_skeleton(path))
+            return _Read(path, read_skeleton(path), {})
         from mansard.estimator import zoo
 
         name = str(path)
         usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
         return _Read(path, read_skeleton(zoo.read(name), name), usual)
     except MansardError as error:
-        return _Read(path, error)
+        return _Read(path, error, {})
 
 
 def _score_file(read: _Read, request: _Request) -> _Outcome:
@@ -201,7 +200,7 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     from mansard.estimator import load
     from mansard.estimator.shape_inference.binding import keep_known_names
 
-    path = read.path
+    path, usual = read.path, read.usual
     if isinstance(read.skeleton, MansardError):
         return _Outcome(path, (), (read.skeleton,))
     try:
@@ -212,8 +211,8 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     if request.is_one_of_many:
         given = keep_known_names(loaded.model, settings.given)
         settings = msgspec.structs.replace(settings, given=given)
-    if read.usual:
-        dims = {**read.usual, **settings.given.dims}
+    if usual:
+        dims = usual | dict(settings.given.dims)
         given = msgspec.structs.replace(settings.given, dims=dims)
         settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []

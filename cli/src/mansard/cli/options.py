@@ -129,7 +129,8 @@ ImagesOption = Annotated[
 OnOption = Annotated[
     str | None,
     typer.Option(
-        help="Scheduler of Dask whose workers do the work: tcp://host:8786. Needs mansard[dask]."
+        metavar="ADDRESS",
+        help="Scheduler of Dask whose workers do the work: tcp://host:8786. Needs mansard[dask].",
     ),
 ]
 RunsOption = Annotated[
