@@ -240,7 +240,8 @@ class Section:
                 check for check in checks if not re.match(rf"\w+ +({HOST_CHECKS})  ", check)
             )
         if words[0] == "doctor":
-            document = [one for one in document if one["name"] not in HOST_CHECKS.split("|")]
+            own = HOST_CHECKS.split("|")
+            document["checks"] = [one for one in document["checks"] if one["name"] not in own]
         return _pretty(document)
 
     def _content(self, path: Path) -> str:

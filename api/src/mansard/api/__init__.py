@@ -167,6 +167,7 @@ if TYPE_CHECKING:
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
+    from mansard.api.plans import plan_each as plan_each
     from mansard.api.predictions import NetworkRequest as NetworkRequest
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
