@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -54,6 +55,10 @@ def watch(
     duration_s = None if duration is None else parse_duration("--for", duration)
     if quiet and (as_json or once):
         raise UsageError("--quiet shows nothing", fix="leave it out, or --json and --once")
+    if quiet and record is None and prometheus is None:
+        raise UsageError(
+            "--quiet alone does nothing", fix="add --record FILE or --prometheus :9100"
+        )
     names = [name.strip() for text in host or () for name in text.split(",")]
     looks = partial(
         api.watch,
@@ -65,7 +70,8 @@ def watch(
         n_samples=1 if once else None,
     )
     with _sinks(record, prometheus, max(1, len(names))) as sinks:
-        if sys.stdout.isatty() and not (once or as_json or quiet):
+        is_drawn = sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+        if is_drawn and not (once or as_json or quiet):
             _show_screen(looks, names, sinks)
             return
         if sinks.exporter is not None:
@@ -151,8 +157,10 @@ def _print_looks(
         if form == "json":
             print_json_line("watch", sample)
         elif form == "whole":
-            lines = map(watch_lines.plain, watch_lines.board_lines(sample))
-            sys.stdout.write("\n".join((*lines, "")))
+            can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
+            lines = watch_lines.board_lines(sample)
+            shown = "\n".join(watch_lines.plain(line, can_draw=can_draw) for line in lines)
+            sys.stdout.write(f"{shown}\n" if at == 0 else f"\n{shown}\n")
         elif form == "rows":
             head = f"{watch_lines.HEAD_OF_ROWS}\n" if at % _HEAD_EVERY == 0 else ""
             sys.stdout.write(f"{head}{watch_lines.row(sample, '' if is_one else sample.board)}\n")
