@@ -27,7 +27,7 @@ ROOMS := core device simulator measuring microbench inference estimator schedule
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"a.onnx b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
+	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"resnet50 b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
 	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  IMAGES=own.toml  BOARD=folder of a simulated board"
 
 bench: setup ## measure this machine, score and run networks, write the report

@@ -55,7 +55,10 @@ def test_a_table_that_follows_has_the_chosen_rows_in_order_and_says_unknown() ->
     assert found.caption == "Times of net"
     assert found.rows == [["fp16", "3"], ["fp32", "5"], ["fp32", "unknown"]]
     assert table.at(Chosen(network=EVERY)).caption == "Times of other and net"
-    assert table.script("rows")["columns"] == [["precision", ""], ["time", ",.4g"]]
+    assert table.script("rows")["columns"] == [
+        ["precision", "", "Precision", False],
+        ["time", ",.4g", "Time, ms", True],
+    ]
 
 
 def test_rows_within_a_limit_are_kept() -> None:

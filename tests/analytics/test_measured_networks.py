@@ -18,6 +18,7 @@ from mansard.analytics.figures.batches import batch_chart, batch_points, measure
 from mansard.analytics.figures.figure import Missing
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import Chosen, first_choice, mode_labels
+from mansard.analytics.figures.tables import condensed
 from mansard.analytics.predict.measured import NetworkTimes
 from mansard.analytics.report.advice import advice, advice_table, overview
 from mansard.analytics.report.networks import measured_tables, network_table, program_table
@@ -155,8 +156,10 @@ def test_the_tables_have_both(results: Results) -> None:
     assert first["Predicted"].startswith("at best 9.9")
     assert first["Error"].startswith("−20")
     # fp32 in every row, and no engine but this processor's was there: told once
-    assert ran.caption == "Networks that were run: fp32, measured"
-    assert {"Precision", "Source"}.isdisjoint(ran.columns)
+    shown = condensed(ran)
+    told = "in every row: network net, precision fp32, mode 2c, source measured"
+    assert shown.caption == f"Networks that were run; {told}"
+    assert {"Precision", "Mode", "Source"}.isdisjoint(shown.columns)
     single = dict(zip(calls.columns, calls.rows[0], strict=True))
     assert (single["Energy"], single["Above idle"]) == ("150\u00a0mJ", "87.5\u00a0mJ")
     programs = program_table(results)
@@ -167,7 +170,7 @@ def test_the_tables_have_both(results: Results) -> None:
     assert whole["Memory"] == "1\u00a0MiB"
     named = dict(zip(programs.columns, programs.rows[1], strict=True))
     assert (named["Memory"], named["Metric"]) == ("–", "–")  # of the program as a whole
-    assert "Remark" not in programs.columns  # nothing is to be said of any
+    assert "Remark" not in condensed(programs).columns  # nothing is to be said of any
 
 
 def test_a_thread_for_each_cpu_is_one_engine_in_all_modes(tmp_path: Path) -> None:
@@ -203,7 +206,8 @@ def test_networks_in_modes_without_roofs_say_what_would_predict_them(tmp_path: P
     figure = accuracy_figure(results, first_choice(results))
     assert isinstance(figure, Missing)
     assert "`mansard bench` measures the roofs" in figure.reason
-    assert {"Predicted", "Error"}.isdisjoint(measured_tables(results)[0].columns)
+    ran = condensed(measured_tables(results)[0])
+    assert {"Predicted", "Error"}.isdisjoint(ran.columns)
 
 
 def test_programs_are_no_observations_without_a_prediction(results: Results) -> None:
@@ -218,7 +222,7 @@ def test_advice_on_a_program_names_no_batch_and_the_command_for_more(tmp_path: P
     results = compute(open_runs([tmp_path]))
     table = advice_table(results)
     assert table.caption == "Recommended mode of each network or program"
-    assert {"Batch", "Precision"}.isdisjoint(table.columns)
+    assert {"Batch", "Precision"}.isdisjoint(condensed(table).columns)
     (told,) = advice(results)
     assert any("mansard recommend llm says how" in line for line in told.why)
 

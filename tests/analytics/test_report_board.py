@@ -130,7 +130,9 @@ def test_the_controls_say_what_the_charts_show_first(results: Results, text: str
         by = spec["usermeta"]["rule"]["by"]
         for parameter in spec["params"]:
             value = parameter["value"]
-            if parameter["name"] == "heading":  # "network-01, batch 1, fp16", "MAXN"
+            if parameter["name"].startswith("shown_"):  # what a legend names: what is there
+                assert value == sorted(set(value)) != [], name
+            elif parameter["name"] == "heading":  # "network-01, batch 1, fp16", "MAXN"
                 assert value, name
             elif by.get(parameter["name"]) in {"first", "main"}:  # of no choice the first
                 assert value != EVERY, name

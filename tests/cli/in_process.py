@@ -13,6 +13,7 @@ from subprocess import CompletedProcess
 from unittest import mock
 
 from mansard.cli.__main__ import run
+from tests.cli.json_outputs import check_output
 
 
 def mansard(*words: object, cwd: Path | None = None) -> CompletedProcess[str]:
@@ -26,6 +27,7 @@ def mansard(*words: object, cwd: Path | None = None) -> CompletedProcess[str]:
             code = run(arguments)
     finally:
         os.chdir(before)
+    check_output(out.text())
     return CompletedProcess(arguments, code, out.text(), err.text())
 
 

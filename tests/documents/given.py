@@ -41,6 +41,12 @@ def _network(path: Path) -> None:
     zoo.write("squeezenet1_1", path.parent).rename(path)
 
 
+def _resnet(path: Path) -> None:
+    from mansard.estimator import zoo
+
+    zoo.write("resnet50", path.parent)
+
+
 def _text_model(path: Path) -> None:
     from mansard.estimator import zoo
 
@@ -131,6 +137,7 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {
         **dict.fromkeys(("mine.onnx", "detector.onnx", "classifier.onnx"), _network),
         "model.onnx": _text_model,
+        "resnet50.onnx": _resnet,
         "blobs.onnx": _classifier,
         "models/": _networks,
         "frames.npz": _frames,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.compare import Comparison, Side
     from mansard.analytics.published.importing import Imported
     from mansard.analytics.published.origin import PublishedOrigin
+    from mansard.analytics.report.next_step import NextStep
     from mansard.analytics.report.summary import Summary
     from mansard.core.hardware import Module
 
@@ -28,6 +29,7 @@ class Report(msgspec.Struct, frozen=True):
     path: Path
     summary: Summary
     run_ids: frozenset[str] | None
+    next_step: NextStep
 
 
 def report(
@@ -56,6 +58,7 @@ def report(
     from mansard.analytics.data.names import device_labels
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.hierarchical.store import answers_in
+    from mansard.analytics.report.next_step import next_step
     from mansard.analytics.report.notices import warnings
     from mansard.analytics.report.summary import summary
     from mansard.analytics.report.write import write_report
@@ -82,7 +85,8 @@ def report(
         reporter.note(f"warning: {line}")
     for line in found.notes[len(dataset.notes) :]:
         reporter.note(f"note: {line}")
-    return Report(path, found, None if run_ids is None else frozenset(run_ids))
+    of_runs = None if run_ids is None else frozenset(run_ids)
+    return Report(path, found, of_runs, next_step(results))
 
 
 class Compared(msgspec.Struct, frozen=True):

@@ -96,6 +96,10 @@ def make_figure(
         for parameter in spec["params"]:
             if parameter["name"] == "heading":
                 parameter["value"] = words(follows.heading, rows, chosen)
+        keys = _follow_in_legends(spec, rows.columns)
+        spec["params"] += [
+            {"name": f"shown_{key}", "value": rows[key].unique().sort().to_list()} for key in keys
+        ]
     picture, width_px = still_picture(spec)
     rows_of = dict(spec.pop("datasets", {}))
     spec["datasets"] = list(rows_of)  # the page puts the rows in their place
@@ -104,7 +108,7 @@ def make_figure(
     live = [each.script(_data_name(rows_of, each.shown)) for each in tables]
     if follows is not None:
         rule = follows.shown.rule(_data_name(rows_of, follows.shown))
-        spec["usermeta"] = {"rule": rule, "heading": follows.heading}
+        spec["usermeta"] = {"rule": rule, "heading": follows.heading, "keys": keys}
     return Figure(
         name=name,
         description=description,
@@ -119,6 +123,27 @@ def make_figure(
         live=live,
         beside=None if beside is None else beside.at(first),
     )
+
+
+def _follow_in_legends(part: Any, columns: Sequence[str]) -> list[str]:
+    """Let legends name what the shown rows have: report.js sets ``shown_`` and the field.
+
+    Which fields of ``columns`` have a legend in ``part`` of a specification.
+    """
+    if isinstance(part, list):
+        return sorted({key for each in part for key in _follow_in_legends(each, columns)})
+    if not isinstance(part, dict):
+        return []
+    found = {key for each in part.values() for key in _follow_in_legends(each, columns)}
+    for channel in ("color", "shape", "strokeDash"):
+        encoded = part.get(channel)
+        if not isinstance(encoded, dict) or encoded.get("type") != "nominal":
+            continue
+        field, legend = encoded.get("field"), encoded.get("legend", {})
+        if isinstance(field, str) and field in columns and legend is not None:
+            encoded["legend"] = {**legend, "values": {"expr": f"shown_{field}"}}
+            found.add(field)
+    return sorted(found)
 
 
 def _data_name(rows_of: dict[str, Any], shown: Shown) -> str:

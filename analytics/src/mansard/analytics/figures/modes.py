@@ -358,7 +358,8 @@ def pareto_chart(points: pl.DataFrame, chosen: Chosen) -> Chart:
         return alt.condition(test, alt.value(size), alt.value(0))
 
     is_picked = "datum.mode === picked"
-    named = base.transform_calculate(name=f"datum.is_recommended || {is_picked} ? datum.mode : ''")
+    short = "replace(datum.mode, datum.device + ', ', '')"  # all points are of one device
+    named = base.transform_calculate(name=f"datum.is_recommended || {is_picked} ? {short} : ''")
     layers = [
         base.mark_line(style="m-front", interpolate="step-after").transform_filter("datum.is_edge"),
         dots,

@@ -40,7 +40,7 @@ from mansard.analytics.figures.network_points import (
 )
 from mansard.analytics.figures.parameters import Chosen, Name, equals, equals_or_all
 from mansard.analytics.figures.plane import Window, extent
-from mansard.analytics.figures.selection import How, LiveTable, Shown
+from mansard.analytics.figures.selection import How, LiveTable, Shown, title_lines
 from mansard.analytics.figures.tables import Column, ceiling_text, value_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
@@ -143,10 +143,10 @@ def captions(points: Points) -> tuple[str, ...]:
     return (choice, _CAPTION)
 
 
-def title(text: str, **look: float) -> alt.TitleParams:
+def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
     """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
     one = "(network === '' ? '' : ', ' + network)"
-    return alt.TitleParams(text=alt.ExprRef(f"'{text}, ' + heading + {one}"), **look)
+    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading + {one}"), offset=offset_px)
 
 
 def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:

@@ -92,8 +92,13 @@ def _chosen_text(chosen: Chosen, name: str) -> str:
 
 
 def heading(text: str) -> alt.TitleParams:
-    """A chart's title: ``text``, and what the chart shows now; report.js breaks its lines."""
-    return alt.TitleParams(text=alt.ExprRef(f"split('{text}, ' + heading, '\\n')"))
+    """A chart's title: ``text``, and what the chart shows now."""
+    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading"))
+
+
+def title_lines(expression: str) -> alt.ExprRef:
+    """A title by a Vega expression, in the lines that report.js breaks ``heading`` into."""
+    return alt.ExprRef(f"split({expression}, '\\n')")
 
 
 @dataclass(frozen=True, eq=False)

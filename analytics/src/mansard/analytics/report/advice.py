@@ -145,7 +145,7 @@ def advice(results: Results) -> list[Advice]:
     return [_advice(each, was_run) for each in results.recommendations[:MOST_TOLD]]
 
 
-def refused(results: Results) -> list[str]:
+def refusals(results: Results) -> list[str]:
     """Networks for which no mode can be recommended, those of one reason in one line."""
     said: dict[str, list[str]] = {}
     for each in results.recommendations:

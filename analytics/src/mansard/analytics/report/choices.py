@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import UNKNOWN, counted, percent
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent
 from mansard.analytics.decide.records import Recommendation
 from mansard.analytics.figures.figure import evenly
 from mansard.analytics.figures.parameters import device_options, roof_devices
@@ -82,7 +82,7 @@ def _settings(mode: Mapping[str, Any] | None) -> list[str]:
 
 def _times(count: int | None, clock_hz: float | None) -> str:
     clock = f"{clock_hz / 1e6:,.4g}" if clock_hz else ""
-    return " × ".join(filter(None, (str(count or ""), clock)))
+    return f"{NBSP}×{NBSP}".join(filter(None, (str(count or ""), clock)))
 
 
 def _listed(modes: Sequence[str], first: Sequence[str]) -> list[str]:

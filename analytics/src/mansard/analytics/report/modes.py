@@ -119,8 +119,8 @@ def clock_words(mode: Mapping[str, Any]) -> str:
     """A row of MODE_SCHEMA in words; what is not known of it is left out."""
     parts = []
     if mode["gpu_hz"] or mode["n_sms"]:
-        sms = f" {counted(mode['n_sms'], 'SM')}" if mode["n_sms"] else ""
-        parts.append(f"GPU{sms}{_at(mode['gpu_hz'])}")
+        sms = counted(mode["n_sms"], "SM") if mode["n_sms"] else "GPU"
+        parts.append(f"{sms}{_at(mode['gpu_hz'])}")
     if mode["n_cpus"]:
         parts.append(f"{counted(mode['n_cpus'], 'CPU core')}{_at(mode['cpu_hz'])}")
     elif mode["cpu_hz"]:

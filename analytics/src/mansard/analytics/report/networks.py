@@ -61,8 +61,9 @@ def measured_times(results: Results) -> dict[tuple[object, ...], str]:
     found: dict[tuple[object, ...], list[str]] = {}
     for row in results.measured:
         key = (labels[row.device, row.mode], row.network, row.batch, row.precision, row.phase)
+        # Why it was not timed stands with the networks that were run.
         text = f"{measured_text(row)}, {row.engine}" if row.time_s is not None else "not timed"
-        text += f" ({row.remark})" if row.remark else ""
+        text += f" ({row.remark})" if row.remark and row.time_s is not None else ""
         found.setdefault(key, []).append(text)
     return {key: "; ".join(texts) for key, texts in found.items()}
 

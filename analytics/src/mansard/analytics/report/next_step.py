@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from typing import Literal
 
 from mansard.analytics.report.opening import is_one_mode
 from mansard.analytics.results import Results
+from mansard.core.records import Record
+
+About = Literal["here", "runs", "board", "elsewhere"]
 
 
-@dataclass(frozen=True)
-class NextStep:
-    """What is to be done next, and the command that does it."""
+class NextStep(Record, frozen=True, kw_only=True):
+    """What is to be done next, and the command that does it.
+
+    ``about``: the folder of runs of the report ("runs"), its machine or board ("board"), both
+    ("here") or neither.
+    """
 
     what: str
     command: str
+    about: About
+
+    def at(self, runs: str, options: str = "") -> str:
+        """The command for the folder ``runs``; ``options`` name the board, as ``--host`` does."""
+        is_told = self.about in {"here", "runs"} and runs != "runs"
+        where = f" --runs {shlex.quote(runs)}" if is_told else ""
+        return f"{self.command}{where}{options if self.about in {'here', 'board'} else ''}"
+
+    def on_page(self, results: Results) -> str:
+        """The command on a page, which names no absolute path of the machine that wrote it."""
+        places = results.dataset.locations
+        is_told = len(places) == 1 and not places[0].startswith("/") and "://" not in places[0]
+        return self.at(places[0] if is_told else "runs")
 
 
 def next_step(results: Results) -> NextStep:
@@ -27,30 +46,39 @@ def next_step(results: Results) -> NextStep:
     scored = shlex.quote(networks[0]) if networks else "model.onnx"
     chosen = [each.choice.network for each in results.recommendations if each.choice is not None]
     limited = shlex.quote(chosen[0]) if chosen else scored
-    steps = (
-        (not manifests, "Measure a machine of your own the same way", "mansard bench"),
+    steps: tuple[tuple[bool, str, str, About], ...] = (
         (
-            any(each.machine.is_simulated for each in manifests),
-            "Measure a real board over SSH",
-            "mansard bench --mode all --host user@board",
+            all(each.machine.is_simulated for each in manifests),  # or nothing was measured
+            "Measure a machine of your own the same way",
+            "mansard bench",
+            "elsewhere",
         ),
         (
             any(each.is_serious for each in results.findings),
             "Measure again while nothing else runs",
             f"mansard bench{every} --runs quiet",
+            "board",
         ),
-        (not networks, "Put a network under these roofs", "mansard bench model.onnx"),
-        (is_jetson and is_one, "Measure the board's other modes", "mansard bench --mode all"),
+        (not networks, "Put a network under these roofs", "mansard bench model.onnx", "here"),
+        (
+            is_jetson and is_one,
+            "Measure the board's other modes",
+            "mansard bench --mode all",
+            "here",
+        ),
         (
             not results.measured,
             "Run a network, to see how near it comes to the roofs",
             f"mansard measure {scored}",
+            "here",
         ),
         (
             bool(chosen) and not is_one,
             "Give the recommendation a limit",
             f"mansard recommend {limited} --min-fps 30",
+            "runs",
         ),
-        (True, "Put a network of yours under these roofs", "mansard bench model.onnx"),
+        (True, "Put a network of yours under these roofs", "mansard bench model.onnx", "here"),
     )
-    return next(NextStep(what, command) for applies, what, command in steps if applies)
+    _, what, command, about = next(step for step in steps if step[0])
+    return NextStep(what=what, command=command, about=about)

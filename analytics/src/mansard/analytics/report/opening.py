@@ -125,18 +125,15 @@ def limits(results: Results, chosen: Chosen) -> list[Fact]:
     n_all = len(fastest)
     networks = counted(n_all, "network")
     if len(parts) > 1:
-        sentence = f"Of {networks}, {listed([f'{_limit(part)}' for part in parts])} by the roofs."
+        first, *others = parts
+        what, _, n = first.rpartition(" ")
+        sentence = f"Of {networks}, {what} limits {listed([n, *others])}, by the roofs."
     elif n_all == 1:
         sentence = f"By the roofs {parts[0]} limits {display_name(fastest['network'][0])}."
     else:
         sentence = f"By the roofs {parts[0]} limits all {networks}."
     reached, sources = _reached(results, chosen)
     return [Fact("What limits", f"{sentence}{reached}", ["modelled", *sources])]
-
-
-def _limit(part: str) -> str:
-    what, _, n = part.rpartition(" ")
-    return f"{what} limits {n}"
 
 
 def _reached(results: Results, chosen: Chosen) -> tuple[str, list[str]]:

@@ -112,7 +112,8 @@ def _context(
         "sources": in_order([roof.source for roof in results.roofs] or times),
         "started": _started(results),
         "warnings": warnings(every),
-        "notes": [*left_out, *map(display_text, notices(every))],  # of all modes, drawn or not
+        # Of all modes, drawn or not.
+        "notes": [*_refused(every), *left_out, *map(display_text, notices(every))],
         "controls": controls(results, chosen),
         "choice": page.choice(chosen, starts(results)),
         **_first_screen(every, results, chosen),
@@ -160,20 +161,26 @@ def _context(
     }
 
 
+def _refused(every: Results) -> list[str]:
+    """Why nothing is recommended, where there are modes to choose between."""
+    return [] if opening.is_one_mode(every) else advice.refusals(every)
+
+
 def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str, Any]:
     """Of one mode what it does and limits; of several the recommendation and the choices."""
     is_one = opening.is_one_mode(every)
     return {
         "is_one_mode": is_one,
         "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
-        "next": next_step.next_step(every),
+        "next": (step := next_step.next_step(every)).what,
+        "next_command": step.on_page(every),
         "choices": [] if is_one else choices.choice_tables(results, chosen.device),
         "overview": list(
             zip(advice.overview(results), advice.overview_sources(results), strict=True)
         ),
         "advice": advice.advice(results),
         "advice_table": advice.advice_table(results),
-        "refused": [] if is_one else advice.refused(results),
+        "n_refused": 0 if is_one else sum(each.choice is None for each in every.recommendations),
         "no_advice": advice.NO_ADVICE,
     }
 

@@ -14,7 +14,7 @@ import typer
 
 from mansard import api
 from mansard.cli.board import watch_lines
-from mansard.cli.console import note
+from mansard.cli.console import is_quiet, note
 from mansard.cli.json_output import print_json_line
 from mansard.cli.options import BoardOption, HostsFileOption, JsonOption, parse_duration
 from mansard.core.errors import MansardError, UsageError
@@ -43,18 +43,16 @@ def watch(
         str | None,
         typer.Option(help="Serve metrics: :9100 on this machine, 0.0.0.0:9100 to all."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No screen and no lines.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show clocks, power, temperatures, what throttles a board and who uses the GPU, live.
 
     Nothing is set, and it needs no root: what only root may read is named. A pipe gets a line for
-    each look, --json an object on a line. q leaves.
+    each look, --json an object on a line. -q shows neither screen nor lines. q leaves.
     """
     interval_s = parse_duration("--interval", interval)
     duration_s = None if duration is None else parse_duration("--for", duration)
-    if quiet and (as_json or once):
-        raise UsageError("--quiet shows nothing", fix="leave it out, or --json and --once")
+    quiet = is_quiet() and not (as_json or once)
     if quiet and record is None and prometheus is None:
         raise UsageError(
             "--quiet alone does nothing", fix="add --record FILE or --prometheus :9100"

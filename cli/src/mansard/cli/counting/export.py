@@ -10,7 +10,7 @@ import typer
 from mansard import api
 from mansard.cli.console import note, print_json
 from mansard.cli.options import JsonOption
-from mansard.cli.tables import print_table
+from mansard.cli.tables import print_facts
 
 
 def export(
@@ -78,7 +78,7 @@ def export(
     if as_json:
         print_json("export", exported)
     else:
-        print_table(exported.network, ("property", "value"), _rows(exported))
+        print_facts(exported.network, _rows(exported))
 
 
 def _rows(exported: api.Exported) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ Modes stand side by side, as many as fit the terminal; ``--all`` has the rest.
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -123,31 +122,11 @@ def programs_table(programs: Sequence[api.ProgramTimes]) -> Table:
     return without_silent((title, heads, rows), {"energy", "power", "metric"})
 
 
-def next_command(summary: api.Summary, runs: str, options: str = "") -> str:
-    """What to do after a report of the folder ``runs``; ``options``: the board that was meant."""
-    where = f" --runs {shlex.quote(runs)}"
-    names = dict.fromkeys(
-        [row.network for row in summary.measured if row.time_s is not None]
-        or _preferred([each.model for each in summary.networks])
-    )
-    if len({(each.machine_id, each.mode) for each in summary.modes}) > 1 and names:
-        return f"mansard recommend {shlex.quote(next(iter(names)))}{where}"
-    if names and not summary.measured:
-        return f"mansard measure {shlex.quote(next(iter(names)))}{where}{options}"
-    return f"mansard bench --mode all --pick 4{where}{options}"
-
-
 def _grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> dict[_Key, list[_Row]]:
     found: dict[_Key, list[_Row]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
     return found
-
-
-def _preferred(names: Sequence[str]) -> list[str]:
-    """``names``, each once, those that are known best first."""
-    known = [name for name in _WELL_KNOWN if name in names]
-    return list(dict.fromkeys([*known, *names]))
 
 
 def _share(n_shown: int, n_all: int, what: str) -> str:

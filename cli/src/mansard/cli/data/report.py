@@ -9,7 +9,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
-from mansard.cli.data.overview import left_devices, next_command, overview_tables
+from mansard.cli.data.overview import left_devices, overview_tables
 from mansard.cli.data.summary import print_shortened, summary_tables
 from mansard.cli.options import AllOption, BoardOption, JsonOption, MixOption, RunsOption
 from mansard.cli.tables import print_tables
@@ -40,9 +40,7 @@ def report(
         board=board,
         reporter=TerminalReporter(),
     )
-    print_report(
-        found, all_rows=all_rows, as_json=as_json, next_line=next_command(found.summary, folder)
-    )
+    print_report(found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(folder))
 
 
 def print_report(found: api.Report, *, all_rows: bool, as_json: bool, next_line: str) -> None:

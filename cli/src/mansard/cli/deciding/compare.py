@@ -14,6 +14,7 @@ from mansard.cli.options import JsonOption
 from mansard.cli.tables import Table, print_tables
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
+_RATES = frozenset(("FLOP/s", "B/s"))  # of which more is better; of times and energies less is
 
 
 def compare(
@@ -102,7 +103,11 @@ def _p(p: float | None) -> str:
 
 def _verdict(change: api.Change, threshold: float) -> str:
     if change.is_significant:
-        return "second is higher" if change.ratio > 1 else "second is lower"
+        is_higher = change.ratio > 1
+        is_better = is_higher == (change.unit in _RATES)
+        return (
+            f"{'better' if is_better else 'worse'}: second is {'higher' if is_higher else 'lower'}"
+        )
     if change.is_equal:
         return f"equal within {_percent(threshold)}"
     if change.is_significant is None:

@@ -9,10 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_json
+from mansard.cli.console import note, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, JsonOption, MixOption
 from mansard.cli.tables import print_table
-from mansard.core.text import printable
 
 _RUNS = Path("runs")  # where the others look and measure
 _CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
@@ -74,7 +73,7 @@ def plan(
     for line in (*found.notes, *found.plan.notes):
         note(f"note: {line}")
     if not found.plan.picks:
-        typer.echo("Nothing is left to measure.")
+        print_lines(["Nothing is left to measure."])
         return
     measured = f"{found.plan.n_measured} of {found.plan.n_candidates} modes are measured"
     rows = [
@@ -84,9 +83,9 @@ def plan(
     columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
     print_table(f"Modes to measure next ({found.plan.minimise}; {measured})", columns, rows)
     if line := _designed_line(found.plan):
-        typer.echo(line)
+        print_lines([line])
     if found.command:
-        typer.echo(printable(found.command, len(found.command)))
+        print_whole(found.command)
 
 
 def _designed_line(plan: api.Plan) -> str:

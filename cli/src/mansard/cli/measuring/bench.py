@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
-from mansard.cli.data.overview import next_command
+from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.data.report import print_report
 from mansard.cli.options import (
     AllOption,
@@ -115,7 +114,7 @@ def print_bench(
     ``options``: the board that was measured, for the next command.
     """
     if done.report is not None:
-        command = next_command(done.report.summary, runs, options)
+        command = done.report.next_step.at(runs, options)
         print_report(done.report, all_rows=all_rows, as_json=as_json, next_line=command)
     done.check()
 
@@ -131,6 +130,6 @@ def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
             (one.mode.name, line) for one in each.modes for line in one.steps or ("nothing is set",)
         ]
         print_table("What would be done; nothing was touched", ("mode", "step"), rows)
-        typer.echo(each.summary)
+        print_lines([each.summary])
     if as_json:
         print_json("dry-run", {"boards": boards})

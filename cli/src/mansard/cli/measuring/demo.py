@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import AllOption, JsonOption
@@ -24,6 +24,7 @@ def demo(
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the roofs of real Orins and of a simulated one, with networks under them.
 
@@ -33,7 +34,9 @@ def demo(
     if context.invoked_subcommand is not None:
         return
     found = api.demo(folder, TerminalReporter(most_notes=3))
-    print_report(found, all_rows=all_rows, as_json=False, next_line="mansard bench")
+    print_report(
+        found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
+    )
 
 
 @demo_app.command("pagoda")
@@ -53,7 +56,7 @@ def pagoda(
         return
     print_tables([found.table])
     print_lines(found.findings)
-    typer.echo(f"page: {found.page}")
+    print_whole(f"page: {found.page}")
 
 
 @demo_app.command("simulated")
@@ -67,6 +70,7 @@ def simulated(
         Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a simulated board, sweep its power modes, and write the report.
 
@@ -74,4 +78,4 @@ def simulated(
     meters are the simulator's, and everything says so.
     """
     done = api.demo_simulated(board, mode, folder, TerminalReporter())
-    print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=False)
+    print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=as_json)

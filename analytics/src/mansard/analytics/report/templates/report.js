@@ -91,6 +91,7 @@
   // A chart takes the room that it has, at one size of type: its panels become narrower, or stand
   // one under the other, and the legend takes fewer columns.
   const PANEL_PX = 300;
+  const LEAST_PX = 70;
   const MOST_GROWTH = 1.25;
   const roomOf = (plot) => plot.clientWidth || plot.closest("section").clientWidth;
   const fitted = (part, room, columns) => {
@@ -102,12 +103,15 @@
       found.vconcat = found.hconcat;
       delete found.hconcat;
     }
-    if (columns && found.legend) found.legend.columns = columns;
+    if (columns && found.legend) {
+      found.legend.columns = columns;
+      if (found.legend.gradientLength) found.legend.gradientLength = 120;
+    }
     return found;
   };
   const panelsAcross = (spec) => (spec.hconcat ? spec.hconcat.length : 1);
   // A title in lines that fit above its panel; before it stand a few words of the chart's own.
-  const LETTER_PX = 6.8, OWN_WORDS = 24;
+  const LETTER_PX = 7.5, OWN_WORDS = 24;
   const inLines = (heading, plot) => {
     const spec = read(`${plot.dataset.spec}-spec`), room = roomOf(plot);
     const isSide = spec.hconcat && room >= PANEL_PX * spec.hconcat.length;
@@ -126,12 +130,12 @@
     const natural = parseFloat(getComputedStyle(plot.closest("figure")).getPropertyValue("--natural"));
     const most = Math.min(roomOf(plot), Math.max(natural, PANEL_PX) * MOST_GROWTH);
     const isWidth = (name) => /(^|_)(width|childWidth)$/.test(name);
-    for (let turn = 0; turn < 2; turn += 1) {
+    for (let turn = 0; turn < 5; turn += 1) {
       const more = (most - widthOf(plot)) / panelsAcross(spec);
       if (Math.abs(more) < 1) return;
       const { signals } = view.getState({ signals: isWidth, data: () => false });
       for (const [name, value] of Object.entries(signals)) {
-        if (value > 0) view.signal(name, Math.max(120, Math.floor(value + more)));
+        if (value > 0) view.signal(name, Math.max(LEAST_PX, Math.floor(value + more)));
       }
       await view.resize().runAsync();
     }
@@ -176,7 +180,7 @@
     const view = views.get(plot);
     let changed = false;
     for (const [name, value] of Object.entries(values)) {
-      if (hasSignal(view, name) && view.signal(name) !== value) {
+      if (hasSignal(view, name) && String(view.signal(name)) !== String(value)) {
         view.signal(name, value);
         changed = true;
       }
@@ -202,6 +206,9 @@
       }
       if (!found.length) return;
       values = { ...own, heading: inLines(words(rule.heading, found, own), plot) };
+      for (const key of rule.keys) {
+        values[`shown_${key}`] = [...new Set(found.map((row) => row[key]))].sort();
+      }
     }
     try {
       if (views.has(plot)) await set(plot, values);
