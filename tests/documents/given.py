@@ -144,7 +144,7 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         "samples.npz": _samples,
         **dict.fromkeys(("run.log", "old.log", "run.log.gz", "a.log", "b.log"), _log),
         **dict.fromkeys(("runs/", "orin/runs/"), _orin),
-        **dict.fromkeys(("runs-before/", "runs-after/"), _cores),
+        **dict.fromkeys(("runs-before/", "runs-after/", "cores"), _cores),
         "orin.csv": _text(_RATES),
         "grid.toml": _text('gpu = ["306MHz", "612MHz", "1224MHz"]\nemc = ["2133MHz", "3199MHz"]\n'),
         "modes.csv": _text(_MODES),
