@@ -146,9 +146,7 @@ def captions(points: Points) -> tuple[str, ...]:
 def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
     """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
     one = "(network === '' ? '' : ', ' + network)"
-    return alt.TitleParams(
-        text=title_lines(f"'{text}, ' + heading + {one}"), offset=offset_px
-    )
+    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading + {one}"), offset=offset_px)
 
 
 def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:

@@ -156,12 +156,8 @@ def list_libraries(
     as_json: JsonOption = False,
 ) -> None:
     """Print what an image installs, for filling a folder of wheels with 'pip download'."""
-<<<<<<< HEAD
     lines = api.list_libraries(name, board, images)
     if as_json:
         print_json("image-libraries", {"libraries": lines})
     else:
-        typer.echo("\n".join(lines))
-=======
-    print_whole(*api.list_libraries(name, board, images))
->>>>>>> wt-B
+        print_whole(*lines)
