@@ -54,14 +54,13 @@ def _text_model(path: Path) -> None:
 
 
 def _classifier(path: Path) -> None:
-    """A network with weights, and data beside it of which it knows most."""
+    """A network with weights, or the data of which it knows most."""
     from tests.cli.test_cli_accuracy import blobs
 
     scratch = path.parent / "scratch"
     scratch.mkdir()
     network, data, _ = blobs(scratch)
-    network.rename(path)
-    data.rename(path.with_suffix(".npz"))
+    (network if path.suffix == ".onnx" else data).rename(path)
     shutil.rmtree(scratch)
 
 
@@ -138,7 +137,7 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         **dict.fromkeys(("mine.onnx", "detector.onnx", "classifier.onnx"), _network),
         "model.onnx": _text_model,
         "resnet50.onnx": _resnet,
-        "blobs.onnx": _classifier,
+        **dict.fromkeys(("blobs.onnx", "blobs.npz"), _classifier),
         "models/": _networks,
         "frames.npz": _frames,
         "samples.npz": _samples,
