@@ -128,7 +128,8 @@ def test_the_image_of_the_host_copies_what_a_clone_and_a_build_have() -> None:
     assert copied == ["constraints.txt", "dist/"]  # the wheel is built into dist/
     assert (ROOT / "constraints.txt").exists()
     assert lines[-1] == 'ENTRYPOINT ["python3", "-m", "mansard.cli"]'
-    assert any(line.startswith("USER 65534") for line in lines)  # without rights, where no other is named
+    # A user without rights, where the command names no other.
+    assert any(line.startswith("USER 65534") for line in lines)
 
 
 def _info(names: set[str], name: str) -> str:
