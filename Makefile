@@ -23,11 +23,11 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers api cli
 
-.PHONY: help bench demo report docs test test-random test-docs test-gpu engine builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report docs test test-random test-docs test-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"a.onnx b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
+	@echo "  settings: MODE=15W|MAXN|2c|…|all  PICK=12  MODELS=\"resnet50 b.onnx\"  PROFILE=brief|quick|full  RUNS=dir  PYTHON=python3.12"
 	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  IMAGES=own.toml  BOARD=folder of a simulated board"
 
 bench: setup ## measure this machine, score and run networks, write the report
@@ -106,6 +106,12 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
+
+prometheus: ## install Prometheus for the test of the exporter (Debian's package, 19 MB; starts its service; root only)
+	@command -v prometheus >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus; } >/dev/null 2>&1; } || \
+	echo "no Prometheus and no right to install it: its test will skip" >&2
 
 builder: | .venv/bin/python ## install TensorRT for RTX for the tests: it builds engines without a card (x86 alone; 89 MB)
 	@$(BIN)/python -c 'import tensorrt_rtx_bindings' 2>/dev/null || { \

@@ -16,15 +16,13 @@ from mansard.analytics.figures.energy_roofline import (
     Kind,
     PricedRoof,
     arch_figure,
-    arch_labels,
     arches,
     balance_points,
     main_roofs,
+    named_arches,
     priced_roofs,
-    segments,
 )
 from mansard.analytics.figures.figure import Figure, Missing
-from mansard.analytics.figures.label_layout import Window
 from mansard.analytics.figures.network_points import roof_points
 from mansard.analytics.figures.parameters import Chosen
 from mansard.analytics.results import Results, compute
@@ -113,25 +111,17 @@ def test_the_best_precision_of_each_mode_is_its_main_one() -> None:
     assert found == {"30W": FP16, "MAXN": other}
 
 
-def test_names_stand_at_the_right_end_one_above_the_other_or_apart() -> None:
-    seen = Window(0.1, 1000.0, 0.1, 1000.0, 470, 430)
-    close = [priced(f"p{at}", 1e12, (5 + at / 100) * 1e-12) for at in range(8)]
-    labels = arch_labels(close, "efficiency", seen)
-    assert 1 <= len(labels) < 8  # the others would stand on the names before
-    ends = sorted(labels["x"].to_list(), reverse=True)
-    assert ends[0] == 1000.0
-    assert len(set(ends)) == len(ends)
-    apart = arch_labels([FP32, FP16], "efficiency", seen)
-    assert [row["x"] for row in apart.iter_rows(named=True)] == [1000.0, 1000.0]
-
-
-def test_segments_are_the_arch_cut_in_pieces() -> None:
-    lines = arches([FP32], 0.1, 1000.0)
-    cut = segments(lines, "efficiency")
-    assert cut["line"].n_unique() == MOST_VERTICES - 1
-    for (_,), piece in cut.group_by(["line"]):
-        assert len(piece) == 2
-    assert set(cut["x"].to_list()) == set(lines["x"].to_list())
+def test_each_arch_is_named_the_best_of_its_mode_first() -> None:
+    lines = arches([FP32, FP16], 0.1, 1000.0)
+    first, second = named_arches([FP32, FP16], lines, "efficiency")
+    assert (first.texts, first.is_main) == (["fp16"], True)
+    assert (second.texts, second.is_main) == (["fp32"], False)
+    assert len(first.path) == MOST_VERTICES
+    # of powers the value at the right end, with the 10 W that are always there
+    (main, *_) = named_arches([FP32, FP16], lines, "power")
+    assert main.is_alone
+    assert main.texts[0].startswith("fp16 ")
+    assert main.texts[0].endswith("W")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.networks import network_details, network_table
+from mansard.analytics.figures.figure import Figure
+from mansard.analytics.figures.layers import layer_figures
+from mansard.analytics.figures.network_points import roof_points
+from mansard.analytics.figures.parameters import Chosen
+from mansard.analytics.report.networks import network_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.results import Results, compute
 from mansard.cli.data.summary import summary_tables
@@ -51,14 +55,30 @@ def test_each_network_has_a_row_for_each_mode(results: Results) -> None:
 
 
 def test_layers_are_listed_with_what_bounds_them(results: Results) -> None:
-    (half, net) = network_details(results)
-    assert net.note == "All 2 fused layers."
-    first, second = cells(net.table.rows)
+    chosen = Chosen(mode="2c", network="net", precision="fp32", batch="1")
+    found = layer_figures(roof_points(results), chosen, "net")
+    layers, classes = found["layers"], found["classes"]
+    assert isinstance(layers, Figure)
+    assert isinstance(classes, Figure)
+    assert layers.table.caption == "Layers of net, batch 1, fp32, 2c: the slowest of 2"
+    first, second = cells(layers.table.rows)
     # 64 and 1 GFLOP: 98.5 and 1.5 % of the time
-    assert (first[0], first[1], first[6], first[7]) == ("layer 0", "conv", "98 %", "compute")
-    assert second[6] == "2 %"
-    (only,) = cells(half.table.rows)
-    assert only[5:8] == ["unknown", "", "no fp16 peak is known in this mode"]
+    assert (first[0], first[1], first[3], first[4]) == ("0 layer 0", "conv", "98.5", "compute")
+    assert (second[3], second[5]) == ("1.54", "1,000")
+    assert cells(classes.table.rows) == [["conv", "compute", "2", first_and(first, second), "100"]]
+
+
+def first_and(first: list[str], second: list[str]) -> str:
+    """The sum of both layers' times, as the table writes it."""
+    return f"{float(first[2]) + float(second[2]):,.4g}"
+
+
+def test_without_times_words_stand_for_the_layers(results: Results) -> None:
+    chosen = Chosen(mode="2c", network="half", precision="fp16", batch="1")
+    layers = layer_figures(roof_points(results), chosen, "net")["layers"]
+    assert isinstance(layers, Figure)
+    assert layers.table.rows == []
+    assert layers.none.startswith("The layers of {network} in {precision} have no times")
 
 
 def test_the_terminal_says_what_its_times_are_without(results: Results) -> None:

@@ -42,6 +42,9 @@ OF_THE_USER = {
     ("sample_tables.py", "write_atomic"),  # a curve
     ("demos.py", "make_folder"),  # the demo's folder itself
     ("scores.py", "make_folder"),
+    ("watch_files.py", "RowReader"),  # looks that were recorded
+    ("watch_files.py", "RowWriter"),  # --record FILE
+    ("watch_files.py", "open_rows"),
     ("layers.py", "make_folder"),
     ("multi.py", "make_folder"),  # --nn-profiler DIR
     ("data.py", "read_document"),  # a single run, named to compare

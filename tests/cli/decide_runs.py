@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mansard.cli.__main__ import run
+from tests.cli.json_outputs import check_output
 
 # GPU and memory clocks in MHz; the time of a lawful network is 2 s · MHz / GPU + 4 s · MHz / EMC.
 CLOCKS = [(gpu, emc) for gpu in (400, 800, 1200) for emc in (800, 1600, 3200)]
@@ -42,6 +43,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     capsys.readouterr()
     code = run([str(argument) for argument in arguments])
     captured = capsys.readouterr()
+    check_output(captured.out)
     return code, captured.out, captured.err
 
 

@@ -204,4 +204,4 @@ def test_the_command_shows_it_and_does_not_build_it_again(
     listed = image("list")
     (row,) = [each for each in listed["built"] if each["tag"] == built_image.built.tag]
     assert row["digest"] == built_image.built.digest[:19]
-    assert listed["table"][0]["image"] == "here"
+    assert listed["known"][0]["image"] == "here"

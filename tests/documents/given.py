@@ -41,6 +41,12 @@ def _network(path: Path) -> None:
     zoo.write("squeezenet1_1", path.parent).rename(path)
 
 
+def _resnet(path: Path) -> None:
+    from mansard.estimator import zoo
+
+    zoo.write("resnet50", path.parent)
+
+
 def _text_model(path: Path) -> None:
     from mansard.estimator import zoo
 
@@ -48,14 +54,13 @@ def _text_model(path: Path) -> None:
 
 
 def _classifier(path: Path) -> None:
-    """A network with weights, and data beside it of which it knows most."""
+    """A network with weights, or the data of which it knows most."""
     from tests.cli.test_cli_accuracy import blobs
 
     scratch = path.parent / "scratch"
     scratch.mkdir()
     network, data, _ = blobs(scratch)
-    network.rename(path)
-    data.rename(path.with_suffix(".npz"))
+    (network if path.suffix == ".onnx" else data).rename(path)
     shutil.rmtree(scratch)
 
 
@@ -131,13 +136,14 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {
         **dict.fromkeys(("mine.onnx", "detector.onnx", "classifier.onnx"), _network),
         "model.onnx": _text_model,
-        "blobs.onnx": _classifier,
+        "resnet50.onnx": _resnet,
+        **dict.fromkeys(("blobs.onnx", "blobs.npz"), _classifier),
         "models/": _networks,
         "frames.npz": _frames,
         "samples.npz": _samples,
         **dict.fromkeys(("run.log", "old.log", "run.log.gz", "a.log", "b.log"), _log),
         **dict.fromkeys(("runs/", "orin/runs/"), _orin),
-        **dict.fromkeys(("runs-before/", "runs-after/"), _cores),
+        **dict.fromkeys(("runs-before/", "runs-after/", "cores"), _cores),
         "orin.csv": _text(_RATES),
         "grid.toml": _text('gpu = ["306MHz", "612MHz", "1224MHz"]\nemc = ["2133MHz", "3199MHz"]\n'),
         "modes.csv": _text(_MODES),

@@ -21,6 +21,7 @@ from tests.documents.given import make_given
 from tests.documents.pages import ROOT, Block
 
 _BLOCK_S = 600
+_NOT_OF_A_CLONE = frozenset((".git", ".venv", "runs", "demo", "site", "dist"))
 _SHELL = 'while IFS= read -r block; do . "$block" </dev/null >&2; echo "$?"; done'
 
 
@@ -77,6 +78,7 @@ class Page:
         self.folder = folder / "page"
         self.folder.mkdir()
         self._scratch, self._boards, self._shown = folder, boards, shown
+        self._commands = commands
         self._output = (folder / "output.txt").open("w+", encoding="utf-8")
         path = f"{commands.programs}{os.pathsep}{Path(sys.executable).parent}"
         self._environment = os.environ | {
@@ -88,15 +90,19 @@ class Page:
 
     def run(self, block: Block, number: int) -> Failure | None:
         """Run one block; None if it ends as the page says."""
-        for name in block.given:
+        for given in block.given:
+            name, _, maker = given.partition(" as ")
             path = self.folder / name
+            if name == "checkout":
+                _lay_checkout(self.folder, self._commands)
+                continue
             if path.exists():
                 continue
             path.parent.mkdir(exist_ok=True)
             if name in self._shown:
                 path.write_text(self._shown[name], "utf-8")
             else:
-                make_given(name, path)
+                make_given(maker or name, path)
         board = str(self._boards / block.board) if block.board else ""
         is_python = block.language == "python"
         file = self._scratch / f"block-{number}.{'py' if is_python else 'sh'}"
@@ -168,6 +174,24 @@ class _Runner:
             os.killpg(self._process.pid, signal.SIGTERM)
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.communicate()
+
+
+def _lay_checkout(folder: Path, commands: Commands) -> None:
+    """What ``make`` needs of a clone that was set up before: its files, and an environment."""
+    if (folder / "Makefile").exists():
+        return
+    for path in ROOT.iterdir():
+        if path.name not in _NOT_OF_A_CLONE:
+            (folder / path.name).symlink_to(path)
+    programs = folder / ".venv/bin"
+    programs.mkdir(parents=True)
+    for path in Path(sys.executable).parent.iterdir():
+        if path.name not in ("mansard", "activate"):
+            (programs / path.name).symlink_to(path)
+    (programs / "mansard").symlink_to(commands.programs / "mansard")
+    (programs / "activate").write_text(f"PATH={programs}:$PATH\n", "utf-8")
+    for stamp in (".base", ".dev"):
+        (folder / ".venv" / stamp).touch()
 
 
 def _script(commands: str, board: str, exit_code: int) -> str:

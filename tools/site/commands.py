@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from mansard.cli.app import make_app
+from mansard.cli.help import in_words
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/reference/commands"
 _BY_HAND = "<!-- by hand from here -->"
@@ -50,11 +51,16 @@ def with_what_is_by_hand(made: str, page: Path) -> str:
 
 
 def _index(commands: Mapping[str, Any]) -> str:
-    """A table of all commands: the first sentence of each."""
-    lines = [_INDEX_HEAD, _NOTE, "", "| command | what it does |", "|---|---|"]
+    """A table of the commands under each heading of ``mansard --help``."""
+    rows: dict[str, list[str]] = {}
     for name, command in commands.items():
-        first = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
-        lines.append(f"| [mansard {name}]({name}.md) | {_cell(_escaped(first))} |")
+        row = (
+            f"| [mansard {name}]({name}.md) | {_cell(_escaped(command.get_short_help_str(200)))} |"
+        )
+        rows.setdefault(command.rich_help_panel, []).append(row)
+    lines = [_INDEX_HEAD, _NOTE]
+    for heading, each in rows.items():
+        lines += ["", f"## {heading}", "", "| command | what it does |", "|---|---|", *each]
     return "\n".join(lines) + "\n"
 
 
@@ -83,14 +89,12 @@ def _described(called: str, command: Any) -> Iterator[str]:
             found = [record for record, each in rows if each.param_type_name == kind]
             if found:
                 yield _table(title, found)
-        if command.epilog:
-            yield _prose(command.epilog)
 
 
 def _table(title: str, records: list[tuple[str, str]]) -> str:
     lines = [f"| {title} | meaning |", "|---|---|"]
     for name, meaning in records:
-        lines.append(f"| {_cell(f'`{name}`')} | {_cell(_escaped(meaning))} |")
+        lines.append(f"| {_cell(f'`{name}`')} | {_cell(_escaped(in_words(meaning)))} |")
     return "\n".join(lines)
 
 

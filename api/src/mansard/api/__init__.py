@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
     from mansard.analytics.predict.parts import PartSum as PartSum
     from mansard.analytics.predict.parts import PartTimes as PartTimes
+    from mansard.analytics.published.reference import write_reference as write_reference
     from mansard.analytics.report.calibration import calibration_tables as calibration_tables
     from mansard.analytics.report.contention import contention_table as contention_table
     from mansard.analytics.report.contention import contention_words as contention_words
@@ -132,12 +133,14 @@ if TYPE_CHECKING:
     from mansard.api.hierarchical import parse_amount as parse_amount
     from mansard.api.hierarchical import parse_logistic as parse_logistic
     from mansard.api.hierarchical import parse_share as parse_share
+    from mansard.api.images import ImageList as ImageList
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
     from mansard.api.images import list_images as list_images
     from mansard.api.images import list_libraries as list_libraries
     from mansard.api.images import load_image as load_image
     from mansard.api.images import save_image as save_image
+    from mansard.api.kernels import measure_kernels as measure_kernels
     from mansard.api.layers import LayerSettings as LayerSettings
     from mansard.api.layers import LayersResult as LayersResult
     from mansard.api.layers import measure_layers as measure_layers
@@ -164,6 +167,7 @@ if TYPE_CHECKING:
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
+    from mansard.api.plans import plan_each as plan_each
     from mansard.api.predictions import NetworkRequest as NetworkRequest
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
@@ -209,6 +213,7 @@ if TYPE_CHECKING:
     from mansard.api.windows import window as window
     from mansard.containers.fleet import Fleet as Fleet
     from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
+    from mansard.core.precision import parse_precision as parse_precision
     from mansard.device.power_modes.listing import ListedMode as ListedMode
     from mansard.device.power_modes.listing import Listing as Listing
     from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample
@@ -237,6 +242,7 @@ if TYPE_CHECKING:
     from mansard.inference.multi.mappings import StagePlace as StagePlace
     from mansard.inference.multi.mappings import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
+    from mansard.microbench.catalog import find_kernel as find_kernel
     from mansard.scheduler.rescheduling import NetworkState as NetworkState
     from mansard.scheduler.rescheduling import Rescheduled as Rescheduled
     from mansard.scheduler.rescheduling import reschedule as reschedule

@@ -30,14 +30,32 @@ if TYPE_CHECKING:
 _DIGEST_CHARACTERS = 19  # sha256: and twelve more, as Docker shows them
 
 
+class HereImage(msgspec.Struct, frozen=True):
+    """An image that an engine has. ``fits``: ``yes``, or ``no`` and why not this machine."""
+
+    image: str
+    tag: str
+    size_bytes: int
+    digest: str
+    revision: str
+    fits: str
+
+
+class TableImage(msgspec.Struct, frozen=True):
+    """An image that can be built. ``cuda``: its version; None: the image is for CPUs alone."""
+
+    image: str
+    base: str
+    cuda: str | None
+    python: str
+    fits: str
+
+
 class ImageList(msgspec.Struct, frozen=True):
-    """Images that an engine has, and all of the table, as rows of text.
+    """Images that an engine has, and all of the table."""
 
-    Both say in ``fits`` whether an image is for the machine: ``yes``, or ``no`` and why.
-    """
-
-    built: tuple[dict[str, str], ...]  # image, tag, size_mb, digest, revision, fits
-    table: tuple[dict[str, str], ...]  # image, base, cuda, python, fits
+    built: tuple[HereImage, ...]
+    known: tuple[TableImage, ...]
 
 
 def fit_image(
@@ -63,13 +81,13 @@ def list_images(
     with connect(engine) as connected:
         stored = stored_images(connected)
     known = tuple(
-        {
-            "image": image.name,
-            "base": image.base,
-            "cuda": image.cuda or "–",
-            "python": image.python,
-            "fits": _fits(image, table, machine),
-        }
+        TableImage(
+            image=image.name,
+            base=image.base,
+            cuda=image.cuda or None,
+            python=image.python,
+            fits=_fits(image, table, machine),
+        )
         for image in table.images
     )
     return ImageList(_stored_rows(stored, table, machine), known)
@@ -77,20 +95,20 @@ def list_images(
 
 def _stored_rows(
     stored: Sequence[Stored], table: ImageTable, machine: MachineIdentity
-) -> tuple[dict[str, str], ...]:
+) -> tuple[HereImage, ...]:
     """The images that an engine has, with whether each is for ``machine``."""
     by_name = {image.name: image for image in table.images}
     return tuple(
-        {
-            "image": each.name,
-            "tag": each.tag,
-            "size_mb": f"{each.size_bytes / 1e6:.0f}",
-            "digest": each.digest[:_DIGEST_CHARACTERS],
-            "revision": each.revision[:12],
-            "fits": _fits(by_name[each.name], table, machine)
+        HereImage(
+            image=each.name,
+            tag=each.tag,
+            size_bytes=each.size_bytes,
+            digest=each.digest[:_DIGEST_CHARACTERS],
+            revision=each.revision[:12],
+            fits=_fits(by_name[each.name], table, machine)
             if each.name in by_name
             else "no: the table has no such image",
-        }
+        )
         for each in stored
     )
 

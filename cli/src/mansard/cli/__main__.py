@@ -13,6 +13,8 @@ from mansard.cli.console import (
     flush_output,
     prepare_streams,
     print_error,
+    take_verbosity,
+    told_work,
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json
 from mansard.cli.renamed import renamed_line
@@ -32,11 +34,13 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
+    arguments = take_verbosity(arguments)
     # What comes after "--" is another program's.
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     forget_json()
     try:
-        code = _command(arguments)
+        with told_work():
+            code = _command(arguments)
         if code != EXIT_INTERRUPTED:  # Typer turns an interrupt into this, without a word
             finish_json(None, own)
             flush_output()

@@ -146,7 +146,15 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
     ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Errors and results alone: no notes, no progress."),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also files, and how long steps take."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
     """Rooflines of time and energy for deep networks: measure, score, predict, report."""
-    del version, debug  # both act before this runs
+    del version, quiet, verbose, debug  # they act before this runs

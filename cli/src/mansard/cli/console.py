@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -19,16 +19,12 @@ from mansard.api.reporter import LineProgress, ProgressDisplay, format_duration
 from mansard.api.time_left import SteadyTimeLeft
 from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
 from mansard.cli.terminal import Tone, columns, has_colours, painted, tone_of
-from mansard.cli.wrapping import plain, shown, wrapped
+from mansard.cli.wrapping import plain, shown, width_of, wrapped
 from mansard.core.text import printable
+from mansard.core.used_files import told_files
 
 _MOST_SAID = 1000  # notes that are known again
 _said: dict[str, int] = {}
-
-
-def set_verbosity(*, quiet: bool, verbose: bool) -> None:
-    """``quiet``: neither notes nor progress; ``verbose``: how long each step took as well."""
-    _verbosity.is_quiet, _verbosity.is_verbose = quiet, verbose and not quiet
 
 
 class _Verbosity:
@@ -37,6 +33,34 @@ class _Verbosity:
 
 
 _verbosity = _Verbosity()
+_QUIET, _VERBOSE = frozenset(("-q", "--quiet")), frozenset(("-v", "--verbose"))
+
+
+def take_verbosity(arguments: Sequence[str]) -> list[str]:
+    """The arguments without ``-q`` and ``-v``, which hold from now on; the last of them counts.
+
+    They may stand before the command or behind it, but not behind ``--``.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    given = [word for word in arguments[:end] if word in _QUIET | _VERBOSE]
+    _verbosity.is_quiet = bool(given) and given[-1] in _QUIET
+    _verbosity.is_verbose = bool(given) and given[-1] in _VERBOSE
+    return [word for word in arguments[:end] if word not in given] + list(arguments[end:])
+
+
+def is_quiet() -> bool:
+    """Whether the command was called with ``-q``."""
+    return _verbosity.is_quiet
+
+
+@contextlib.contextmanager
+def told_work() -> Iterator[None]:
+    """In a verbose command: which files it reads and writes, and how long it took."""
+    started_s = time.monotonic()
+    with told_files(detail) if _verbosity.is_verbose else contextlib.nullcontext():
+        yield
+    if _verbosity.is_verbose:
+        _write_note(f"took {time.monotonic() - started_s:.2f} s in all")
 
 
 def print_error(line: str) -> None:
@@ -122,6 +146,22 @@ def print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         for part in _prose_lines(sys.stdout, shown(line)):
             sys.stdout.write(f"{plain(part)}\n")
+
+
+def print_beside(lead: str, text: str, *, rest: int | None = None) -> None:
+    """``text`` behind ``lead`` on stdout; on a terminal its lines stand under each other.
+
+    ``rest``: columns before the lines after the first, if not those of ``lead``.
+    """
+    lines = [f"{lead}{shown(text)}"]
+    if sys.stdout.isatty():
+        indent = " " * (width_of(lead) if rest is None else rest)
+        lines = wrapped(shown(text), columns(sys.stdout), lead, indent)
+    if has_colours(sys.stdout) and (tone := tone_of(lead)) is not None:
+        word = lead.split(" ", maxsplit=1)[0]
+        lines[0] = painted(word, tone) + lines[0][len(word) :]
+    for line in lines:
+        sys.stdout.write(f"{plain(line)}\n")
 
 
 def print_whole(*lines: str) -> None:

@@ -57,6 +57,7 @@ _VALUES = MappingProxyType(
         "module": "MODULE",
         "networks": "N-N",
         "offload-energy": "ENERGY",
+        "on": "ADDRESS",
         "precision": "PRECISION",
         "preprocess": "SETTINGS",
         "priorities": "N,N",
@@ -208,7 +209,7 @@ class HelpfulCommand(TyperCommand):
             records = [record for each in found if (record := each.get_help_record(ctx))]
             if records:
                 with formatter.section(title):
-                    formatter.write_dl([(name, _in_words(text)) for name, text in records])
+                    formatter.write_dl([(name, in_words(text)) for name, text in records])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """The examples of the command."""
@@ -271,7 +272,7 @@ def _value_name(parameter: Any) -> str | None:
     return f"{name}..." if is_argument and parameter.nargs == -1 else name
 
 
-def _in_words(text: str) -> str:
-    """Without ``x>=1``, which the error says; ``0<=x<=5`` as ``0 to 5``."""
+def in_words(text: str) -> str:
+    """The help of an option without ``x>=1``, which the error says; ``0<=x<=5`` as ``0 to 5``."""
     text = re.sub(r"  \[x>=[\d.]+\]|; x>=[\d.]+(?=\])", "", text)
     return re.sub(r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2", text)

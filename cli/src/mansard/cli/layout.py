@@ -23,11 +23,13 @@ _NO_NUMBER = frozenset({"", "–", "unknown"})
 _BOUNDS = ("at best ", "at most ", "at least ")  # that may stand in a header
 _EMPTY = frozenset({"", "–"})
 _MOST_LINES = 3  # of a row, before records are easier to read
-_MOST_TURNED = 8  # records that stand side by side, their columns as rows
+MOST_TURNED = 8  # records that stand side by side, their columns as rows
 _LONG_REMARK, _SHORT_REMARK = 24, 12  # columns: longer texts go below, first those, then these
+_MOST_IN_NUMBER = 3  # words: ``1.066 to 1.088 TB/s``, where a unit belongs to its number
 _FEW_WORDS = 4  # a text of fewer is a name or a number
 # Columns whose values say what they are; the first ones stand in the title of a single row too.
 _ATTRIBUTES = frozenset(("mode", "device", "precision", "engine", "source", "phase"))
+_REMARKS = frozenset(("remark", "why", "verdict", "reason"))  # columns whose texts may go below
 _SPEAKING = _ATTRIBUTES | {"remark", "program", "network"}
 
 
@@ -104,7 +106,7 @@ def _body(grid: _Grid, width: int, rule: str, paint: Paint) -> Iterator[str]:
 
 def _turned(grid: _Grid) -> _Grid | None:
     """Each column as a row, for a few records that are wide; None for a single one or many."""
-    if not 2 <= len(grid.rows) <= _MOST_TURNED:
+    if not 2 <= len(grid.rows) <= MOST_TURNED:
         return None
     return replace(
         grid,
@@ -140,8 +142,8 @@ def _without_shared(grid: _Grid) -> _Grid:
     for at in shared:
         name, value = grid.columns[at], grid.rows[0][at]
         is_said = name.lower() in _SPEAKING or not name
-        if _is_prose(value):
-            notes.append(("all:" if is_said else f"all: {name}:", value))
+        if name.lower() in _REMARKS and _is_prose(value):
+            notes.append(("all:", value))
         else:
             words.append(value if is_said else f"{name} {value}")
     kept = [at for at in range(len(grid.columns)) if at not in shared]
@@ -177,7 +179,7 @@ def _with_notes(grid: _Grid, most: int) -> _Grid:
     columns = []
     for at in range(len(grid.columns)):
         cells = grid.column(at)
-        is_moved = at > 0 and any(map(_is_prose, cells))
+        is_moved = grid.columns[at].lower() in _REMARKS and any(map(_is_prose, cells))
         columns.append([_marked(cell, numbers, most) for cell in cells] if is_moved else cells)
     rows = tuple(zip(*columns, strict=True)) if grid.rows else ()
     notes = tuple((mark, text) for text, mark in numbers.items())
@@ -195,18 +197,21 @@ def _marked(cell: str, numbers: dict[str, str], most: int) -> str:
 def _widths(grid: _Grid, width: int, *, folds_cells: bool) -> list[int] | None:
     """The widths of columns so that the table fits, or None; headers may take several lines."""
     room = width - len(_GAP) * (len(grid.columns) - 1)
-    natural, least = [], []
+    natural, whole, least = [], [], []  # on one line; with the header folded; with all folded
     for at, name in enumerate(grid.columns):
         cells = grid.column(at)
-        longest = max(map(width_of, words_of(name)), default=0)
-        whole = max(map(width_of, cells), default=0)
+        of_name = max(map(width_of, words_of(name)), default=0)
+        of_cells = max(map(width_of, cells), default=0)
         word = max((width_of(word) for cell in cells for word in words_of(cell)), default=0)
-        natural.append(max(width_of(name), whole))
-        least.append(max(longest, word if folds_cells else whole))
-    if sum(least) > room:
+        natural.append(max(width_of(name), of_cells))
+        whole.append(max(of_name, of_cells))
+        least.append(max(of_name, word))
+    if sum(whole) <= room:
+        return _cut(natural, whole, room)
+    if not folds_cells or sum(least) > room:
         return None
-    widths = _cut(natural, least, room)
-    if folds_cells and any(
+    widths = _cut(whole, least, room)
+    if any(
         len(_folded(cell, each)) > _MOST_LINES
         for row in grid.rows
         for cell, each in zip(row, widths, strict=True)
@@ -255,9 +260,11 @@ def _padded(text: str, width: int, is_number: bool) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    first = plain(cell).partition(" ")[0].replace(",", "")
+    first, *_ = plain(cell).replace(",", "").split(" ")
+    if len(words_of(cell)) > _MOST_IN_NUMBER:
+        return False
     try:
-        float(first.replace("−", "-"))
+        float(first.replace("−", "-").removesuffix("%"))
     except ValueError:
         return cell in _NO_NUMBER
     return True
@@ -269,6 +276,19 @@ def _note_lines(grid: _Grid, width: int) -> Iterator[str]:
             yield plain(line)
 
 
+def fact_lines(
+    title: str, facts: Sequence[tuple[str, str]], width: int, *, has_colours: bool = False
+) -> Iterator[str]:
+    """A title, and below it a line or more for each name and what is known of it."""
+    paint: Paint = painted if has_colours else lambda text, _: text
+    for line in wrapped(shown(title), width, "", _GAP) if title else []:
+        yield paint(plain(line), "title")
+    names = [shown(name) for name, _ in facts]
+    room = max(map(width_of, names), default=0)
+    for name, (_, text) in zip(names, facts, strict=True):
+        yield from _entry_lines(name, shown(text), room, width, paint)
+
+
 def _records(grid: _Grid, width: int, paint: Paint) -> Iterator[str]:
     """One row under the other, each column on a line of its own; empty cells are left out."""
     room = max(map(width_of, grid.columns))
@@ -278,15 +298,21 @@ def _records(grid: _Grid, width: int, paint: Paint) -> Iterator[str]:
         for name, cell in zip(grid.columns, row, strict=True):
             if cell == "" and name != grid.columns[0]:
                 continue
-            if 2 * room > width:
-                yield from map(plain, wrapped(name, width))
-                yield from map(plain, wrapped(cell, width, _GAP, _GAP))
-                continue
-            lead = name + " " * (room - width_of(name)) + _GAP
-            rest = " " * width_of(lead)
-            if any(width_of(rest) + width_of(word) > width for word in words_of(cell)):
-                rest = _GAP
-            first, *others = wrapped(cell, width, lead, rest)
-            is_beside = first.startswith(lead)
-            yield lead + paint(plain(first[len(lead) :]), tone_of(cell)) if is_beside else first
-            yield from map(plain, others)
+            yield from _entry_lines(name, cell, room, width, paint)
+
+
+def _entry_lines(name: str, text: str, room: int, width: int, paint: Paint) -> Iterator[str]:
+    """``name`` and ``text`` beside it, where that leaves half of the width; else below it."""
+    if 2 * room > width:
+        yield from map(plain, wrapped(name, width))
+        yield from map(plain, wrapped(text, width, _GAP, _GAP))
+        return
+    lead = name + " " * (room - width_of(name)) + _GAP
+    rest = " " * width_of(lead)
+    if any(width_of(rest) + width_of(word) > width for word in words_of(text)):
+        rest = _GAP
+    first, *others = wrapped(text, width, lead, rest)
+    is_beside = first.startswith(lead)
+    first = lead + paint(plain(first[len(lead) :]), tone_of(text)) if is_beside else first
+    yield plain(first).rstrip(" ")
+    yield from map(plain, others)

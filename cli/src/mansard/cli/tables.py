@@ -5,16 +5,51 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Sequence
 
-from mansard.cli.layout import Table, table_lines
+from mansard.cli.layout import MOST_TURNED, Table, fact_lines, fits, table_lines
 from mansard.cli.terminal import columns, has_colours
+from mansard.cli.wrapping import wrapped
 
-__all__ = ["Table", "print_table", "print_tables", "without", "without_silent"]
+__all__ = [
+    "Table",
+    "print_facts",
+    "print_fitting",
+    "print_table",
+    "print_tables",
+    "without",
+    "without_silent",
+]
 
 
 def print_tables(tables: Iterable[Table]) -> None:
     """Tables on stdout, each with a blank line behind it."""
     for table in tables:
         print_table(*table)
+
+
+def print_fitting(
+    table: Table, droppable: Sequence[str], where: str, *, few: int = MOST_TURNED
+) -> None:
+    """A table of many rows on stdout without so many of the columns ``droppable`` that it fits.
+
+    They go in the order that they are named in; a line says which, and ``where`` they are. A few
+    rows have all columns: they can be shown side by side.
+    """
+    left: list[str] = []
+    for name in droppable:
+        if fits(table, columns(sys.stdout)) or len(table[2]) <= few:
+            break
+        if name in table[1]:
+            table = without(table, {name})
+            left.append(name)
+    print_tables([table])
+    if left:
+        _print(wrapped(f"Left out: {', '.join(left)}; {where}", columns(sys.stdout)))
+
+
+def print_facts(title: str, facts: Sequence[tuple[str, str]]) -> None:
+    """Names and what is known of each, one under the other, with a blank line behind them."""
+    lines = fact_lines(title, facts, columns(sys.stdout), has_colours=has_colours(sys.stdout))
+    _print(lines)
 
 
 def print_table(title: str, columns_: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -26,9 +61,11 @@ def print_table(title: str, columns_: Sequence[str], rows: Sequence[Sequence[str
         rule="─" if can_draw else "-",
         has_colours=has_colours(sys.stdout),
     )
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write("\n")
+    _print(lines)
+
+
+def _print(lines: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in (*lines, "")))
 
 
 def without_silent(table: Table, droppable: Collection[str]) -> Table:

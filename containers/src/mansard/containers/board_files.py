@@ -221,7 +221,7 @@ class BoardFiles:
                 denied.append(printable(complaint[1].decode("utf-8", "replace"), 200))
                 continue
             found = _LINE.fullmatch(line)
-            path = self._inside(found[1]) if found is not None else None
+            path = own_path(found[1], self._prefix) if found is not None else None
             if found is None or path is None:
                 continue
             if path != last and path in texts:  # a second pattern fits it
@@ -238,16 +238,6 @@ class BoardFiles:
             self._texts.pop(path, None)
             (self.folder / path[1:]).unlink(missing_ok=True)
         return frozenset(texts)
-
-    def _inside(self, name: bytes) -> str | None:
-        """The board's own path of a file that it sent; None for one that leads elsewhere."""
-        path = name.decode("utf-8", "replace")
-        if not path.startswith(f"{self._prefix}/"):
-            return None
-        path = path.removeprefix(self._prefix)
-        parts = PurePosixPath(path).parts
-        is_ours = len(parts) > 2 and parts[1] in {"sys", "proc", "etc", "var"}
-        return path if is_ours and ".." not in parts else None
 
     def _write(self, path: str, text: bytes) -> None:
         place = self.folder / path[1:]
@@ -280,6 +270,17 @@ class BoardFiles:
             where=self._host.name,
             fix=f"look at the board and the network to it ('{self._host.login}')",
         )
+
+
+def own_path(name: bytes, prefix: str) -> str | None:
+    """The board's own path of a file below ``prefix`` that it sent; None for any other place."""
+    path = name.decode("utf-8", "replace")
+    if not path.startswith(f"{prefix}/"):
+        return None
+    path = path.removeprefix(prefix)
+    parts = PurePosixPath(path).parts
+    is_ours = len(parts) > 2 and parts[1] in {"sys", "proc", "etc", "var"}
+    return path if is_ours and ".." not in parts else None
 
 
 @contextlib.contextmanager

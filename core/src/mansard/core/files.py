@@ -17,6 +17,7 @@ from typing import IO
 
 from mansard.core.errors import StorageError
 from mansard.core.leftovers import Kind, create_hidden, sweep
+from mansard.core.used_files import tell_file
 
 _ADVICE = {
     errno.ENOSPC: "free some space and run the same command again",
@@ -84,13 +85,17 @@ def read_whole(path: Path, within: Path | None = None, *, most_bytes: int = MOST
 
 def open_file(path: Path, within: Path | None = None) -> IO[bytes]:
     """A regular file, open for reading; raises OSError, and StorageError for anything else."""
-    return os.fdopen(_open_regular(path, within, os.O_RDONLY, is_followed=within is None), "rb")
+    handle = _open_regular(path, within, os.O_RDONLY, is_followed=within is None)
+    tell_file("reads", path)
+    return os.fdopen(handle, "rb")
 
 
 def open_rows(path: Path, within: Path | None = None) -> int:
     """The handle of a file to append to, made where it is missing; raises StorageError."""
     with storage_errors(path):
-        return _open_regular(path, within, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        handle = _open_regular(path, within, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        tell_file("writes", path)
+        return handle
 
 
 def check_one_name(handle: int, path: Path) -> None:
@@ -199,6 +204,7 @@ def replacing(path: Path, within: Path | None = None) -> Iterator[IO[bytes]]:
                 os.fsync(handle)
                 # Before the lock ends: from then on it would be taken for one left behind.
                 os.replace(hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
+                tell_file("writes", path)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden, dir_fd=parent)
@@ -219,6 +225,7 @@ def move_over(source: Path, path: Path) -> None:
             _take_owner_and_mode(stream.fileno(), old)
         os.fsync(stream.fileno())
         os.replace(source, name, dst_dir_fd=parent)
+        tell_file("writes", path)
 
 
 def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:

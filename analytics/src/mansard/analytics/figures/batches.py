@@ -238,7 +238,7 @@ def _curve(
     ).encode(
         x=alt.X(
             "batch:Q",
-            scale=alt.Scale(type="log", base=2, nice=False, padding=14),
+            scale=alt.Scale(type="log", base=2, nice=False, padding=32),
             axis=alt.Axis(title="Batch", values=batches, format="d"),
         ),
         y=alt.Y(

@@ -11,21 +11,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mansard.analytics.figures.plane import Spot
 
 Align = Literal["left", "center", "right"]
+# Boxes are rows of left, top, right and bottom; lines are rows of their ends: x, y, x, y.
+Rows = NDArray[np.float64]
+Found = NDArray[np.bool_]
 TYPE_PX = 12.0  # the charts' type
 LINE_PX = 15.0  # the height of a line of it
 POINT_PX = 6.5  # half of a mark, with its outline
 LEADER_PX = 60.0  # the longest line between a point and its name
+CLEAR_PX = 2.5  # between a name and a line that it does not cross
 LEVEL_PX = 24.0  # most that a line may rise under its name
 OVERHANG = 0.4  # share of a name that may stand left of where its line begins
 EDGE_PX = 2.0  # between a name and the edge of the chart
 SLOPE_PX = 10.0  # between a rising line and the middle of its name
+MOST_NAMES = 30  # points that are named in one chart: of more the rest are left out
 LONGEST_LABEL = 24  # characters; tooltip and table have the whole name
 # Widths of letters in shares of the type: of DejaVu Sans, the widest font in ``theme.FONT``.
 _SHARES = {
@@ -52,62 +60,52 @@ def shortened_label(text: str, n_most: int = LONGEST_LABEL) -> str:
     return text if len(text) <= n_most else f"{text[: n_most - 1]}…"
 
 
-@dataclass(frozen=True)
-class Box:
-    """A rectangle whose sides are those of the screen."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def meets(self, other: Box) -> bool:
-        across = self.left < other.right and other.left < self.right
-        return across and self.top < other.bottom and other.top < self.bottom
-
-    @staticmethod
-    def around(spot: Spot, half_px: float) -> Box:
-        """The square of which ``spot`` is the middle."""
-        x, y = spot
-        return Box(x - half_px, y - half_px, x + half_px, y + half_px)
-
-    @staticmethod
-    def of_text(anchor: Spot, align: Align, wide: float) -> Box:
-        """A line of text that stands with its ``align``-ed side at ``anchor``."""
-        left = anchor[0] - {"left": 0.0, "center": wide / 2, "right": wide}[align]
-        return Box(left, anchor[1] - LINE_PX / 2, left + wide, anchor[1] + LINE_PX / 2)
+def text_box(anchor: Spot, align: Align, wide: float) -> tuple[float, float, float, float]:
+    """The box of a line of text that stands with its ``align``-ed side at ``anchor``."""
+    left = anchor[0] - {"left": 0.0, "center": wide / 2, "right": wide}[align]
+    return left, anchor[1] - LINE_PX / 2, left + wide, anchor[1] + LINE_PX / 2
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A straight piece of a line, with room around it."""
+def squares(spots: Sequence[Spot], half_px: float = POINT_PX) -> Rows:
+    """The boxes of which ``spots`` are the middles."""
+    middles = np.array(spots, float).reshape(-1, 2)
+    return np.hstack([middles - half_px, middles + half_px])
 
-    start: Spot
-    end: Spot
-    half_px: float = 2.5
 
-    def meets(self, box: Box) -> bool:
-        """Whether it comes into ``box``: no axis and not its own normal separates the two."""
-        (x0, y0), (x1, y1) = self.start, self.end
-        left, right = box.left - self.half_px, box.right + self.half_px
-        top, bottom = box.top - self.half_px, box.bottom + self.half_px
-        if max(x0, x1) <= left or min(x0, x1) >= right:
-            return False
-        if max(y0, y1) <= top or min(y0, y1) >= bottom:
-            return False
-        run, fall = x1 - x0, y1 - y0
-        middle = ((left + right) / 2 - x0, (top + bottom) / 2 - y0)
-        reach = abs(fall) * (right - left) / 2 + abs(run) * (bottom - top) / 2
-        return abs(run * middle[1] - fall * middle[0]) < reach
+def meet(boxes: Rows, others: Rows) -> Found:
+    """Which of ``boxes`` (down) meets which of ``others`` (across)."""
+    one, other = boxes[:, None], others[None]
+    apart = (one[..., :2] >= other[..., 2:]) | (other[..., :2] >= one[..., 2:])
+    return ~np.asarray(apart.any(axis=-1))
 
-    def crosses(self, other: Segment) -> bool:
-        """Whether each of the two has its ends on both sides of the other."""
-        return self._parts(other) and other._parts(self)
 
-    def _parts(self, other: Segment) -> bool:
-        (x0, y0), (x1, y1) = self.start, self.end
-        sides = [(x1 - x0) * (y - y0) - (y1 - y0) * (x - x0) for x, y in (other.start, other.end)]
-        return sides[0] * sides[1] < 0
+def cut(boxes: Rows, lines: Rows, clear_px: float = CLEAR_PX) -> Found:
+    """Into which of ``boxes`` (down), with room around them, which of ``lines`` (across) comes.
+
+    No axis and not its own normal separates a line from a box that it comes into.
+    """
+    start, end = lines[None, :, :2], lines[None, :, 2:]
+    low, high = boxes[:, None, :2] - clear_px, boxes[:, None, 2:] + clear_px
+    apart = (np.maximum(start, end) <= low) | (np.minimum(start, end) >= high)
+    run, away = end - start, (low + high) / 2 - start
+    across = np.abs(run[..., 0] * away[..., 1] - run[..., 1] * away[..., 0])
+    half = (high - low) / 2
+    reach = np.abs(run[..., 1]) * half[..., 0] + np.abs(run[..., 0]) * half[..., 1]
+    return np.asarray(~apart.any(axis=-1) & (across < reach))
+
+
+def cross(lines: Rows, others: Rows) -> Found:
+    """Which of ``lines`` (down) crosses which of ``others`` (across)."""
+    return np.asarray(_parts(lines, others) & _parts(others, lines).T)
+
+
+def _parts(lines: Rows, others: Rows) -> Found:
+    """Which of ``lines`` has the ends of which of ``others`` on both its sides."""
+    start, run = lines[:, None, :2], lines[:, None, 2:] - lines[:, None, :2]
+    one, other = others[None, :, :2] - start, others[None, :, 2:] - start
+    first = run[..., 0] * one[..., 1] - run[..., 1] * one[..., 0]
+    second = run[..., 0] * other[..., 1] - run[..., 1] * other[..., 0]
+    return np.asarray(first * second < 0)
 
 
 @dataclass(frozen=True)
@@ -120,23 +118,30 @@ class Placed:
     is_led: bool = False
 
 
-@dataclass
 class Layout:
-    """What is in one chart. A name may cross ``lines`` where there is no other place for it."""
+    """What is in one chart. A name may cross ``lines`` where there is no other place for it.
 
-    width_px: float
-    height_px: float
-    taken: list[Box] = field(default_factory=list)  # names and marks
-    leaders: list[Segment] = field(default_factory=list)
-    lines: list[Segment] = field(default_factory=list)
+    ``taken`` are the boxes of names and of marks, ``leaders`` the lines from points to names.
+    """
 
-    def mark(self, spot: Spot, half_px: float = POINT_PX) -> None:
-        """Nothing may cover the mark at ``spot``."""
-        self.taken.append(Box.around(spot, half_px))
+    def __init__(self, width_px: float, height_px: float) -> None:
+        self.width_px, self.height_px = width_px, height_px
+        self.taken, self.leaders, self.lines = (np.empty((0, 4)) for _ in range(3))
+
+    def copy(self) -> Layout:
+        """Another one with the same in it."""
+        other = Layout(self.width_px, self.height_px)
+        other.taken, other.leaders, other.lines = self.taken, self.leaders, self.lines
+        return other
+
+    def mark(self, spots: Sequence[Spot]) -> None:
+        """Nothing may cover the marks at ``spots``."""
+        self.taken = np.vstack([self.taken, squares(spots)])
 
     def line(self, path: Sequence[Spot]) -> None:
         """A line with these corners."""
-        self.lines += [Segment(*ends) for ends in pairwise(path)]
+        pieces = np.array([(*start, *end) for start, end in pairwise(path)]).reshape(-1, 4)
+        self.lines = np.vstack([self.lines, pieces])
 
     def along(self, text: str, path: Sequence[Spot]) -> Placed | None:
         """A place for the name of a line, above it or else below, as far right as there is room.
@@ -145,16 +150,21 @@ class Layout:
         """
         wide = text_px(text, is_bold=True)
         last = min(path[-1][0], self.width_px) - EDGE_PX
-        rights = list(_between(last, max(path[0][0] - OVERHANG * wide, 0.0) + wide, -12.0))
+        least = max(path[0][0] - OVERHANG * wide, 0.0) + wide
+        anchors: dict[int, list[Spot]] = {-1: [], 1: []}
+        for right in _between(last, least, -12.0):
+            heights = list(_heights(path, right - wide, right))
+            if max(heights) - min(heights) <= LEVEL_PX:
+                off = LINE_PX / 2 + POINT_PX
+                anchors[-1].append((right, min(heights) - off))
+                anchors[1].append((right, max(heights) + off))
         for may_cross, side in product((False, True), (-1, 1)):
-            for right in rights:
-                heights = list(_heights(path, right - wide, right))
-                if max(heights) - min(heights) > LEVEL_PX:
-                    continue
-                edge = min(heights) if side < 0 else max(heights)
-                anchor = (right, edge + side * (LINE_PX / 2 + POINT_PX))
-                if self._take([Box.of_text(anchor, "right", wide)], may_cross=may_cross):
-                    return Placed(anchor, "right")
+            boxes = np.array([text_box(each, "right", wide) for each in anchors[side]])
+            free = self._free(boxes.reshape(-1, 4), may_cross=may_cross)
+            if free.any():
+                at = int(free.argmax())
+                self.taken = np.vstack([self.taken, boxes[at]])
+                return Placed(anchors[side][at], "right")
         return None
 
     def on_slope(self, text: str, start: Spot, end: Spot) -> Spot | None:
@@ -165,23 +175,26 @@ class Layout:
         """
         long = math.dist(start, end)
         wide = text_px(text, is_bold=True)
-        if long < 1.0:
+        shifts = list(_between(10.0, long - wide - 8.0, 12.0))
+        if not shifts:
             return None
         run, fall = ((end[at] - start[at]) / long for at in (0, 1))
+        steps = list(_between(0.0, wide, 6.0))
+        middles = [
+            (
+                start[0] + (shift + step) * run + SLOPE_PX * fall,
+                start[1] + (shift + step) * fall - SLOPE_PX * run,
+            )
+            for shift in shifts
+            for step in steps
+        ]
+        boxes = squares(middles, 0.4 * LINE_PX)  # their corners reach as far as the turned line
         for may_cross in (False, True):
-            for shift in _between(10.0, long - wide - 8.0, 12.0):
-                boxes = [
-                    Box.around(
-                        (
-                            start[0] + (shift + step) * run + SLOPE_PX * fall,
-                            start[1] + (shift + step) * fall - SLOPE_PX * run,
-                        ),
-                        0.4 * LINE_PX,  # whose corners reach as far as the turned line does
-                    )
-                    for step in _between(0.0, wide, 6.0)
-                ]
-                if self._take(boxes, may_cross=may_cross):
-                    return start[0] + shift * run, start[1] + shift * fall
+            free = self._free(boxes, may_cross=may_cross).reshape(-1, len(steps)).all(axis=1)
+            if free.any():
+                at = int(free.argmax())
+                self.taken = np.vstack([self.taken, boxes[at * len(steps) :][: len(steps)]])
+                return start[0] + shifts[at] * run, start[1] + shifts[at] * fall
         return None
 
     def beside(
@@ -192,23 +205,23 @@ class Layout:
         First at the points, then at the end of a short line. Of several orders the one is kept
         that leaves the fewest of the first ``n_first`` without a name, then the fewest of all.
         """
-        for spot in spots:
-            self.mark(spot)
-        from_right = sorted(range(len(spots)), key=lambda at: -spots[at][0])
+        self.mark(spots)
+        few = range(min(len(spots), MOST_NAMES))
+        from_right = sorted(few, key=lambda at: -spots[at][0])
         first = [at for at in from_right if at < n_first]
         others = [at for at in from_right if at >= n_first]
-        in_turn = [[first, others], [from_right]]
-        tried = []
-        for groups in (*in_turn, *([each[::-1] for each in groups] for groups in in_turn)):
-            copied = Layout(
-                self.width_px, self.height_px, [*self.taken], [*self.leaders], self.lines
-            )
-            tried.append((copied._beside(texts, spots, groups), copied))
-        placed, best = min(
-            tried, key=lambda each: (each[0][:n_first].count(None), each[0].count(None))
-        )
-        self.taken, self.leaders = best.taken, best.leaders
-        return placed
+        best: tuple[tuple[int, int], list[Placed | None], Layout] | None = None
+        for groups in ([first, others], [first[::-1], others[::-1]], [from_right]):
+            layout = self.copy()
+            found = layout._beside(texts, spots, groups)
+            n_unnamed = (found[:n_first].count(None), found.count(None))
+            if best is None or n_unnamed < best[0]:
+                best = (n_unnamed, found, layout)
+            if n_unnamed == (0, 0):
+                break
+        assert best is not None  # noqa: S101 - there are orders
+        self.taken, self.leaders = best[2].taken, best[2].leaders
+        return best[1]
 
     def _beside(
         self, texts: Sequence[str], spots: Sequence[Spot], groups: Sequence[Sequence[int]]
@@ -222,70 +235,62 @@ class Layout:
         return found
 
     def _at(self, spot: Spot, wide: float, *, is_led: bool, may_cross: bool) -> Placed | None:
-        for placed in _far(spot) if is_led else _near(spot):
-            box = Box.of_text(placed.anchor, placed.align, wide)
-            if not is_led:
-                if self._take([box], may_cross=may_cross):
-                    return placed
-                continue
-            leader = _leader(spot, placed.anchor)
-            is_clear = not any(map(leader.meets, self.taken)) and not any(
-                map(leader.crosses, self.leaders)
-            )
-            if is_clear and self._take([box], may_cross=may_cross):
-                self.leaders.append(leader)
-                return placed
-        return None
+        places = [
+            Placed((spot[0] + across, spot[1] + down), align, is_led)
+            for across, down, align in (_FAR if is_led else _NEAR)
+        ]
+        boxes = np.array([text_box(each.anchor, each.align, wide) for each in places])
+        free = self._free(boxes, may_cross=may_cross)
+        leaders = np.empty((0, 4))
+        if is_led and free.any():
+            leaders = _leaders(spot, np.array([each.anchor for each in places]))
+            free &= ~cut(self.taken, leaders, 1.0).any(axis=0)
+            free &= ~cross(leaders, self.leaders).any(axis=1)
+        if not free.any():
+            return None
+        at = int(free.argmax())
+        self.taken = np.vstack([self.taken, boxes[at]])
+        self.leaders = np.vstack([self.leaders, leaders[at : at + 1]])
+        return places[at]
 
-    def _take(self, boxes: list[Box], *, may_cross: bool) -> bool:
-        is_free = all(self._is_free(box, may_cross=may_cross) for box in boxes)
-        if is_free:
-            self.taken += boxes
-        return is_free
-
-    def _is_free(self, box: Box, *, may_cross: bool) -> bool:
-        is_inside = (
-            box.left >= EDGE_PX
-            and box.right <= self.width_px - EDGE_PX + 0.01
-            and box.top >= 0
-            and box.bottom <= self.height_px - EDGE_PX
-        )
-        lines = self.leaders if may_cross else (*self.leaders, *self.lines)
-        return (
-            is_inside
-            and not any(box.meets(other) for other in self.taken)
-            and not any(line.meets(box) for line in lines)
-        )
+    def _free(self, boxes: Rows, *, may_cross: bool) -> Found:
+        """Which of ``boxes`` are in the chart and meet nothing."""
+        lines = self.leaders if may_cross else np.vstack([self.leaders, self.lines])
+        inside = (boxes[:, 0] >= EDGE_PX) & (boxes[:, 1] >= 0)
+        inside &= boxes[:, 2] <= self.width_px - EDGE_PX + 0.01
+        inside &= boxes[:, 3] <= self.height_px - EDGE_PX
+        inside[inside] &= ~meet(boxes[inside], self.taken).any(axis=1)
+        inside[inside] &= ~cut(boxes[inside], lines).any(axis=1)
+        return inside
 
 
-def _near(spot: Spot) -> Iterator[Placed]:
-    x, y = spot
+def _near() -> Iterator[tuple[float, float, Align]]:
     gap, line = POINT_PX + 3.0, POINT_PX + LINE_PX / 2 + 0.5
-    yield Placed((x + gap, y), "left")
-    yield Placed((x - gap, y), "right")
-    yield Placed((x, y + line), "center")
-    yield Placed((x, y - line), "center")
+    yield gap, 0.0, "left"
+    yield -gap, 0.0, "right"
+    yield 0.0, line, "center"
+    yield 0.0, -line, "center"
     for down in (line - 4.0, 4.0 - line):
-        yield Placed((x + gap - 2.0, y + down), "left")
-        yield Placed((x - gap + 2.0, y + down), "right")
+        yield gap - 2.0, down, "left"
+        yield 2.0 - gap, down, "right"
 
 
-def _far(spot: Spot) -> Iterator[Placed]:
-    x, y = spot
+def _far() -> Iterator[tuple[float, float, Align]]:
     for far in (22.0, 30.0, 40.0, 50.0, LEADER_PX):
         # Clockwise: 90 is downwards.
         for degrees in (60, 120, 30, 150, 85, 95, 300, 240, 330, 210, 275, 265):
-            turn = math.radians(degrees)
-            anchor = (x + far * math.cos(turn), y + far * math.sin(turn))
-            yield Placed(anchor, "left" if math.cos(turn) > 0 else "right", is_led=True)
+            across, down = (turn(math.radians(degrees)) for turn in (math.cos, math.sin))
+            yield far * across, far * down, "left" if across > 0 else "right"
 
 
-def _leader(spot: Spot, anchor: Spot) -> Segment:
-    """The line from a point to its name, without the ends that touch them."""
-    far = math.dist(spot, anchor)
-    cuts = ((POINT_PX * 1.45 + 2.0) / far, 1.0 - 2.0 / far)
-    ends = [tuple(a + share * (b - a) for a, b in zip(spot, anchor, strict=True)) for share in cuts]
-    return Segment((ends[0][0], ends[0][1]), (ends[1][0], ends[1][1]), 1.0)
+_NEAR, _FAR = tuple(_near()), tuple(_far())
+
+
+def _leaders(spot: Spot, anchors: Rows) -> Rows:
+    """The lines from a point to its name, without the ends that touch them."""
+    ways = anchors - spot
+    far = np.hypot(*ways.T)[:, None]
+    return np.hstack([spot + ways * (POINT_PX * 1.45 + 2.0) / far, anchors - ways * 2.0 / far])
 
 
 def _heights(path: Sequence[Spot], left: float, right: float) -> Iterator[float]:

@@ -6,12 +6,12 @@ chart shows those of its own width, as ``layout_width`` says.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import altair as alt
+import numpy as np
 import polars as pl
 
 from mansard.analytics.figures.charting import Chart, plot
@@ -19,7 +19,6 @@ from mansard.analytics.figures.figure import Row, schema_of
 from mansard.analytics.figures.label_layout import (
     LONGEST_LABEL,
     SLOPE_PX,
-    Box,
     Layout,
     shortened_label,
 )
@@ -85,13 +84,12 @@ def place_names(
             empty = Layout(own.width_px, own.height_px)
             for each in inside:
                 empty.line([own.pixels(*corner) for corner in each.path])
-            for spot in marks.filter(pl.col("mode") == mode).select("x", "y").unique().rows():
-                empty.mark(own.pixels(*spot))
+            there = marks.filter(pl.col("mode") == mode).select("x", "y").unique()
+            empty.mark([own.pixels(*spot) for spot in there.rows()])
             for batch in batches:
                 there = points.filter(pl.col("mode") == mode, pl.col("batch") == batch)
-                layout = copy.deepcopy(empty)
-                for spot in there.select("x", "y").rows():
-                    layout.mark(own.pixels(*spot))
+                layout = empty.copy()
+                layout.mark([own.pixels(*spot) for spot in there.select("x", "y").rows()])
                 roof_rows += [{**row, "batch": batch} for row in _roof_names(inside, layout, own)]
                 if len(there):
                     named, n_unnamed[mode, batch, width_px] = _point_names(there, layout, own)
@@ -105,14 +103,12 @@ def place_names(
 
 def _roof_names(roofs: Sequence[NamedLine], layout: Layout, seen: Window) -> Iterator[Row]:
     """The names of roofs, which then are in ``layout``."""
-    taken: list[Box] = []
+    taken = []
     for each in roofs:
-        alone = copy.copy(layout)
-        alone.taken = [*layout.taken]
-        n_before = len(alone.taken)
-        yield from _roof_name(each, alone if each.is_alone else layout, seen)
-        taken += alone.taken[n_before:]
-    layout.taken += taken
+        own = layout.copy() if each.is_alone else layout
+        yield from _roof_name(each, own, seen)
+        taken += [own.taken[len(layout.taken) :]] if each.is_alone else []
+    layout.taken = np.vstack([layout.taken, *taken])
 
 
 def _roof_name(each: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
@@ -140,7 +136,7 @@ def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[li
     spots = [seen.pixels(row["x"], row["y"]) for row in rows]
     n_most = _LONGEST_NARROW if seen.width_px == NARROW_PX else LONGEST_LABEL
     texts = [shortened_label(row["text"], n_most) for row in rows]
-    places = layout.beside(texts, spots, points["is_measured"].sum())
+    places = layout.beside(texts, spots, len(points.filter("is_measured")))
     found: list[Row] = []
     for row, text, placed in zip(rows, texts, places, strict=True):
         if placed is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 HEIGHT_PX = 380
-NARROW_PX = 240  # the least width for which names are laid out
+NARROW_PX = 215  # the least width for which names are laid out
 TICK_PX = 90.0  # a decade needs as much to show its 2 and its 5
 Spot = tuple[float, float]  # pixels across and down
 

@@ -172,7 +172,7 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
         *("mode", "batch", "network", "precision"),
         width=WIDTH_PX,
         height=alt.Step(BAR_PX),
-        title=title("Percent of the roof", offset=16),
+        title=title("Percent of the roof", offset_px=16),
         description="Percent of the roof at its intensity that each network reaches in the chosen "
         "power mode, measured ones first, coloured by what binds it",
     )

@@ -143,10 +143,10 @@ def captions(points: Points) -> tuple[str, ...]:
     return (choice, _CAPTION)
 
 
-def title(text: str, **look: float) -> alt.TitleParams:
+def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
     """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
     one = "(network === '' ? '' : ', ' + network)"
-    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading + {one}"), **look)
+    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading + {one}"), offset=offset_px)
 
 
 def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:

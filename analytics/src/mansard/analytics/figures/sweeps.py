@@ -164,7 +164,9 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
         "Arithmetic",
         [
             peak.mark_rule(style="m-peak"),
-            peak.mark_text(style="m-rule-label", align="left", x=6, dy=-9).encode(text="text:N"),
+            peak.mark_text(
+                style="m-rule-label", align="right", x=alt.ExprRef("width - 4"), dy=-14
+            ).encode(text="text:N"),
         ],
         _curves(base, "precision", precisions, size=56),
         chosen,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from mansard import api
-from mansard.cli.console import print_json
+from mansard.cli.console import print_beside, print_json
 from mansard.cli.options import BoardOption, JsonOption
 from mansard.core.text import printable
 
@@ -30,6 +30,7 @@ def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
 def _print_checks(checks: Sequence[api.Check]) -> None:
     width = max(len(check.name) for check in checks)
     for check in checks:
-        typer.echo(printable(f"{check.status:<8} {check.name:<{width}}  {check.detail}"))
+        lead = f"{check.status:<8} {printable(check.name):<{width}}  "
+        print_beside(lead, check.detail)
         if check.fix is not None:
-            typer.echo(printable(f"{'':<8} {'':<{width}}  → {check.fix}"))
+            print_beside(f"{'':<{len(lead)}}→ ", check.fix)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, ContainerEngineOption, ImagesOption, JsonOption
 from mansard.cli.tables import print_table
 
@@ -35,9 +35,13 @@ def fit_image(
         print_json("image-fit", fit)
         return
     size = api.LIBRARIES_BYTES[fit.image.libraries] / 1e6
-    typer.echo(f"{fit.image.name}: {fit.why}")
-    typer.echo(f"base {fit.image.base}, libraries {fit.image.libraries} (about {size:.0f} MB)")
-    typer.echo(f"facts: {fit.image.source}")
+    print_lines(
+        (
+            f"{fit.image.name}: {fit.why}",
+            f"base {fit.image.base}, libraries {fit.image.libraries} (about {size:.0f} MB)",
+            f"facts: {fit.image.source}",
+        )
+    )
 
 
 @image_app.command("list")
@@ -52,10 +56,27 @@ def list_images(
     if as_json:
         print_json("image-list", found)
         return
+    print_images(found)
+
+
+def print_images(found: api.ImageList) -> None:
+    """Print the images that are there, and all that can be built."""
     if found.built:
-        built = [tuple(row.values()) for row in found.built]
+        built = [
+            (
+                each.image,
+                each.tag,
+                f"{each.size_bytes / 1e6:.0f}",
+                each.digest,
+                each.revision,
+                each.fits,
+            )
+            for each in found.built
+        ]
         print_table("Images here", _BUILT_COLUMNS, built)
-    known = [tuple(row.values()) for row in found.table]
+    known = [
+        (each.image, each.base, each.cuda or "–", each.python, each.fits) for each in found.known
+    ]
     print_table("Images that can be built", _KNOWN_COLUMNS, known)
 
 
@@ -92,8 +113,7 @@ def build_image(
         print_json("image-build", built)
         return
     took = "was there already" if built.was_there else f"built in {built.build_s:.1f} s"
-    typer.echo(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}")
-    typer.echo(built.digest)
+    print_whole(f"{built.tag}  {built.size_bytes / 1e6:.0f} MB, {took}", built.digest)
 
 
 @image_app.command("save")
@@ -110,8 +130,12 @@ def save_image(
     if as_json:
         print_json("image-save", saved)
         return
-    typer.echo(f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}")
-    typer.echo(f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along")
+    print_lines(
+        (
+            f"{saved.image.name}  {saved.size_bytes / 1e6:.0f} MB in {saved.path}",
+            f"sha256 {saved.sha256}; take {saved.path.name}.sha256 along",
+        )
+    )
 
 
 @image_app.command("load")
@@ -126,12 +150,19 @@ def load_image(
     if as_json:
         print_json("image-load", {"image": loaded})
         return
-    typer.echo(f"{loaded.name}  {loaded.digest}")
+    print_whole(f"{loaded.name}  {loaded.digest}")
 
 
 @image_app.command("libraries")
 def list_libraries(
-    name: _Name = None, board: BoardOption = None, images: ImagesOption = None
+    name: _Name = None,
+    board: BoardOption = None,
+    images: ImagesOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print what an image installs, for filling a folder of wheels with 'pip download'."""
-    typer.echo("\n".join(api.list_libraries(name, board, images)))
+    lines = api.list_libraries(name, board, images)
+    if as_json:
+        print_json("image-libraries", {"libraries": lines})
+    else:
+        print_whole(*lines)

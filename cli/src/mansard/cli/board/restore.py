@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import BoardOption, HostsFileOption, ImagesOption, JsonOption
-from mansard.core.text import printable
 
 
 def restore(
@@ -39,10 +38,9 @@ def restore(
         lines = () if restored is None else restored.lines()
         print_json("restore", {"boards": [{"board": None, "restored": restored, "lines": lines}]})
     elif restored is None:
-        typer.echo("nothing to restore: no run was cut off on this machine")
+        print_lines(["nothing to restore: no run was cut off on this machine"])
     else:
-        for line in restored.lines():
-            typer.echo(printable(line))
+        print_lines(restored.lines())
 
 
 def _print_boards(fleet: api.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
@@ -56,5 +54,5 @@ def _print_boards(fleet: api.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
     else:
         for name, lines in fleet.results.items():
             for line in lines or ("nothing to restore: no run was cut off on this board",):
-                typer.echo(printable(f"{name}: {line}"))
+                print_lines([f"{name}: {line}"])
     fleet.check("put back")

@@ -43,9 +43,21 @@ _NAMES = {
 _MINOR = ("fan_speed_rpm", "fan_drive_share", "engines", "mode")  # not worth a line of a screen
 
 
-def plain(line: Line) -> str:
-    """A line without its styles."""
-    return "".join(text for text, _ in line).rstrip()
+_ASCII = str.maketrans(
+    {"█": "#", "·": ".", "–": "-", "…": "~", "°": " ", **dict.fromkeys(_EIGHTHS[1:8], ".")}
+    | {level: str(at) for at, level in enumerate(_LEVELS[:7], 1)}
+)
+
+
+def plain(line: Line, *, can_draw: bool = True) -> str:
+    """A line without its styles; not ``can_draw``: in ASCII alone."""
+    text = "".join(text for text, _ in line).rstrip()
+    return text if can_draw else text.translate(_ASCII)
+
+
+def in_ascii(line: Line) -> Line:
+    """A line for a terminal that shows no other characters."""
+    return [(text.translate(_ASCII), style) for text, style in line]
 
 
 def board_lines(sample: BoardSample, width: int = WIDTH) -> list[Line]:
@@ -98,12 +110,13 @@ def row(sample: BoardSample, name: str = "") -> str:
 
 def brief_lines(name: str, sample: BoardSample | None, why: str, width: int) -> list[Line]:
     """One of several boards in two lines; ``why``: it does not answer."""
-    title: Line = [(f"{printable(name, 24):<24} ", "bold")]
+    name = printable(name, 200)
+    title: Line = [(f"{name if len(name) <= 19 else f'…{name[-18:]}':<19} ", "bold")]
     if sample is None:
         return [_cut([*title, (why or "connecting …", "warn" if why else "dim")], width)]
     gpu = sample.gpus[0] if sample.gpus else None
     facts = (
-        f"{sample.mode or '–':<10.10}",
+        f"{sample.mode or '–':<8.8}",
         f"CPU {_number(_percent(_mean(cpu.busy_share for cpu in sample.cpus)), 3, 0)} %",
         f"GPU {_number(_percent(gpu.busy_share if gpu else None), 3, 0)} %"
         f" {_number(_mega(gpu.clock_hz if gpu else None), 4, 0)} MHz",
@@ -308,13 +321,15 @@ def _flowed(label: str, words: Sequence[Span], width: int) -> list[Line]:
 
 
 def _cut(line: Line, width: int) -> Line:
+    """At most ``width`` columns, with a mark where something is missing."""
+    if sum(len(text) for text, _ in line) <= width:
+        return line
     found: Line = []
+    left = width - 1
     for text, style in line:
-        if width <= 0:
-            break
-        found.append((text[:width], style))
-        width -= len(text)
-    return found
+        found.append((text[:left], style))
+        left = max(left - len(text), 0)
+    return [*found, ("…", "dim")]
 
 
 def _clock(hz: float | None, cap_hz: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json, print_lines
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.options import (
     BatchSizesOption,
     BoardOption,
@@ -159,7 +159,7 @@ def import_exports(
         return
     for one in imported:
         _print_kernels(f"{one.export.name}: {one.launches} launches, {one.form}", one)
-        typer.echo(f"{'was there before' if one.was_there else 'written'}: {one.path}")
+        print_whole(f"{'was there before' if one.was_there else 'written'}: {one.path}")
 
 
 @ncu_app.command("check")
@@ -228,13 +228,13 @@ def _print(one: api.CountedNetwork) -> None:
         note(f"note: {name}: {line}")
     if one.table is not None:
         _print_kernels(f"{name}: {one.launches} launches", one)
-        typer.echo(f"kept: {one.table}")
+        print_whole(f"kept: {one.table}")
 
 
 def _print_kernels(caption: str, one: api.CountedNetwork | api.ImportedExport) -> None:
     table = api.kernel_table(caption, one.kernels[:_MOST_SHOWN])
     print_tables([(table.caption, table.columns, table.rows)])
     if (left := len(one.kernels) - _MOST_SHOWN) > 0:
-        typer.echo(f"and {left} more kernels")
+        print_lines([f"and {left} more kernels"])
     if one.call is not None:
         print_lines([api.call_words(one.call)])

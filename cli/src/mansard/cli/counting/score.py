@@ -13,6 +13,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_error, print_json
 from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
+    OnOption,
     PhaseOption,
     parse_dimensions,
     parse_shapes,
@@ -20,7 +21,7 @@ from mansard.cli.options import (
     parse_trips,
     parse_values,
 )
-from mansard.cli.tables import print_table
+from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer
@@ -28,6 +29,13 @@ from mansard.core.records import LayerScore, ModelScore, Optimizer
 _SHOWN = 20  # notes on the terminal
 _DETAILED = 1  # so many scores are shown with their work by class
 _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
+
+# Columns that a narrow terminal does without, the first of them first.
+_LESS_TOLD = ("layers", "phase", "weights (MB)", "traffic (MB)", "peak (MB)", "precision", "GMAC")
+_LESS_TOLD_OF_LAYERS = (
+    *("runs", "precision", "MMAC", "unit", "group", "parameters (k)", "fused (MB)"),
+    *("FLOP/byte", "operator"),
+)
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]  # columns and rows of a table
 Format = Literal["table", "json", "csv", "parquet"]
@@ -98,6 +106,7 @@ def score(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Files scored at a time; all cores by default.")
     ] = None,
+    on: OnOption = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Count unknown operators as unknown.")
     ] = False,
@@ -137,6 +146,7 @@ def score(
         prefill=prefill,
         decode=decode,
         jobs=jobs,
+        on=on,
         outputs=[path for path in (output, html) if path is not None],
         reporter=TerminalReporter(),
     )
@@ -211,7 +221,8 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
     if len(scores) <= _DETAILED:
         for score in scores:
             print_table(f"Work of {score.model}", *_work_rows(score))
-    print_table("Scores (modelled)", *score_rows(scores))
+    table = ("Scores (modelled)", *score_rows(scores))
+    print_fitting(table, _LESS_TOLD, "--format csv or json has them")
 
 
 def _print_layers(score: ModelScore) -> None:
@@ -227,7 +238,8 @@ def _print_layers(score: ModelScore) -> None:
 
 def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
-    print_table(title, columns, rows[:_MOST_ROWS])
+    table = (title, columns, rows[:_MOST_ROWS])
+    print_fitting(table, _LESS_TOLD_OF_LAYERS, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
         note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import print_json
+from mansard.cli.console import print_json, print_whole
 from mansard.cli.counting.score import score_rows
 from mansard.cli.options import JsonOption
-from mansard.cli.tables import print_table
+from mansard.cli.tables import print_facts, print_table
 
 zoo_app = typer.Typer(
     help="The networks that ship with Mansard, as ONNX files without weights.",
@@ -42,7 +42,9 @@ def list_networks(as_json: JsonOption = False) -> None:
     columns = ("network", "what it is", "published GMAC", "published parameters (M)")
     print_table("Networks in the zoo", columns, rows)
     single = [(entry.name, entry.title) for entry in entries if entry.task == _SINGLE]
-    print_table("Single convolutions, together called convolutions", ("network", "it"), single)
+    print_table(
+        "Single convolutions, together called convolutions", ("network", "what it is"), single
+    )
 
 
 @zoo_app.command("show")
@@ -54,9 +56,13 @@ def show_network(name: _Name, as_json: JsonOption = False) -> None:
         print_json("zoo-show", {"network": _facts(entry), "score": found.score})
         return
     facts = _facts(entry).items()
-    rows = [(key, _show_fact(entry, key, value)) for key, value in facts if key != "unknown"]
-    print_table(entry.title, ("property", "value"), rows)
-    print_table(f"{name}, batch 1, fp32", *score_rows([found.score]))
+    rows = [
+        (key.replace("_", " "), _show_fact(entry, key, value))
+        for key, value in facts
+        if key != "unknown"
+    ]
+    print_facts(entry.title, rows)
+    print_table(f"Score of {name}", *score_rows([found.score]))
 
 
 @zoo_app.command("write")
@@ -70,7 +76,7 @@ def write_networks(
     if as_json:
         print_json("zoo-write", {"files": paths})
     else:
-        typer.echo("\n".join(str(path) for path in paths))
+        print_whole(*map(str, paths))
 
 
 def _facts(entry: api.Entry) -> dict[str, object]:
@@ -84,4 +90,4 @@ def _show_fact(entry: api.Entry, field: str, value: object) -> str:
         return f"unknown: {entry.unknown[field]}"
     if isinstance(value, dict):
         return ", ".join(f"{name}={size}" for name, size in value.items())
-    return str(value)
+    return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)

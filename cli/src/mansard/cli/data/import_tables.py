@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_whole
 from mansard.cli.options import JsonOption
 from mansard.core.errors import UsageError
 
@@ -65,7 +65,7 @@ def import_tables(
         n_rows, n_modes = one.rates + one.runs + one.layers, len(one.modes)
         what = "rate" if one.rates else "network's run" if one.runs else "layer"
         count = f"{n_rows} {what}{'s' * (n_rows != 1)} of {n_modes} mode{'s' * (n_modes != 1)}"
-        typer.echo(f"{count}, {'was there before' if one.was_there else 'written'}: {one.path}")
+        print_whole(f"{count}, {'was there before' if one.was_there else 'written'}: {one.path}")
 
 
 def _pairs(option: str, texts: _Pairs) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mansard import api
-from mansard.cli.console import print_json
+from mansard.cli.console import print_json, print_lines
 from mansard.cli.options import JsonOption
 
 
@@ -28,7 +28,5 @@ def merge(
     if as_json:
         print_json("merge", done)
     else:
-        typer.echo(
-            f"{done.place}: {done.n_new} new runs, {done.n_grown} that grew, "
-            f"{done.n_same} unchanged"
-        )
+        counts = f"{done.n_new} new runs, {done.n_grown} that grew, {done.n_same} unchanged"
+        print_lines([f"{done.place}: {counts}"])

@@ -12,7 +12,14 @@ from typing import IO, Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_json
+from mansard.cli.console import (
+    flush_output,
+    note,
+    print_beside,
+    print_json,
+    print_lines,
+    print_whole,
+)
 from mansard.cli.json_output import json_document, stream_json
 from mansard.cli.options import BoardOption, parse_duration
 from mansard.cli.tables import print_table
@@ -24,6 +31,7 @@ _HEAD = (
     f"{'time':>20} {'RAM GiB':>8} {'CPU %':>6} {'GPU %':>6} {'GPU MHz':>8} {'EMC %':>6} {'°C':>6}"
     "  power W"
 )
+_RAILS_INDENT = 4  # columns before the rails that do not fit a terminal
 Format = Literal["table", "csv", "json", "parquet"]
 
 
@@ -177,9 +185,10 @@ def _print_sample(sample: api.TegrastatsSample, time_s: float | None, *, with_he
         _number(max(celsius, default=None), 6, 1),
     )
     rails = " ".join(f"{printable(rail.name)}={rail.power_w:.3f}" for rail in sample.rails)
-    head = f"{_HEAD}\n" if with_head else ""
-    sys.stdout.write(f"{head}{' '.join(cells)}  {rails}\n")
-    sys.stdout.flush()
+    if with_head:
+        print_whole(_HEAD)
+    print_beside(f"{' '.join(cells)}  ", rails, rest=_RAILS_INDENT)
+    flush_output()
 
 
 def _number(value: float | None, width: int, digits: int) -> str:
@@ -207,7 +216,7 @@ def _print_summary(summary: api.LogSummary) -> None:
         print_table("Power and energy", ("rail", "min W", "mean W", "max W", "J"), _rails(summary))
         rule = summary.total_rule or f"unknown: {summary.unknown['total_rule']}"
         boundary = f" ({summary.total_boundary})" if summary.total_boundary else ""
-        sys.stdout.write(f"total: {printable(rule)}{boundary}\n")
+        print_lines([f"total: {rule}{boundary}"])
     reasons = {reason for each in (summary, *summary.rails) for reason in each.unknown.values()}
     for reason in sorted(reasons - set(summary.warnings)):
         note(f"{summary.log}: unknown: {reason}")

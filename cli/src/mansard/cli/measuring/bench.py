@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json
+from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.data.report import print_report
 from mansard.cli.options import (
     AllOption,
@@ -130,6 +130,6 @@ def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
             (one.mode.name, line) for one in each.modes for line in one.steps or ("nothing is set",)
         ]
         print_table("What would be done; nothing was touched", ("mode", "step"), rows)
-        typer.echo(each.summary)
+        print_lines([each.summary])
     if as_json:
         print_json("dry-run", {"boards": boards})

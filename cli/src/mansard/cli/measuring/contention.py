@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, note, print_json
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines
 from mansard.cli.measuring.bench import print_dry_runs
 from mansard.cli.options import (
     BoardOption,
@@ -87,7 +87,7 @@ def contention(
         tables = map(api.contention_table, done.contention)
         print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
         for each in done.contention:
-            typer.echo(plain(api.contention_words(each)))
+            print_lines([api.contention_words(each)])
             if each.remark:
                 note(f"{each.victim}, {each.mode}: {each.remark}")
     done.check()

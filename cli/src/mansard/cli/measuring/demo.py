@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines
+from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import AllOption, JsonOption
@@ -24,6 +24,7 @@ def demo(
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the roofs of real Orins and of a simulated one, with networks under them.
 
@@ -33,7 +34,9 @@ def demo(
     if context.invoked_subcommand is not None:
         return
     found = api.demo(folder, TerminalReporter(most_notes=3))
-    print_report(found, all_rows=all_rows, as_json=False, next_line=found.next_step.at(str(folder)))
+    print_report(
+        found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
+    )
 
 
 @demo_app.command("pagoda")
@@ -51,9 +54,19 @@ def pagoda(
     if as_json:
         print_json("demo-pagoda", found.document())
         return
-    print_tables([found.table])
+    print_pagoda(found)
+
+
+def print_pagoda(found: api.PagodaPage) -> None:
+    """Print Pagoda's points beside ours, and what they say."""
+    title, columns, rows = found.table
+    watts = next(at for at, name in enumerate(columns) if name.endswith(", W"))
+    for what, kept in (("times", range(2, watts)), ("power", range(watts, len(columns)))):
+        at = (0, 1, *kept)  # the network and its batch
+        cells = [[row[each] for each in at] for row in rows]
+        print_tables([(f"{title}: {what}", [columns[each] for each in at], cells)])
     print_lines(found.findings)
-    typer.echo(f"page: {found.page}")
+    print_whole(f"page: {found.page}")
 
 
 @demo_app.command("simulated")
@@ -67,6 +80,7 @@ def simulated(
         Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a simulated board, sweep its power modes, and write the report.
 
@@ -74,4 +88,4 @@ def simulated(
     meters are the simulator's, and everything says so.
     """
     done = api.demo_simulated(board, mode, folder, TerminalReporter())
-    print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=False)
+    print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=as_json)

@@ -10,6 +10,7 @@ from mansard.device.meters.sampler import next_tick
 
 SHORTEST_INTERVAL_S = 0.1  # below it a look would cost more than 2 % of a small board's core
 FIRST_S = 0.5  # shares and counters need two looks: the first record comes after so long at most
+_SLACK_S = 1e-6
 Found = TypeVar("Found")
 
 
@@ -42,7 +43,8 @@ def samples(
     look()
     start_s, n_taken, tick = clock(), 0, 0
     due_s = min(interval_s, FIRST_S)
-    while duration_s is None or due_s <= duration_s or not n_taken:
+    # The slack is for the last digit: three times 0.1 s are more than 0.3 s.
+    while duration_s is None or due_s <= duration_s + _SLACK_S or not n_taken:
         while (left_s := start_s + due_s - clock()) > 0:
             if wait(left_s):
                 return
