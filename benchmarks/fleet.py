@@ -5,7 +5,7 @@
 ``mansard bench --host b00,b01,…`` as a process of its own, in two power modes, over stand-in
 engines on sockets (``fleets/engines.py``): each board has its controller as the real program, and
 answers with made-up samples. Of the boards one is not there, one is slow, and one falls silent in
-the middle. Threads, open files and memory of the bench are read twice a second.
+the middle, until ssh would end (55 s). Threads, open files and memory are read twice a second.
 """
 
 from __future__ import annotations

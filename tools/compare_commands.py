@@ -199,7 +199,7 @@ class Section:
             "seconds": time.monotonic() - start_s,
         }
         if self.is_measured:  # what it says beside the numbers: names of fields and columns
-            kept = re.findall(r'(?m)"\w+"(?=: )|(?<=┐\n)│.*|^\w+: ', one["stdout"])
+            kept = re.findall(r'(?m)"\w+"(?=: )|^.*(?=\n─)|^\w+: ', one["stdout"])
             one["stdout"] = "\n".join(sorted({" ".join(line.split()) for line in kept}))
             one["stderr"] = re.sub(r"(?m)^note: .*\n|\d+", "", one["stderr"])
         self.is_measured = False

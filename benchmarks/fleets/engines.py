@@ -39,6 +39,7 @@ from mansard.microbench.kernel import HOST
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import probe
 
+SSH_S = 55.0  # until ssh ends that hears nothing: docs/use/fleet.md
 _N_BLOCKS, _N_IN_BLOCK = 10, 3
 _RATES = {"fma": 60e9, "stream": 40e9}  # made up: FLOP/s and byte/s of one core
 
@@ -334,6 +335,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
         self.board = board
         self.containers: dict[str, _Container] = {}
         self.is_silent = threading.Event()
+        self.connections: list[socket.socket] = []
 
     def create(self, asked: dict[str, Any]) -> str:
         mounts = {
@@ -347,12 +349,24 @@ class _Server(socketserver.ThreadingUnixStreamServer):
         return ident
 
     def fall_silent(self) -> None:
-        """As a board does whose kernel has died: connections stay, and nothing comes any more."""
+        """As a board does whose kernel has died: connections stay, and nothing comes any more.
+
+        After a while they end, as they do when ssh gives it up.
+        """
         self.is_silent.set()
         for container in list(self.containers.values()):
             if container.process is not None:
                 container.process.send_signal(signal.SIGSTOP)
+        time.sleep(SSH_S)
+        self.server_close()
+        for connection in list(self.connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         threading.Event().wait()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections.append(request)
+        super().process_request(request, client_address)
 
     def handle_error(self, *_: object) -> None:
         """Nothing: the caller went away in the middle."""

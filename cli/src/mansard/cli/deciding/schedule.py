@@ -119,10 +119,15 @@ def schedule(
     if as_json:
         print_json("schedule", found)
     else:
-        print_tables(_tables(found))
-        print_lines((found.sentence, *_lines(found)))
+        print_answer(found)
     if found.best.broken or not all(each.networks for each in found.ran):
         raise typer.Exit(1)
+
+
+def print_answer(found: api.ScheduleAnswer) -> None:
+    """Print the methods, the best schedule and what was executed, and the answer in words."""
+    print_tables(_tables(found))
+    print_lines((found.sentence, *_lines(found)))
 
 
 def _lines(found: api.ScheduleAnswer) -> Iterator[str]:
