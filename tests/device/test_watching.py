@@ -148,7 +148,8 @@ def test_a_board_whose_cores_change_is_read_anew(tmp_path: Path) -> None:
 
 def test_a_folder_with_nothing_in_it_has_a_reason_for_everything(tmp_path: Path) -> None:
     sample = BoardWatch(tmp_path, "empty").read()
-    assert not (sample.cpus or sample.gpus or sample.zones or sample.rails or sample.limits)
+    found = (sample.cpus, sample.gpus, sample.zones, sample.rails, sample.limits)
+    assert found == ((), (), (), (), ())
     assert sample.unknown["memory_clock_hz"] == "this machine shows no clock of its memory"
     assert sample.unknown["mode"] == "it is no Jetson: it has no power modes"
     assert "powercap does not exist" in sample.unknown["power_w"]
