@@ -19,7 +19,7 @@ from tests.browser.pages import CHROMIUM, FLAGS, MARKS, choose, chosen, count, d
 
 pytestmark = MARKS
 # Neither a meter nor clocks, and one batch: what takes them says so instead of being drawn.
-CHARTS = ("roofline", "layers", "staircase", "chains")
+CHARTS = ("roofline", "roof-shares", "layer-classes", "layers", "staircase", "chains")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,10 +12,16 @@ import msgspec
 
 from mansard.api.boards import elsewhere_note, find_modes
 from mansard.api.measure_commands import is_cpu_beside_gpu, program_words
-from mansard.core.errors import UsageError
+from mansard.api.parallel import Work, do_work
+from mansard.api.reporter import SILENT, Reporter
+from mansard.core.errors import ClusterError, UsageError
 
 if TYPE_CHECKING:
+    from mansard.analytics.data.dataset import Dataset
+    from mansard.analytics.decide.modes import ModeFrame
     from mansard.analytics.decide.plan import Observed, Pick, Plan
+    from mansard.analytics.predict.prediction import Prediction
+    from mansard.analytics.sanity.finding import Finding
     from mansard.core.records import ProgramRun
 
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
@@ -68,24 +75,91 @@ def plan(request: PlanRequest) -> PlanAnswer:
     that may be better than the best so far, and those that make predictions surer. Raises
     UsageError, InputError, StorageError, DeviceError.
     """
-    from mansard.analytics.decide.plan import plan_next
+    return plan_each(request, (request.network,))[0]
 
-    for option, value in (("--network", request.network), ("--device", request.device)):
+
+def plan_each(
+    request: PlanRequest,
+    networks: Sequence[str | None],
+    *,
+    on: str | None = None,
+    reporter: Reporter = SILENT,
+) -> tuple[PlanAnswer, ...]:
+    """``plan`` for each of ``networks``, in their order. Runs are read once.
+
+    ``on``: address of a scheduler of Dask, whose workers choose; raises ClusterError too.
+    """
+    for option, value in (("--network", networks[0]), ("--device", request.device)):
         if value is not None and request.runs is None:
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
-    known = None if request.runs is None else _read_runs(request, request.runs)
-    observed = None if known is None else known.observed
-    device = None if observed is None else observed.device
-    seen = () if observed is None else observed.modes.get_column("mode").to_list()
-    candidates, are_named = find_modes(request.modes, request.board, device, seen)
-    found = plan_next(
-        candidates,
-        None if observed is None else observed.observations,
+    asked = [msgspec.structs.replace(request, network=network) for network in networks]
+    read = None if request.runs is None else _read_runs(request, request.runs)
+    each = [None if read is None else _known(one, read) for one in asked]
+    found: dict[str | None, tuple[ModeFrame, bool]] = {}
+    for known in each:
+        device = None if known is None else known.observed.device
+        if device not in found:
+            seen = () if known is None else known.observed.modes.get_column("mode").to_list()
+            found[device] = find_modes(request.modes, request.board, device, seen)
+    work = Work(
+        function=_plan_next,
+        title="Planning",
+        name=lambda one: str(one.network),
+        lost=_lost,
+        shared=(request, {device: modes for device, (modes, _) in found.items()}),
+    )
+    questions = [
+        _Question(one.network, None if known is None else known.observed)
+        for one, known in zip(asked, each, strict=True)
+    ]
+    jobs = 1 if on is None else None
+    plans = do_work(work, questions, jobs=jobs, on=on, reporter=reporter)
+    return tuple(
+        _answer(one, known, chosen, are_named=found[question.device][1])
+        for one, known, chosen, question in zip(asked, each, plans, questions, strict=True)
+    )
+
+
+class _Question(msgspec.Struct, frozen=True):
+    """What is planned for: a network or all, and what is known of it."""
+
+    network: str | None
+    observed: Observed | None
+
+    @property
+    def device(self) -> str | None:
+        """None: this board."""
+        return None if self.observed is None else self.observed.device
+
+
+def _plan_next(
+    asked: _Question, shared: tuple[PlanRequest, Mapping[str | None, ModeFrame]]
+) -> Plan:
+    from mansard.analytics.decide.plan import plan_next
+
+    request, candidates = shared
+    known = asked.observed
+    return plan_next(
+        candidates[asked.device],
+        None if known is None else known.observations,
         n=request.n_next,
         minimise=request.minimise,
         max_latency_s=request.max_latency_s,
-        measured=None if observed is None else observed.modes,
+        measured=None if known is None else known.modes,
     )
+
+
+def _lost(asked: _Question) -> Plan:
+    raise ClusterError(
+        f"each process that planned for {asked.network} was killed, maybe for want of memory",
+        fix="choose from fewer modes, or give workers more memory",
+    )
+
+
+def _answer(
+    request: PlanRequest, known: _Known | None, found: Plan, *, are_named: bool
+) -> PlanAnswer:
+    """A plan with its command, and what to know of it."""
     is_cpu = known is not None and known.is_cpu
     program = None if known is None else known.program
     command = _command(found, request, program, are_named=are_named, is_cpu=is_cpu)
@@ -95,10 +169,17 @@ def plan(request: PlanRequest) -> PlanAnswer:
     return PlanAnswer(found, command, (*known.notes, *notes), known.warnings)
 
 
-def _read_runs(request: PlanRequest, runs: Path) -> _Known:
-    from mansard.analytics.data.names import device_labels, display_name
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """Runs, what roofs predict of their networks, and what cannot be true of them."""
+
+    dataset: Dataset
+    prediction: Prediction
+    faults: tuple[Finding, ...]
+
+
+def _read_runs(request: PlanRequest, runs: Path) -> _Read:
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decide.plan import observed
     from mansard.analytics.predict.prediction import NetworkSelection, predict
     from mansard.analytics.sanity.checks import find_faults
 
@@ -107,6 +188,14 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     # Of networks of which only times are known the plan makes its own fits.
     scored = [NetworkSelection(name=name, phase=None) for name in names]
     prediction = predict(dataset, scored, fill_gaps=False)
+    return _Read(dataset, prediction, tuple(find_faults(prediction.models)))
+
+
+def _known(request: PlanRequest, read: _Read) -> _Known:
+    from mansard.analytics.data.names import device_labels, display_name
+    from mansard.analytics.decide.plan import observed
+
+    dataset, prediction = read.dataset, read.prediction
     found = observed(
         prediction.models.modes,
         prediction.models.observations,
@@ -117,7 +206,7 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Known:
     labels = device_labels(dataset.all_manifests)
     ours = [each for each in dataset.all_manifests if labels[each.run_id] == found.device]
     is_cpu = is_cpu_beside_gpu(found.device, dataset)
-    faults = [each for each in find_faults(prediction.models) if each.device == found.device]
+    faults = [each for each in read.faults if each.device == found.device]
     warnings = tuple(each.text for each in faults if each.is_serious)
     # Of a window the program is run.
     asked = None if request.network is None else request.network.partition(" [")[0].casefold()

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import msgspec
 
 from mansard.api.boards import board_root, find_modes
+from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import onnx_files
-from mansard.core.errors import MansardError, UsageError
+from mansard.core.errors import ClusterError, MansardError, UsageError
 
 if TYPE_CHECKING:
     from mansard.analytics.decide.modes import ModeFrame
     from mansard.analytics.predict.models import Models
-    from mansard.analytics.predict.prediction import NetworkSelection, Prediction
+    from mansard.analytics.predict.prediction import Basis, NetworkSelection, Prediction
     from mansard.analytics.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
     from mansard.estimator import Loaded
+
+Shared = TypeVar("Shared")
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +76,21 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
     Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
     InputError where nothing can be predicted.
     """
+    from mansard.analytics.predict.prediction import check_any, predict_all
+
+    models, basis = find_basis(request, reporter)
+    prediction = predict_all(models, basis)
+    check_any(models.dataset, is_any=not prediction.predictions.is_empty())
+    for line in prediction.notes:
+        reporter.note(line)
+    return prediction
+
+
+def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple[Models, Basis]:
+    """What ``predict`` rests on, of which networks can be predicted one by one; raises as that."""
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.predict.models import find_models
-    from mansard.analytics.predict.prediction import predict as predict_networks
+    from mansard.analytics.predict.prediction import basis_of
 
     board_root(request.board)  # a root that is no folder is an error, needed or not
     models = find_models(open_runs(request.runs, mix=request.mix), request.device)
@@ -86,24 +102,65 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
         if modes is None:
             modes = [find_modes(request.modes, request.board, name)[0] for name in models.devices]
     networks = _select_networks(request, models.observed_networks(), reporter)
-    prediction = predict_networks(
-        models,
-        networks,
-        modes,
-        calibrate=request.calibrate,
-        measured_scores=_score_measured(models, request, reporter) if request.calibrate else (),
-    ).check_any()
-    for line in prediction.notes:
+    scores = _score_measured(models, request, reporter) if request.calibrate else ()
+    return models, basis_of(
+        models, networks, modes, calibrate=request.calibrate, measured_scores=scores
+    )
+
+
+def predicted_parts(
+    function: Callable[[Sequence[str] | None, tuple[Basis, Shared]], tuple[Part, int]],
+    request: PredictionRequest,
+    shared: Callable[[Models], Shared],
+    *,
+    on: str | None,
+    reporter: Reporter,
+) -> tuple[Models, Basis, list[Part]]:
+    """What ``function`` makes of the predictions of all networks, or ``on`` a cluster of each.
+
+    It gets names of networks, None for all, the basis, and ``shared`` of the models; it returns
+    how many rows were predicted too. No process holds the predictions of all networks then, nor
+    this one any. Raises as ``predict`` and ``parallel.do_work``, and reports as ``predict``.
+    """
+    from mansard.analytics.predict.prediction import check_any
+
+    models, basis = find_basis(request, reporter)
+    work: Work[Sequence[str] | None, tuple[Part, int]] = Work(
+        function=function,
+        title="Predicting",
+        name=lambda names: ", ".join(names or ()),
+        lost=_lost,
+        shared=(basis, shared(models)),
+    )
+    items = [None] if on is None else [(name,) for name in basis.networks]
+    jobs = 1 if on is None else None
+    parts = do_work(work, items, jobs=jobs, on=on, reporter=reporter)
+    check_any(models.dataset, is_any=any(n_rows for _, n_rows in parts))
+    for line in basis.notes:
         reporter.note(line)
-    return prediction
+    return models, basis, [part for part, _ in parts]
+
+
+def _lost(names: Sequence[str] | None) -> NoReturn:
+    raise ClusterError(
+        f"each process that predicted {', '.join(names or ())} was killed",
+        fix="memory may be short: name fewer modes or batches, or give workers more",
+    )
 
 
 def check(prediction: Prediction, reporter: Reporter) -> tuple[Finding, ...]:
     """What cannot be true of the measurements behind ``prediction``, reported and returned."""
+    networks = prediction.predictions["network"].unique().to_list()
+    return check_models(prediction.models, networks, reporter)
+
+
+def check_models(
+    models: Models, networks: Collection[str], reporter: Reporter
+) -> tuple[Finding, ...]:
+    """What cannot be true of measurements of ``networks``, reported and returned."""
     from mansard.analytics.sanity.checks import find_faults
 
-    networks = prediction.predictions["network"].unique().to_list()
-    findings = [each for each in find_faults(prediction.models) if each.is_about(networks)]
+    findings = [each for each in find_faults(models) if each.is_about(networks)]
     for finding in findings:
         reporter.note(f"{'warning' if finding.is_serious else 'note'}: {finding.text}")
     return tuple(findings)

@@ -16,7 +16,14 @@ import msgspec
 
 from mansard.api.boards import elsewhere_note
 from mansard.api.measure_commands import measure_command
-from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
+from mansard.api.predictions import (
+    NetworkRequest,
+    PredictionRequest,
+    check,
+    check_models,
+    predict,
+    predicted_parts,
+)
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, MansardError, UsageError
@@ -24,11 +31,13 @@ from mansard.core.precision import parse_precision
 from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:
+    from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.data.frames import Frame
     from mansard.analytics.decide.records import Candidate, Recommendation, Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer
     from mansard.analytics.predict.models import Models
-    from mansard.analytics.predict.prediction import Prediction
+    from mansard.analytics.predict.prediction import Basis, Prediction
+    from mansard.analytics.sanity.finding import Finding
     from mansard.core.records import MachineIdentity, Manifest
 
 
@@ -41,51 +50,88 @@ def recommend(
     wanted: Wanted,
     default: str | None = None,
     reporter: Reporter = SILENT,
+    *,
+    on: str | None = None,
 ) -> tuple[Recommendation, ...]:
     """The best mode for each network on each device, from what was measured.
 
     Measures and sets nothing. Says what the mode saves, which others were near and why they
     lost, how likely the limits of ``wanted`` hold, and the commands that set the mode and undo
     it. ``default``: the mode that the board starts in, to compare with; None: as the board at
-    hand says. Where no mode keeps the limits, the nearest are in the answer. Raises as
-    ``predict`` does, and UsageError for an unknown ``default``.
+    hand says. ``on``: address of a scheduler of Dask, whose workers decide network by network.
+    Where no mode keeps the limits, the nearest are in the answer. Raises as ``predict`` does,
+    UsageError for an unknown ``default``, and ClusterError.
     """
-    from mansard.analytics.data.accuracies import network_accuracies
-    from mansard.analytics.decide.recommend import recommend_each
 
-    predicted = predict(request, reporter)
-    defaults = _defaults(predicted.models, default, request.board)
-    predictions, refused = _believable(predicted, wanted, reporter)
+    def shared(models: Models) -> _Asked:
+        from mansard.analytics.data.accuracies import network_accuracies
+        from mansard.analytics.sanity.checks import find_faults
+
+        return _Asked(
+            wanted=wanted,
+            defaults=_defaults(models, default, request.board),
+            findings=find_faults(models),
+            accuracies=tuple(network_accuracies(models.dataset)),
+        )
+
+    models, basis, parts = predicted_parts(
+        _recommend_some, request, shared, on=on, reporter=reporter
+    )
+    answers = [answer for part in parts for answer in part]
+    check_models(models, {answer.network for answer in answers}, reporter)
     elsewhere = cache(partial(elsewhere_note, board=request.board))  # one look at this machine
     return tuple(
-        _with_commands(each, predicted, request, elsewhere)
-        for each in recommend_each(
-            predictions,
-            predicted.modes,
-            wanted,
-            defaults,
-            refused,
-            accuracies=network_accuracies(predicted.models.dataset),
-            observations=predicted.models.observations,
-        )
+        _with_commands(each, models, basis.modes, request, elsewhere)
+        for each in sorted(answers, key=lambda each: (each.device, each.network))
     )
 
 
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted, and what is known beside predictions."""
+
+    wanted: Wanted
+    defaults: Mapping[str, str]
+    findings: tuple[Finding, ...]
+    accuracies: tuple[NetworkAccuracy, ...]
+
+
+def _recommend_some(
+    networks: Sequence[str] | None, shared: tuple[Basis, _Asked]
+) -> tuple[tuple[Recommendation, ...], int]:
+    """For all networks or some of them, without commands; and how many rows they rest on."""
+    from mansard.analytics.decide.recommend import recommend_each
+    from mansard.analytics.predict.preference import prefer_observed
+
+    basis, asked = shared
+    modelled = basis.predictions(networks)
+    names = modelled["network"].unique().to_list()
+    findings = [each for each in asked.findings if each.is_about(names)]
+    predictions = prefer_observed(modelled, basis.observations, basis.known, basis.modes)
+    predictions, refused = _believable(
+        predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
+    )
+    found = recommend_each(
+        predictions,
+        basis.modes,
+        asked.wanted,
+        asked.defaults,
+        refused,
+        accuracies=asked.accuracies,
+        observations=basis.observations,
+    )
+    return found, modelled.height
+
+
 def _believable(
-    predicted: Prediction, wanted: Wanted, reporter: Reporter
+    predictions: Frame, by_roofs: Sequence[str], findings: Sequence[Finding], wanted: Wanted
 ) -> tuple[Frame, Mapping[tuple[str, str], str]]:
     """The predictions to decide by, and by device and network why nothing is recommended.
 
-    What was measured stands in the place of what is modelled.
-    What cannot be true is reported. An energy that cannot be is unknown where the least time
-    may take its place.
+    ``by_roofs``: ids of the scores that roofs predict. An energy that cannot be is unknown where
+    the least time may take its place.
     """
     from mansard.analytics.decide.missing import without_energy
-    from mansard.analytics.predict.preference import prefer_measured
     from mansard.analytics.sanity.finding import refusals
-
-    findings, predictions = check(predicted, reporter), prefer_measured(predicted)
-    by_roofs = predicted.scores["score_id"].to_list()
 
     def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
         return refusals(findings, predictions, by_roofs, needs_energy=needs_energy)
@@ -110,6 +156,7 @@ def recommend_workload(
     """
     from mansard.analytics.decide.time_sharing import Mix, Task
     from mansard.analytics.decide.workload import plan_mixes
+    from mansard.analytics.predict.preference import prefer_measured
 
     found = read_workload(workload)
     networks = tuple(
@@ -133,7 +180,12 @@ def recommend_workload(
         for line, network in zip(found.lines, networks, strict=True)
     )
     mix = Mix(tasks=tasks, switch_s=found.switch_s, period_s=found.period_s)
-    predictions, refused = _believable(predicted, wanted, reporter)
+    predictions, refused = _believable(
+        prefer_measured(predicted),
+        predicted.scores["score_id"].to_list(),
+        check(predicted, reporter),
+        wanted,
+    )
     predictions = _without_drops(predicted, predictions, wanted, reporter)
     return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused)
 
@@ -162,35 +214,55 @@ def _without_drops(
 
 
 def batch(
-    request: PredictionRequest, *, highest_only: bool = False, reporter: Reporter = SILENT
+    request: PredictionRequest,
+    *,
+    highest_only: bool = False,
+    on: str | None = None,
+    reporter: Reporter = SILENT,
 ) -> Frame:
     """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
 
     One row of ``analytics.decide.batches.BATCH_SCHEMA`` for each prediction.
-    ``highest_only``: in the highest mode of each device alone. Raises as ``predict`` does.
+    ``highest_only``: in the highest mode of each device alone. ``on``: address of a scheduler of
+    Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """
     from mansard.analytics.decide import batches
 
-    predicted = predict(replace(request, batches=request.batches or AUTO_BATCHES), reporter)
-    check(predicted, reporter)
-    rows = batches.batch_table(
-        predicted.predictions, predicted.scores, predicted.models.observations
+    asked = replace(request, batches=request.batches or AUTO_BATCHES)
+    models, _, parts = predicted_parts(
+        _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
     )
-    return batches.highest_only(rows, predicted.modes) if highest_only else rows
+    check_models(models, {name for _, names in parts for name in names}, reporter)
+    return batches.joined([rows for rows, _ in parts])
+
+
+def _batch_some(
+    networks: Sequence[str] | None, shared: tuple[Basis, bool]
+) -> tuple[tuple[Frame, tuple[str, ...]], int]:
+    """The rows of all networks or some of them, and their names."""
+    from mansard.analytics.decide import batches
+
+    basis, highest_only = shared
+    predictions = basis.predictions(networks)
+    rows = batches.batch_table(predictions, basis.scores, basis.observations)
+    names = tuple(rows["network"].unique().to_list())
+    found = batches.highest_only(rows, basis.modes) if highest_only else rows
+    return (found, names), predictions.height
 
 
 def _with_commands(
     found: Recommendation,
-    predicted: Prediction,
+    models: Models,
+    modes: Frame,
     request: PredictionRequest,
     elsewhere: Callable[[str], tuple[str, ...]],
 ) -> Recommendation:
-    choice, dataset = found.choice, predicted.models.dataset
+    choice, dataset = found.choice, models.dataset
     if choice is None:
         return found
     machine = _machine_of(found.device, dataset.all_manifests)
     root = None if machine is None else root_of(machine, request.board)
-    clocks = _clocks_of(predicted.modes, choice)
+    clocks = _clocks_of(modes, choice)
     commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
     unknown = {name: why for name, why in found.unknown.items() if name != "commands"}
     if commands is None:

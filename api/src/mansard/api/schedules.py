@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +24,7 @@ from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
 
 if TYPE_CHECKING:
+    from mansard.api.cluster import Cluster
     from mansard.scheduler.front import FrontPoint
     from mansard.scheduler.sensitivity import Sensitivity
 
@@ -39,7 +41,7 @@ class ScheduleRequest:
     times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
     it was solved, TOML or JSON. ``uses_peers``: other solvers as well. ``front``: the network of
     which the front of time and energy is found. ``run``: execute the best schedule and the
-    baselines so.
+    baselines so. ``on``: address of a scheduler of Dask, whose workers search as well.
     """
 
     problem: Path | None = None
@@ -60,6 +62,7 @@ class ScheduleRequest:
     chart: Path | None = None
     save: Path | None = None
     run: MultiRequest | None = None
+    on: str | None = None
 
 
 class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,9 +144,14 @@ def _searched(
         if time.monotonic() - begun_s > _QUIET_S:
             progress.update(round(100 * min(share, 1.0)), 100, None, line)
 
-    with reporter.progress("Searching schedules, percent") as progress:
+    title = "Searching schedules, percent"
+    with _spread(problem, request, reporter) as spread, reporter.progress(title) as progress:
         found = solve(
-            problem, method=request.method, time_limit_s=request.time_limit_s, progress=told
+            problem,
+            method=request.method,
+            time_limit_s=request.time_limit_s,
+            progress=told,
+            spread=spread,
         )
     others = baselines(problem)
     best = best_of((found, *others))
@@ -157,6 +165,23 @@ def _searched(
         unknown={each: why for each, why in best.unknown.items() if each != "bound"},
     )
     return best, others
+
+
+@contextmanager
+def _spread(
+    problem: Problem, request: ScheduleRequest, reporter: Reporter
+) -> Iterator[Cluster | None]:
+    """Where parts of the search are done; None: here."""
+    if request.on is None:
+        yield None
+        return
+    from mansard.api.cluster import connected
+
+    with connected(request.on) as cluster:
+        if problem.is_steady or request.method == "local":
+            what = "networks that repeat are" if problem.is_steady else "a local search is"
+            reporter.note(f"note: {what} searched on this machine alone: --on changes nothing")
+        yield cluster
 
 
 def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, MansardError, ModelError, StorageError, UsageError
 from mansard.core.files import find_status, make_folder
 from mansard.core.records import Measurement, ModelScore
 
 if TYPE_CHECKING:
-    from mansard.estimator import Given, Loaded, Settings
+    from mansard.estimator import Given, Loaded, Settings, Skeleton
     from mansard.estimator.zoo import Entry
 
 
@@ -34,7 +32,7 @@ class Scores(msgspec.Struct, frozen=True):
     errors: tuple[MansardError, ...]
 
 
-def score(
+def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     models: Sequence[Path | str],
     settings: Settings | None = None,
     *,
@@ -42,6 +40,7 @@ def score(
     prefill: int | None = None,
     decode: int | None = None,
     jobs: int | None = None,
+    on: str | None = None,
     outputs: Sequence[Path] = (),
     reporter: Reporter = SILENT,
 ) -> Scores:
@@ -51,7 +50,8 @@ def score(
     size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
     stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
     many cached. ``jobs``: files scored at a time, in processes of their own; None: as many as
-    CPUs. ``outputs``: files that the caller writes afterwards.
+    CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
+    here. ``outputs``: files that the caller writes afterwards.
 
     A file that cannot be scored stops no other; of a single one the error is raised. Raises
     InputError for a folder without ONNX files, UsageError for an unknown name, for an output that
@@ -66,7 +66,15 @@ def score(
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
     )
-    outcomes = _score_files(found, request, jobs, reporter)
+    work = Work(
+        function=_score_file,
+        title="Scoring",
+        name=lambda path: path.name,
+        lost=_lost,
+        shared=request,
+        prepare=_read_file,
+    )
+    outcomes = do_work(work, found, jobs=jobs, on=on, reporter=reporter)
     _check_understood(outcomes, request)
     if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
         raise outcomes[0].errors[0]
@@ -161,12 +169,42 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(path, name) for name in names if name.lower().endswith(".onnx"))
 
 
-def _score_file(path: Path, request: _Request) -> _Outcome:
-    """Read a file once and score it in every case; no error of the file is raised."""
-    from mansard.estimator.shape_inference.binding import keep_known_names
+class _Read(msgspec.Struct, frozen=True):
+    """A file, or a network of the zoo with its usual dimensions, without weights.
+
+    Another machine can score it; or why it cannot be read.
+    """
+
+    path: Path
+    skeleton: Skeleton | MansardError
+    usual: dict[str, int]
+
+
+def _read_file(path: Path) -> _Read:
+    from mansard.estimator import read_skeleton
 
     try:
-        loaded, usual = _load(path)
+        if _is_file(path):
+            return _Read(path, read_skeleton(path), {})
+        from mansard.estimator import zoo
+
+        name = str(path)
+        usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
+        return _Read(path, read_skeleton(zoo.read(name), name), usual)
+    except MansardError as error:
+        return _Read(path, error, {})
+
+
+def _score_file(read: _Read, request: _Request) -> _Outcome:
+    """Score a file in every case; no error of the file is raised."""
+    from mansard.estimator import load
+    from mansard.estimator.shape_inference.binding import keep_known_names
+
+    path, usual = read.path, read.usual
+    if isinstance(read.skeleton, MansardError):
+        return _Outcome(path, (), (read.skeleton,))
+    try:
+        loaded = load(read.skeleton)
     except MansardError as error:
         return _Outcome(path, (), (error,))
     settings = request.settings
@@ -186,19 +224,6 @@ def _score_file(path: Path, request: _Request) -> _Outcome:
             except MansardError as error:
                 errors[str(error)] = error
     return _Outcome(path, tuple(scores), tuple(errors.values()), _names_of(settings.given))
-
-
-def _load(path: Path) -> tuple[Loaded, dict[str, int]]:
-    """A file, or a network of the zoo with its usual dimensions."""
-    from mansard.estimator import load
-
-    if _is_file(path):
-        return load(path), {}
-    from mansard.estimator import zoo
-
-    name = str(path)
-    usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
-    return load(zoo.read(name), name), usual
 
 
 def _score_case(
@@ -233,88 +258,13 @@ def _check_understood(outcomes: Sequence[_Outcome], request: _Request) -> None:
         )
 
 
-def _score_files(
-    models: Sequence[Path], request: _Request, jobs: int | None, reporter: Reporter
-) -> list[_Outcome]:
-    """One outcome for each file, in the order of ``models``; ``jobs`` None: as many as CPUs."""
-    if len(models) == 1:
-        return [_score_file(models[0], request)]
-    outcomes: dict[Path, _Outcome] = {}
-    started_s = time.monotonic()
-    n_jobs = min(jobs or os.cpu_count() or 1, len(models))
-    with reporter.progress("Scoring") as progress:
-        for outcome in _outcomes(models, request, n_jobs):
-            outcomes[outcome.path] = outcome
-            n_done = len(outcomes)
-            left_s = (time.monotonic() - started_s) / n_done * (len(models) - n_done)
-            progress.update(n_done, len(models), left_s, outcome.path.name)
-    return [outcomes[path] for path in models]
-
-
-def _outcomes(models: Sequence[Path], request: _Request, n_jobs: int) -> Iterator[_Outcome]:
-    if n_jobs == 1:
-        yield from (_score_file(path, request) for path in models)
-        return
-    left = list(models)
-    while left:
-        done: set[Path] = set()
-        for outcome in _in_processes(left, request, n_jobs):
-            done.add(outcome.path)
-            yield outcome
-        left = [path for path in left if path not in done]
-        if left and n_jobs == 1:
-            yield _killed(left.pop(0))
-        # A process that is killed takes all of them along. One alone works in order, so
-        # that the first file without an outcome is the one that it was killed at.
-        n_jobs = 1
-
-
-def _in_processes(models: Sequence[Path], request: _Request, n_jobs: int) -> Iterator[_Outcome]:
-    """Outcomes of processes of their own; fewer than ``models`` where one of them is killed."""
-    # A single file, the usual case, needs none of this: its import takes a tenth of a command.
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
-
-    # Processes are started anew: a forked one would share whatever threads hold.
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin)
-    try:
-        futures = []
-        with contextlib.suppress(BrokenProcessPool):  # a first file may end it already
-            for path in models:
-                futures.append(executor.submit(_score_file, path, request))
-        for future in as_completed(futures):
-            with contextlib.suppress(BrokenProcessPool):
-                yield future.result()
-    finally:
-        # After an interrupt what has not begun is dropped; what runs ends in seconds.
-        executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _killed(path: Path) -> _Outcome:
+def _lost(path: Path) -> _Outcome:
     error = StorageError(
         "the process that scored it was killed, maybe for want of memory",
         where=str(path),
         fix="score it alone, or with fewer --jobs",
     )
     return _Outcome(path, (), (error,))
-
-
-def _begin() -> None:
-    # Ctrl-C reaches the whole group; the first process alone acts on it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-
-
-def _leave_with_parent() -> None:
-    """End when the first process is gone, for example killed: nothing else would end this one."""
-    import multiprocessing
-
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def score_zoo(

@@ -57,6 +57,7 @@ _VALUES = MappingProxyType(
         "module": "MODULE",
         "networks": "N-N",
         "offload-energy": "ENERGY",
+        "on": "ADDRESS",
         "precision": "PRECISION",
         "preprocess": "SETTINGS",
         "priorities": "N,N",

@@ -126,6 +126,13 @@ ImagesOption = Annotated[
         callback=_tell_of_unused("images.toml", "--images"),
     ),
 ]
+OnOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Scheduler of Dask whose workers do the work: tcp://host:8786. Needs mansard[dask].",
+    ),
+]
 RunsOption = Annotated[
     list[str] | None,
     typer.Option(

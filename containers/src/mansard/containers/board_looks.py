@@ -65,7 +65,9 @@ class _Board(threading.Thread):
 
     def _look(self) -> None:
         with board_files(self._host, self._options) as files:
-            watch = BoardWatch(files.folder, self._host.name, as_root=_AS_ROOT)
+            watch = BoardWatch(
+                files.folder, self._host.name, as_root=_AS_ROOT, interval_s=self._interval_s
+            )
             looks = samples(
                 lambda: _look(files, watch),
                 interval_s=self._interval_s,

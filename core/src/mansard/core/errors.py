@@ -12,6 +12,7 @@
      │    ├── RebootRequired     a power mode that holds only after the board is started anew
      │    └── ControllerLost     the board's mode is no longer held
      ├── ContainerError          the container engine, an image or a container fails us
+     ├── ClusterError            a scheduler of Dask or its workers fail us
      └── MeasurementError        a measurement could not be made at all
           └── TransientError     and may well succeed later
 
@@ -90,6 +91,10 @@ class ControllerLost(DeviceError):  # noqa: N818 - it says what happened
 
 class ContainerError(MansardError):
     """The container engine, an image or a container does not do what it should."""
+
+
+class ClusterError(MansardError):
+    """A scheduler of Dask, or a worker of it, does not do what it should."""
 
 
 class MeasurementError(MansardError):

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mansard.estimator.model import Given
     from mansard.estimator.score_context import Settings
-    from mansard.estimator.scoring import Loaded, load, score, score_loaded
+    from mansard.estimator.scoring import Loaded, Skeleton, load, read_skeleton, score, score_loaded
     from mansard.estimator.summary import Totals, is_functional, totals
 
 __all__ = [
     "Given",
     "Loaded",
     "Settings",
+    "Skeleton",
     "Totals",
     "is_functional",
     "load",
+    "read_skeleton",
     "score",
     "score_loaded",
     "totals",
@@ -31,9 +33,11 @@ _MODULES = {
     "Given": "model",
     "Loaded": "scoring",
     "Settings": "score_context",
+    "Skeleton": "scoring",
     "Totals": "summary",
     "is_functional": "summary",
     "load": "scoring",
+    "read_skeleton": "scoring",
     "score": "scoring",
     "score_loaded": "scoring",
     "totals": "summary",

@@ -66,8 +66,17 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     constant_rows: ConstantRows
 
 
-def load(source: Path | str | bytes, name: str | None = None) -> Loaded:
-    """Read a model, from a path or its bytes; raises ModelError or StorageError."""
+class Skeleton(msgspec.Struct, frozen=True, eq=False):
+    """A file without its weights: small, and all that a score needs, on another machine too."""
+
+    name: str
+    where: str  # as in Loaded
+    model_hash: str
+    data: bytes
+
+
+def read_skeleton(source: Path | str | bytes, name: str | None = None) -> Skeleton:
+    """A model's file without its weights; raises ModelError or StorageError."""
     if isinstance(source, str):
         source = Path(source)
     if isinstance(source, Path):
@@ -79,9 +88,15 @@ def load(source: Path | str | bytes, name: str | None = None) -> Loaded:
         where = f"model {name!r}"
     with naming_model(where):
         data, digest = read_source(source)
-        with _paused_collector():
-            model = read_model(data)
-            return Loaded(name, where, digest, model, prepare(model), ConstantRows())
+    return Skeleton(name, where, digest, data)
+
+
+def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Loaded:
+    """Read a model, from a path, its bytes or its skeleton; raises ModelError or StorageError."""
+    read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
+    with naming_model(read.where), _paused_collector():
+        model = read_model(read.data)
+        return Loaded(read.name, read.where, read.model_hash, model, prepare(model), ConstantRows())
 
 
 _SHOWN = 3  # reasons in a note

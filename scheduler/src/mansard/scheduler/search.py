@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Timer
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -69,7 +69,24 @@ _NODES = 50  # decisions tried of an assignment before others get their turn
 _MOST_NODES = 10_000_000
 _BLOCK = 4096  # assignments that are simulated first come first served
 _BATCH, _BATCH_NODES = 256, 1_000_000  # assignments and decisions until the best score is shared
+# Of a part that is searched elsewhere: assignments, decisions, and parts for each that can run.
+_PART, _PART_NODES, _SHARES = 16_384, 4_000_000, 4
 _LANES = 4  # parts of a batch, whatever the number of processors: the answer is the same
+
+
+class Spread(Protocol):
+    """Works on items in other processes, as ``api.cluster`` does on other machines."""
+
+    n_at_once: int
+
+    def unordered(
+        self, function: Callable[[Any, Any], Any], items: Iterable[Any], *, shared: Any
+    ) -> Iterable[tuple[Any, Any, bool]]:
+        """Each item with ``function(item, shared)``, as they are done, and whether that is lost.
+
+        Items are taken when they can be sent: a later one may depend on earlier answers.
+        """
+        ...
 
 
 def evaluate(
@@ -155,17 +172,22 @@ def solve(
     time_limit_s: float = 10.0,
     seed: int = 0,
     progress: Progress | None = None,
+    spread: Spread | None = None,
 ) -> Schedule:
     """The best schedule of ``problem``, with its proof or its gap.
 
     "auto" is "first_come", then "exact" from its answer on, up to twelve million assignments,
     and "local" beyond. After ``time_limit_s`` the best that was found, with the bound of what was
-    not searched.
+    not searched. ``spread``: where assignments that a bound does not rule out are searched in
+    parts: the same best score with the same proof; of several such schedules it may be another.
     Raises InputError for a problem that cannot be scheduled.
     """
     made, told = chains(problem), progress or (lambda *_: None)
     _compile(made, told)
-    return solve_chains(made, method, Clock(time.perf_counter(), time_limit_s, told), seed)
+    if spread is not None:  # there too, as far as can be: each takes what comes next
+        told(0.0, "compiling the simulator elsewhere")
+        list(spread.unordered(_compile_there, range(2 * spread.n_at_once), shared=made))
+    return solve_chains(made, method, Clock(time.perf_counter(), time_limit_s, told), seed, spread)
 
 
 def _compile(made: Chains, progress: Progress) -> None:
@@ -182,7 +204,13 @@ def _compile(made: Chains, progress: Progress) -> None:
         said.cancel()
 
 
-def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Schedule:
+def _compile_there(_: int, made: Chains) -> None:
+    _compile(made, lambda *_: None)
+
+
+def solve_chains(
+    made: Chains, method: Method, clock: Clock, seed: int, spread: Spread | None = None
+) -> Schedule:
     """``solve``, with a number of changes for each network."""
     size = _size(made)
     if made.problem.is_steady:
@@ -198,7 +226,7 @@ def solve_chains(made: Chains, method: Method, clock: Clock, seed: int) -> Sched
         )
     if method == "local" or not is_small or (method == "auto" and size > _LARGE):
         return _local(made, size, clock, seed)
-    return _exact(made, size, clock, seed, method)
+    return _exact(made, size, clock, seed, method, spread)
 
 
 def check(problem: Problem) -> None:
@@ -275,7 +303,9 @@ def _fastest(made: Chains) -> Ints | None:
     return None if (segments(made, on[None]) > made.most_segments).any() else on
 
 
-def _exact(made: Chains, size: int, clock: Clock, seed: int, method: Method) -> Schedule:
+def _exact(
+    made: Chains, size: int, clock: Clock, seed: int, method: Method, spread: Spread | None
+) -> Schedule:
     all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
     start = _fastest(made) if size > _SMALL else None
@@ -304,7 +334,8 @@ def _exact(made: Chains, size: int, clock: Clock, seed: int, method: Method) -> 
         best.take(rows, simulated(rows))
 
     def search(is_first_come: bool) -> Score:
-        bound = _search(made, all_choices, ids, lower, best, clock, is_first_come)
+        space = _Space(made, all_choices, is_first_come=is_first_come)
+        bound = _search(space, ids, lower, best, clock, spread)
         return bound if is_whole else min(bound, space_bound(made))
 
     def answered(bound: Score, by: str) -> Schedule:
@@ -365,59 +396,143 @@ def _answer(
     return one_shot(made, best.on, best.times, search)
 
 
-def _search(  # noqa: PLR0917 - what a search is made of
-    made: Chains,
-    all_choices: Sequence[Choices],
+class _Space:
+    """What a search is in. Another process makes the choices anew: they are large."""
+
+    def __init__(
+        self, made: Chains, all_choices: Sequence[Choices] = (), *, is_first_come: bool = False
+    ) -> None:
+        self.made, self.is_first_come = made, is_first_come
+        networks = range(len(made.problem.networks))
+        self.choices = all_choices or [choices(made, n) for n in networks]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(_Space, is_first_come=self.is_first_come), (self.made,)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Combinations to search by ascending bounds, the best score until then, and the time left."""
+
+    at: int
+    ids: Ints
+    lower: Floats
+    score: Score
+    most_nodes: int
+    limit_s: float
+
+
+def _search(
+    space: _Space,
     ids: Ints,
     lower: Floats,
     best: _Best,
     clock: Clock,
-    is_first_come: bool,
+    spread: Spread | None,
 ) -> Score:
     """Searches combinations by ascending bounds; a bound of all: the best score with a proof.
 
     Round after round with more decisions for each, so that a hard one does not come before what
     makes it easy.
     """
+    most_nodes = _NODES
+    while len(ids) and most_nodes <= _MOST_NODES:
+        is_quick = len(ids) <= _SMALL and most_nodes == _NODES
+        if spread is None or is_quick:
+            rest = _round(space, ids, lower, best, clock, most_nodes)
+        else:
+            rest = _spread_round(space, ids, lower, best, clock, most_nodes, spread)
+        rest = rest[can_beat(lower[rest], best.score)]
+        rest = rest[ascending(lower[rest])]
+        ids, lower = ids[rest], lower[rest]
+        if clock.is_late():
+            break
+        most_nodes *= 20
+    return (float(lower[0, 0]), float(lower[0, 1])) if len(ids) else best.score
+
+
+def _round(
+    space: _Space, ids: Ints, lower: Floats, best: _Best, clock: Clock, most_nodes: int
+) -> Ints:
+    """Looks at each combination once; which are left open, with bounds that it raises."""
+    made, left = space.made, []
     n_lanes = _LANES if len(ids) > _SMALL else 1
-    lanes = [new_run(made.instance) for _ in range(n_lanes)]
-    most_nodes, allowed = _NODES, np.array([_NODES])
+    lanes, allowed = [new_run(made.instance) for _ in range(n_lanes)], np.array([most_nodes])
 
     def search(run: Run, rows: Ints, bounds: Floats, score: Score) -> Played:
-        if is_first_come:
+        if space.is_first_come:
             return simulate(made.instance, run, rows)
         return simulate(made.instance, run, rows, lower=bounds, best=score, most_nodes=allowed)
 
+    size = max(n_lanes, min(_BATCH, _BATCH_NODES // most_nodes))
+    size = _BLOCK if space.is_first_come else size
     with ThreadPoolExecutor(n_lanes) as pool, clock.at_end(lambda: allowed.fill(0)):
         run_lanes = pool.map if n_lanes > 1 else map
-        while len(ids) and most_nodes <= _MOST_NODES:
-            left = []
-            size = max(n_lanes, min(_BATCH, _BATCH_NODES // most_nodes))
-            size = _BLOCK if is_first_come else size
-            for at in range(0, len(ids), size):
-                if not is_less(*lower[at], *best.score):
-                    break
-                if clock.is_late():
-                    left.append(np.arange(at, len(ids)))
-                    break
-                rows, bounds = assignments(all_choices, ids[at : at + size]), lower[at : at + size]
-                parts = [slice(lane, None, n_lanes) for lane in range(n_lanes)]
-                jobs = ([rows[part] for part in parts], [bounds[part] for part in parts])
-                for part, played in zip(
-                    parts, run_lanes(search, lanes, *jobs, [best.score] * n_lanes), strict=True
-                ):
-                    best.take(rows[part], played)
-                    is_open = played.nodes < -1
-                    opened = at + np.arange(len(rows))[part][is_open]
-                    lower[opened] = played.lower[is_open]
-                    left.append(opened)
-                clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
-            rest = np.concatenate(left) if left else np.zeros(0, np.int64)
-            rest = rest[can_beat(lower[rest], best.score)]
-            rest = rest[ascending(lower[rest])]
-            ids, lower = ids[rest], lower[rest]
-            if clock.is_late():
+        for at in range(0, len(ids), size):
+            if not is_less(*lower[at], *best.score):
                 break
-            most_nodes *= 20
-            allowed[0] = most_nodes
-    return (float(lower[0, 0]), float(lower[0, 1])) if len(ids) else best.score
+            if clock.is_late():
+                left.append(np.arange(at, len(ids)))
+                break
+            rows, bounds = assignments(space.choices, ids[at : at + size]), lower[at : at + size]
+            parts = [slice(lane, None, n_lanes) for lane in range(n_lanes)]
+            jobs = ([rows[part] for part in parts], [bounds[part] for part in parts])
+            for part, played in zip(
+                parts, run_lanes(search, lanes, *jobs, [best.score] * n_lanes), strict=True
+            ):
+                best.take(rows[part], played)
+                is_open = played.nodes < -1
+                opened = at + np.arange(len(rows))[part][is_open]
+                lower[opened] = played.lower[is_open]
+                left.append(opened)
+            clock.progress(at / len(ids), f"{best.n_simulated} assignments simulated")
+    return np.concatenate(left) if left else np.zeros(0, np.int64)
+
+
+def _spread_round(  # noqa: PLR0917
+    space: _Space,
+    ids: Ints,
+    lower: Floats,
+    best: _Best,
+    clock: Clock,
+    most_nodes: int,
+    spread: Spread,
+) -> Ints:
+    """``_round`` in parts, each somewhere else: one begins with the best score when it is sent.
+
+    What is lost stays open, so that no proof rests on it.
+    """
+    size = min(_PART, _PART_NODES // most_nodes, -(-len(ids) // (_SHARES * spread.n_at_once)))
+    size, left, n_sent = max(1, size), [], 0
+
+    def parts() -> Iterator[_Part]:
+        nonlocal n_sent
+        while n_sent < len(ids) and is_less(*lower[n_sent], *best.score) and not clock.is_late():
+            at, n_sent = n_sent, min(n_sent + size, len(ids))
+            limit_s = max(0.0, clock.limit_s - clock.spent_s)
+            some = ids[at:n_sent], lower[at:n_sent].copy()
+            yield _Part(at, *some, best.score, most_nodes, limit_s)
+
+    for part, found, is_lost in spread.unordered(_search_part, parts(), shared=space):
+        if is_lost:
+            left.append(part.at + np.arange(len(part.ids)))
+            continue
+        got, opened, raised = found
+        best.n_simulated += got.n_simulated
+        if is_less(*got.score, *best.score):
+            best.score, best.on, best.times = got.score, got.on, got.times
+        lower[part.at + opened] = raised
+        left.append(part.at + opened)
+        clock.progress(n_sent / len(ids), f"{best.n_simulated} assignments simulated")
+    if n_sent < len(ids) and is_less(*lower[n_sent], *best.score):
+        left.append(np.arange(n_sent, len(ids)))  # its time was over
+    return np.concatenate(left) if left else np.zeros(0, np.int64)
+
+
+def _search_part(part: _Part, space: _Space) -> tuple[_Best, Ints, Floats]:
+    """On another machine: what beats the score, what is left open, and the bounds of that."""
+    _compile(space.made, lambda *_: None)  # before its time begins
+    best, lower = _Best(score=part.score), part.lower.copy()
+    clock = Clock(time.perf_counter(), part.limit_s, lambda *_: None)
+    opened = _round(space, part.ids, lower, best, clock, part.most_nodes)
+    return best, opened, lower[opened]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
@@ -77,6 +79,11 @@ def batch_table(
         )
     )
     return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
+
+
+def joined(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Tables of different networks as one, in its order."""
+    return parts[0] if len(parts) == 1 else pl.concat(parts).sort(*_CURVE, "batch")
 
 
 def _measured(observations: pl.DataFrame) -> pl.DataFrame:

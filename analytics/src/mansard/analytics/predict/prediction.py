@@ -6,8 +6,10 @@ predicted by the roofs of each mode; one of which only times are known is fitted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -82,21 +84,64 @@ class Prediction:
     @property
     def notes(self) -> tuple[str, ...]:
         """By what calibrated predictions were scaled, and how far off they are."""
-        return tuple(
-            line
-            for place, each in self.calibration.items()
-            for line in each.notes(place_name(*place))
-        )
+        return _notes(self.calibration)
 
-    def check_any(self) -> Prediction:
-        """This; raises InputError where nothing is predicted."""
-        if self.predictions.is_empty():
-            raise InputError(
-                "there is nothing to predict: no roof with a scored network, and no times of one",
-                where=", ".join(self.models.dataset.locations),
-                fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """All that predictions in ``modes`` rest on: frames alone, so that another process can predict
+    some of the networks, and none holds all of them.
+
+    ``known`` and ``measured``: the modes that were measured or published, and their coefficients;
+    ``observations``: of all devices; ``selected``: those of networks that are asked for.
+    ``is_filled``: what is not known in a mode is modelled from the other modes of its device.
+    """
+
+    known: pl.DataFrame
+    measured: pl.DataFrame
+    observations: pl.DataFrame
+    modes: pl.DataFrame
+    groups: pl.DataFrame
+    scores: pl.DataFrame
+    selected: pl.DataFrame
+    calibration: Calibration
+    is_filled: bool
+
+    @cached_property
+    def coefficients(self) -> pl.DataFrame:
+        """COEFFICIENT_SCHEMA in ``modes``."""
+        found = self.measured
+        if self.is_filled:
+            found = scale(self.known, found, self.modes)
+        return _comparable(found, self.modes)
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The names of all networks that may be predicted."""
+        names = (frame["network"].to_list() for frame in (self.scores, self.selected))
+        return tuple(dict.fromkeys(itertools.chain(*names)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """By what calibrated predictions are scaled, and how far off they are."""
+        return _notes(self.calibration)
+
+    def predictions(self, networks: Collection[str] | None = None) -> pl.DataFrame:
+        """PREDICTION_SCHEMA of all networks, or of those with these names."""
+        groups, scores, selected = self.groups, self.scores, self.selected
+        if networks is not None:
+            is_asked = pl.col("network").is_in(list(networks))
+            scores, selected = scores.filter(is_asked), selected.filter(is_asked)
+            groups = groups.join(scores, on="score_id", how="semi", maintain_order="left")
+        roofed = predict_roofed(groups, scores, self.coefficients, self.modes)
+        if self.calibration:
+            roofed = apply_calibration(
+                roofed, self.calibration, groups, scores, self.coefficients, self.modes
             )
-        return self
+        # Networks that no roof predicts, by their times.
+        alone = selected.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
+        roofed = roofed.select(list(PREDICTION_SCHEMA))
+        return pl.concat([roofed, predict_observed(alone, self.known, self.modes)])
 
 
 def predict(
@@ -122,38 +167,83 @@ def predict(
     predictions have SHARE_SCHEMA too, and networks without scores are left out.
     """
     models = dataset if isinstance(dataset, Models) else find_models(dataset)
-    layers = _layers(models.dataset, networks)
-    names = network_names(models.dataset)
-    shown = None if _has_scores(networks) else names
-    groups, scores = group_frame(layers), score_frame(layers, shown)
     if each_run:
+        layers = _layers(models.dataset, networks)
+        shown = None if _has_scores(networks) else network_names(models.dataset)
+        groups, scores = group_frame(layers), score_frame(layers, shown)
         modes, coefficients = (
             models.run_modes,
             _comparable(models.run_coefficients, models.run_modes),
         )
         found = predict_scores(groups, scores, coefficients, modes, with_shares=True)
         return Prediction(models, modes, coefficients, groups, scores, found.collect(), {})
-    known, coefficients = (models.of_devices(each) for each in (models.modes, models.coefficients))
+    basis = basis_of(
+        models,
+        networks,
+        modes,
+        calibrate=calibrate,
+        measured_scores=measured_scores,
+        fill_gaps=fill_gaps,
+    )
+    return predict_all(models, basis)
+
+
+def predict_all(models: Models, basis: Basis) -> Prediction:
+    """Every network of ``basis``, which is of ``models``."""
+    found, coefficients = basis.predictions(), basis.coefficients
+    groups, scores, calibration = basis.groups, basis.scores, basis.calibration
+    return Prediction(models, basis.modes, coefficients, groups, scores, found, calibration)
+
+
+def basis_of(
+    models: Models,
+    networks: Sequence[NetworkSelection] | None = None,
+    modes: pl.DataFrame | Sequence[pl.DataFrame] | None = None,
+    *,
+    calibrate: bool = False,
+    measured_scores: Sequence[ModelScore] = (),
+    fill_gaps: bool = True,
+) -> Basis:
+    """What ``predict`` rests on, asked as that is; raises InputError as that does."""
+    layers = _layers(models.dataset, networks)
+    shown = None if _has_scores(networks) else network_names(models.dataset)
+    known = models.of_devices(models.modes)
     if modes is None:
         modes = known
     elif not isinstance(modes, pl.DataFrame):
         modes = pl.concat([known.clear(), *modes])
-    if fill_gaps:
-        coefficients = scale(known, coefficients, modes)
-    coefficients = _comparable(coefficients, modes)
-    roofed = predict_roofed(groups, scores, coefficients, modes)
     calibration: Calibration = {}
     if calibrate:
         every = pl.concat([layers, layer_frame(list(measured_scores))])
         every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
         calibration = _calibrate(models, every, shown)
-        roofed = apply_calibration(roofed, calibration, groups, scores, coefficients, modes)
-    # Networks that no roof predicts, by their times.
-    observed = _observations(models, networks)
-    alone = observed.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
-    roofed = roofed.select(list(PREDICTION_SCHEMA))
-    predictions = pl.concat([roofed, predict_observed(alone, known, modes)])
-    return Prediction(models, modes, coefficients, groups, scores, predictions, calibration)
+    return Basis(
+        known=known,
+        measured=models.of_devices(models.coefficients),
+        observations=models.observations,
+        modes=modes,
+        groups=group_frame(layers),
+        scores=score_frame(layers, shown),
+        selected=_observations(models, networks),
+        calibration=calibration,
+        is_filled=fill_gaps,
+    )
+
+
+def _notes(calibration: Calibration) -> tuple[str, ...]:
+    return tuple(
+        line for place, each in calibration.items() for line in each.notes(place_name(*place))
+    )
+
+
+def check_any(dataset: Dataset, *, is_any: bool) -> None:
+    """Raises InputError where nothing is predicted from ``dataset``."""
+    if not is_any:
+        raise InputError(
+            "there is nothing to predict: no roof with a scored network, and no times of one",
+            where=", ".join(dataset.locations),
+            fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
+        )
 
 
 def calibration_of(models: Models) -> Calibration:

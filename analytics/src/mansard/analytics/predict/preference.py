@@ -19,12 +19,18 @@ _SAYS = {"spread": 0, "bounds": 1, "roof": 2}
 
 def prefer_measured(found: Prediction) -> pl.DataFrame:
     """PREDICTION_SCHEMA: those of ``found``, by the networks' own times where these tell more."""
+    models = found.models
+    known = models.of_devices(models.modes)
+    return prefer_observed(found.predictions, models.observations, known, found.modes)
+
+
+def prefer_observed(
+    modelled: pl.DataFrame, observations: pl.DataFrame, known: pl.DataFrame, modes: pl.DataFrame
+) -> pl.DataFrame:
+    """``prefer_measured`` of frames: predictions in ``modes``, and the ``known`` modes."""
     key = ["mode", *PREDICTION_KEY]
-    models, modelled = found.models, found.predictions
-    ran = models.of_devices(models.observations).join(
-        modelled, on=list(PREDICTION_KEY), how="semi", nulls_equal=True
-    )
-    own = predict_observed(ran, models.of_devices(models.modes), found.modes)
+    ran = observations.join(modelled, on=list(PREDICTION_KEY), how="semi", nulls_equal=True)
+    own = predict_observed(ran, known, modes)
     own = own.filter(pl.col("latency_s").is_not_null())
     own = own.join(modelled, on=key, how="semi", nulls_equal=True)
     both = pl.concat([own, modelled]).with_columns(

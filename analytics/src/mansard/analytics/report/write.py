@@ -200,7 +200,6 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
         "power_roof": arch_figure(results, chosen, points, "power"),
         "pareto": pareto_figure(mode_points, chosen),
         "heat": heat_figure(mode_points, chosen),
-        "layer_energy": None,
         **layer_figures(points, chosen, mode_points.first),
         "batches": batch_figure(results, chosen, mode_points.first),
         "accuracy": accuracy_figure(results, chosen),
@@ -210,6 +209,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     }
     drawn = [figure for figure in (*found.values(), *others) if isinstance(figure, Figure)]
     return {
+        "layer_energy": None,  # where none is known
         **found,
         "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
         "layered": in_order(points.layers["network"].to_list()),

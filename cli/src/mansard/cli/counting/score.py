@@ -13,6 +13,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_error, print_json
 from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
+    OnOption,
     PhaseOption,
     parse_dimensions,
     parse_shapes,
@@ -105,6 +106,7 @@ def score(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Files scored at a time; all cores by default.")
     ] = None,
+    on: OnOption = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Count unknown operators as unknown.")
     ] = False,
@@ -144,6 +146,7 @@ def score(
         prefill=prefill,
         decode=decode,
         jobs=jobs,
+        on=on,
         outputs=[path for path in (output, html) if path is not None],
         reporter=TerminalReporter(),
     )

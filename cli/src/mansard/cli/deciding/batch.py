@@ -18,6 +18,7 @@ from mansard.cli.options import (
     JsonOption,
     MixOption,
     ModelsArgument,
+    OnOption,
     PhaseOption,
     RunsOption,
     parse_batches,
@@ -54,6 +55,7 @@ def batch(
     calibrate: CalibrateOption = False,
     board: BoardOption = None,
     mix: MixOption = False,
+    on: OnOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Predict time, throughput and energy of MODELS over batch sizes; measures nothing."""
@@ -70,7 +72,7 @@ def batch(
         mix=mix,
         calibrate=calibrate,
     )
-    rows = api.batch(request, highest_only=mode is None, reporter=TerminalReporter())
+    rows = api.batch(request, highest_only=mode is None, on=on, reporter=TerminalReporter())
     if as_json:
         print_json("batch", {"batches": rows.to_dicts()})
         return

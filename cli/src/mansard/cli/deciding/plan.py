@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import note, print_json, print_lines, print_whole
-from mansard.cli.options import BoardOption, JsonOption, MixOption
+from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
+from mansard.cli.options import BoardOption, JsonOption, MixOption, OnOption
 from mansard.cli.tables import print_table
 
 _RUNS = Path("runs")  # where the others look and measure
@@ -37,13 +37,16 @@ def plan(
         str | None, typer.Option(help="Longest time of a batch that will do: 20ms.")
     ] = None,
     network: Annotated[
-        str | None, typer.Option(help="The network that counts; all of RUNS by default.")
+        list[str] | None,
+        typer.Option(help="The network that counts; all of RUNS by default. Repeatable: a plan "
+                     "for each."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="The device of RUNS, or a part of its name.")
     ] = None,
     board: BoardOption = None,
     mix: MixOption = False,
+    on: OnOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Choose the power modes that are worth measuring next.
@@ -52,28 +55,37 @@ def plan(
     those that may be better than the best so far, and those that make predictions surer.
     Nothing is set and nothing measured.
     """
-    found = api.plan(
+    found = api.plan_each(
         api.PlanRequest(
             runs=runs or (_RUNS if _RUNS.is_dir() else None),
             modes=mode,
             n_next=n_next,
             minimise=minimise,
             max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
-            network=network,
             device=device,
             board=board,
             mix=mix,
-        )
+        ),
+        list(dict.fromkeys(network or ())) or (None,),
+        on=on,
+        reporter=TerminalReporter(),
     )
     if as_json:
-        print_json("plan", found)
+        print_json("plan", {"plans": found})
         return
+    for each in found:
+        _print(each, is_one_of_many=len(found) > 1)
+
+
+def _print(found: api.PlanAnswer, *, is_one_of_many: bool) -> None:
+    networks = ", ".join(found.plan.networks)
+    of = f" of {networks}" if is_one_of_many else ""
     for line in found.warnings:
         note(f"warning: {line}")
     for line in (*found.notes, *found.plan.notes):
         note(f"note: {line}")
     if not found.plan.picks:
-        print_lines(["Nothing is left to measure."])
+        print_lines([f"Nothing is left to measure{of}."])
         return
     measured = f"{found.plan.n_measured} of {found.plan.n_candidates} modes are measured"
     rows = [
@@ -81,7 +93,7 @@ def plan(
         for number, pick in enumerate(found.plan.picks, start=1)
     ]
     columns = ("", "mode", "GPU MHz", "EMC MHz", "CPU MHz", "why")
-    print_table(f"Modes to measure next ({found.plan.minimise}; {measured})", columns, rows)
+    print_table(f"Modes to measure next{of} ({found.plan.minimise}; {measured})", columns, rows)
     if line := _designed_line(found.plan):
         print_lines([line])
     if found.command:

@@ -20,6 +20,7 @@ from mansard.cli.options import (
     JsonOption,
     MixOption,
     ModelsArgument,
+    OnOption,
     PhaseOption,
     RunsOption,
     parse_batches,
@@ -94,6 +95,7 @@ def recommend(
         typer.Option("--check", help="Exit code 3 unless every network has a mode that keeps the "
                      "limits, as likely as --probability asks."),
     ] = False,
+    on: OnOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured; measures and sets nothing.
@@ -107,6 +109,8 @@ def recommend(
         raise UsageError("networks and --workload exclude each other", fix="name them in the file")
     if workload is not None and default is not None:
         raise UsageError("--workload compares with no --default", fix="leave one of them out")
+    if workload is not None and on is not None:
+        raise UsageError("a workload is decided as a whole, here", fix="leave --on out")
     if max_drop is not None and not max_drop.strip().endswith("%"):
         raise UsageError(f"--max-drop {max_drop!r} is no percentage", fix="write --max-drop 1%")
     wanted = api.Wanted(
@@ -134,7 +138,7 @@ def recommend(
     )
     reporter = TerminalReporter()
     if workload is None:
-        found = api.recommend(request, wanted, default, reporter)
+        found = api.recommend(request, wanted, default, reporter, on=on)
         _print(found, as_json=as_json)
         has_answer = all(each.verdict == "feasible" for each in found)
     else:

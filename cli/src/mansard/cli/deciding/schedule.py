@@ -10,7 +10,7 @@ import typer
 
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines
-from mansard.cli.options import JsonOption, RunsOption
+from mansard.cli.options import JsonOption, OnOption, RunsOption
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records.schedule import Goal
@@ -72,6 +72,7 @@ def schedule(
         str | None, typer.Option(help="The mode of --runs, and the one to execute in.")
     ] = None,
     runs: RunsOption = None,
+    on: OnOption = None,
     local: Annotated[bool, typer.Option("--local", help="Execute without a container.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -111,16 +112,22 @@ def schedule(
             chart=chart,
             save=save_problem,
             run=executed if run else None,
+            on=on,
         ),
         TerminalReporter(),
     )
     if as_json:
         print_json("schedule", found)
     else:
-        print_tables(_tables(found))
-        print_lines((found.sentence, *_lines(found)))
+        print_answer(found)
     if found.best.broken or not all(each.networks for each in found.ran):
         raise typer.Exit(1)
+
+
+def print_answer(found: api.ScheduleAnswer) -> None:
+    """Print the methods, the best schedule and what was executed, and the answer in words."""
+    print_tables(_tables(found))
+    print_lines((found.sentence, *_lines(found)))
 
 
 def _lines(found: api.ScheduleAnswer) -> Iterator[str]:

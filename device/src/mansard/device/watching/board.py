@@ -28,13 +28,14 @@ from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import STATUS_PATH, parse_status, query
 from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text, why_unreadable
 from mansard.device.watching.cards import NO_CARDS, Cards, CardsNow
-from mansard.device.watching.energy import RunningEnergy
+from mansard.device.watching.energy import LONGEST_PAUSE_S, RunningEnergy
 from mansard.device.watching.limits import Limits, PartNow
 
 _Value = TypeVar("_Value")
 _TWO = "it takes two looks"
 _SHARES_MEMORY = "the GPU shares the board's memory"
 AS_ROOT = "only root can read it: run it with sudo"
+_PAUSE_INTERVALS = 3  # a look or two that were missed are no pause
 _ASK_TOOL_S = 30.0  # between two calls of nvpmodel, where its notes cannot be read
 
 
@@ -42,9 +43,9 @@ class BoardWatch:
     """Looks at the machine under ``root``; every look is one ``BoardSample``, and none raises.
 
     ``name``: how records call the board. ``clock`` and ``wall`` are seconds: monotonic, and since
-    1970. ``as_root``: the remedy where root alone may read something. Looks cost some milliseconds
-    and start no process, but for an nvpmodel twice a minute on boards whose notes of the mode
-    cannot be read.
+    1970. ``as_root``: the remedy where root alone may read something. ``interval_s``: how far looks
+    will be apart. They cost some milliseconds and start no process, but for an nvpmodel twice a
+    minute on boards whose notes of the mode cannot be read.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class BoardWatch:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         as_root: str = AS_ROOT,
+        interval_s: float = 1.0,
     ) -> None:
         self._root, self._clock, self._wall, self._as_root = root, clock, wall, as_root
         self._on_jetson = is_jetson(root)
@@ -66,7 +68,9 @@ class BoardWatch:
         self._processes = GpuProcesses(root)
         self._load = find_gpu_load(root)
         self._zones = _find_zones(root)
-        self._energy = RunningEnergy(find_meters(root))
+        self._energy = RunningEnergy(
+            find_meters(root), max(LONGEST_PAUSE_S, _PAUSE_INTERVALS * interval_s)
+        )
         self._cards = Cards() if root == SYSTEM_ROOT and not self._on_jetson else None
         self._online_text: str | None = None
         self._clocks = self._find_clocks()

@@ -87,7 +87,10 @@ def _without_weights(source: Source) -> tuple[bytes, str]:
         data = skeleton(source)
         find_parts(data)
     except ModelError as error:
-        raise recognised(source.read(0, HEAD_BYTES)) or error from error
+        told = recognised(source.read(0, HEAD_BYTES))
+        if told is None:
+            raise
+        raise told from error
     return data, file_hash(data)
 
 

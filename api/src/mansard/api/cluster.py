@@ -1,0 +1,283 @@
+"""Work on other machines: a scheduler of Dask and its workers (docs/use/beyond-one-machine.md).
+
+Dask sends the work, does that of a lost worker again, and gathers what comes of it. What is here
+says which address may be used, checks that all sides are alike, and turns what goes wrong into one
+line. Nothing else imports Dask, and this only where ``--on`` is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import pickle
+import platform
+import queue
+import re
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from mansard.core.errors import ClusterError, MansardError, UsageError
+from mansard.core.hashing import content_hash
+from mansard.core.version import VERSION
+
+Item = TypeVar("Item")
+# An item, or what is sent in its place, and what all items share.
+Function = Callable[[Any, Any], Any]
+
+_ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:[0-9]{1,5}")
+_CONNECT_S = 10.0  # until a scheduler answers, and until it has a worker
+_ALONE_S = 60.0  # that there may be no worker, or no scheduler, later on: one is started again
+_POLL_S = 0.5
+_PACKAGES = ("numpy", "polars", "msgspec", "numba", "distributed")
+_SHOWN = 3  # workers in a message
+
+
+class Answer(NamedTuple, Generic[Item]):
+    """What came of an item. ``is_lost``: each worker that had it ended, so there is no result."""
+
+    item: Item
+    result: Any
+    is_lost: bool = False
+
+
+class Cluster:
+    """Workers that are like this process."""
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._address = client, address
+        self.n_at_once = self._count()
+
+    def unordered(
+        self,
+        function: Function,
+        items: Iterable[Item],
+        *,
+        shared: Any = None,
+        prepare: Callable[[Item], Any] | None = None,
+        n_together: int = 1,
+    ) -> Iterator[Answer[Item]]:
+        """``function(item, shared)`` of each item on some worker, as they are done.
+
+        ``items`` are taken when they are sent, a few more than can run: what is not sent yet takes
+        no memory, and may depend on the answers so far. ``prepare`` makes here what is sent of an
+        item. ``n_together``: items sent at a time. Raises what ``function`` raises, ClusterError
+        where the scheduler or all workers are gone.
+        """
+        from distributed.scheduler import KilledWorker
+
+        source, finished = iter(items), queue.SimpleQueue[Any]()
+        # As bytes: Dask would look inside for futures, and cannot send every error.
+        common = self._submit(pickle.loads, pickle.dumps(shared))
+        running: dict[str, tuple[Any, list[Item]]] = {}  # what has no future here is forgotten
+        try:
+            while True:
+                while len(running) < 2 * self.n_at_once:
+                    some = list(itertools.islice(source, n_together))
+                    if not some:
+                        break
+                    sent = some if prepare is None else [prepare(item) for item in some]
+                    future = self._submit(_work, function, pickle.dumps(sent), common, versions())
+                    running[future.key] = future, some
+                    future.add_done_callback(finished.put)
+                if not running:
+                    return
+                future = self._next(finished)
+                done = running.pop(future.key)[1]
+                try:
+                    results = pickle.loads(future.result())  # noqa: S301 - by our own workers
+                except KilledWorker:
+                    yield from (Answer(item, None, is_lost=True) for item in done)
+                    continue
+                except Exception as error:
+                    raise self._told(error) from error
+                if isinstance(results, MansardError):
+                    raise results
+                yield from map(Answer, done, results)
+        finally:
+            if running:  # what was sent and is not wanted any more
+                with contextlib.suppress(Exception):
+                    self._client.cancel([future for future, _ in running.values()], force=True)
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        key = f"mansard-{function.__name__.strip('_')}-{uuid.uuid4().hex}"
+        with warnings.catch_warnings():  # that what is shared is large
+            warnings.simplefilter("ignore", UserWarning)
+            return self._client.submit(function, *arguments, key=key, pure=False)
+
+    def _next(self, finished: queue.SimpleQueue[Any]) -> Any:
+        """The next future that is done; ClusterError where none can be."""
+        alone_since: float | None = None
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return finished.get(timeout=_POLL_S)
+            self.n_at_once = self._count() or self.n_at_once
+            if self._count():
+                alone_since = None
+                continue
+            alone_since = alone_since or time.monotonic()
+            if time.monotonic() - alone_since > _ALONE_S:
+                raise ClusterError(
+                    f"it has had no worker for {_ALONE_S:.0f} s, or it is gone",
+                    where=self._address,
+                    fix="start workers with 'dask worker', and the same command again",
+                )
+
+    def _count(self) -> int:
+        """How many items the workers that are there do at once; 0 without a scheduler too."""
+        try:
+            threads = self._client.sync(self._client.scheduler.ncores, callback_timeout=_CONNECT_S)
+        except Exception:  # whatever a connection that breaks raises
+            return 0
+        return sum(threads.values())
+
+    def _told(self, error: Exception) -> MansardError:
+        """In one line what a worker or the scheduler failed with."""
+        from distributed import CancelledError
+
+        if isinstance(error, (CancelledError, OSError)):
+            what, fix = "the scheduler has ended", "start it, and the same command again"
+        else:
+            what = f"a worker failed with {type(error).__name__}: {error}"
+            fix = "its log says more; without --on the work is done here"
+        return ClusterError(what, where=self._address, fix=fix)
+
+
+def check_address(address: str) -> None:
+    """Raises UsageError for what is no address of a scheduler."""
+    if _ADDRESS.fullmatch(address) is None:
+        raise UsageError(
+            f"--on {address!r} is no address of a scheduler",
+            fix="write tcp://HOST:8786, or tls://HOST:8786 with Dask's settings of certificates",
+        )
+
+
+@contextmanager
+def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluster]:
+    """The workers of the scheduler at ``address``, all of which have the versions of this process.
+
+    Raises UsageError for another address or without Dask, ClusterError where nothing answers in
+    ``connect_s``, where there is no worker, and where one of them has other versions.
+    """
+    check_address(address)
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise UsageError(
+            "--on needs Dask, which is not installed", fix="pip install 'mansard[dask]'"
+        ) from error
+    _quieten()
+    try:
+        with warnings.catch_warnings():  # versions are checked below
+            warnings.simplefilter("ignore")
+            client: Any = cast(Any, Client)(address, timeout=connect_s, set_as_default=False)
+    except Exception as error:  # of sockets, of certificates, of names
+        raise _unreachable(address, connect_s, error) from error
+    try:
+        _check_workers(client, address, connect_s)
+        yield Cluster(client, address)
+    finally:
+        with contextlib.suppress(Exception):
+            client.close(timeout=5)
+
+
+def _quieten() -> None:
+    """Dask logs to stderr what is raised here as one line, and what it mends by itself."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _unreachable(address: str, connect_s: float, error: Exception) -> ClusterError:
+    if address.startswith("tls") and not isinstance(error, OSError):
+        return ClusterError(
+            f"no TLS connection can be made: {error}",
+            where=address,
+            fix="name the certificates in Dask's settings: DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+            "…__CLIENT__CERT and …__CLIENT__KEY",
+        )
+    return ClusterError(
+        f"no scheduler of Dask answered in {connect_s:g} s",
+        where=address,
+        fix="start one there with 'dask scheduler', and check the address and the firewall",
+    )
+
+
+def _check_workers(client: Any, address: str, connect_s: float) -> None:
+    """Raises ClusterError where there is no worker, or one that is not like this process."""
+    try:
+        client.wait_for_workers(1, timeout=connect_s)
+    except Exception as error:
+        raise ClusterError(
+            "the scheduler has no worker",
+            where=address,
+            fix=f"start some with 'dask worker {address}'",
+        ) from error
+    strangers = {}
+    for worker, there in client.run(versions, on_error="return").items():
+        if isinstance(there, Exception):
+            strangers[worker] = f"has no Mansard {VERSION} ({there})"
+        elif there != versions():
+            strangers[worker] = f"has {_differences(there)}"
+    if strangers:
+        shown = [f"{worker} {what}" for worker, what in list(strangers.items())[:_SHOWN]]
+        more = f"; and {len(strangers) - _SHOWN} more" if len(strangers) > _SHOWN else ""
+        raise ClusterError(
+            f"{len(strangers)} of its workers are not like this process: {'; '.join(shown)}{more}",
+            where=address,
+            fix="install the same versions there: results must not depend on where work is done",
+        )
+
+
+def _differences(there: Mapping[str, str]) -> str:
+    """What a worker has, and what this process has instead."""
+    here = versions()
+    return ", ".join(
+        f"{name} {there.get(name, 'of no version')} (here {own})"
+        for name, own in here.items()
+        if there.get(name) != own
+    )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What results depend on, in this process: versions, and the source of Mansard itself."""
+    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    found["mansard"] = f"{VERSION} of source {_source_hash()[:12]}"
+    return found
+
+
+def _source_hash() -> str:
+    """Of all files of Mansard that Python finds: a version alone does not change with each edit."""
+    import mansard
+
+    files: dict[str, Path] = {}
+    for folder in map(Path, mansard.__path__):
+        for path in folder.rglob("*.py"):
+            files.setdefault(path.relative_to(folder).as_posix(), path)
+    return content_hash([[name, files[name].read_text("utf-8")] for name in sorted(files)])
+
+
+def _work(function: Function, sent: bytes, shared: Any, wanted: Mapping[str, str]) -> bytes:
+    """On a worker: results, or the error that was raised. It may have come after the checks."""
+    try:
+        if versions() != wanted:
+            raise ClusterError(
+                "a worker that came later has other versions", fix="install the same versions there"
+            )
+        items: list[Any] = pickle.loads(sent)  # noqa: S301 - by the process that checked this one
+        return pickle.dumps([function(item, shared) for item in items])
+    except MansardError as error:
+        return pickle.dumps(error)

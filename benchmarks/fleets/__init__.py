@@ -1,0 +1,1 @@
+"""Fifty boards: stand-in container engines, and what a bench of a fleet takes."""
