@@ -54,14 +54,13 @@ def _text_model(path: Path) -> None:
 
 
 def _classifier(path: Path) -> None:
-    """A network with weights, and data beside it of which it knows most."""
+    """A network with weights, or the data of which it knows most."""
     from tests.cli.test_cli_accuracy import blobs
 
     scratch = path.parent / "scratch"
     scratch.mkdir()
     network, data, _ = blobs(scratch)
-    network.rename(path)
-    data.rename(path.with_suffix(".npz"))
+    (network if path.suffix == ".onnx" else data).rename(path)
     shutil.rmtree(scratch)
 
 
@@ -138,13 +137,13 @@ MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         **dict.fromkeys(("mine.onnx", "detector.onnx", "classifier.onnx"), _network),
         "model.onnx": _text_model,
         "resnet50.onnx": _resnet,
-        "blobs.onnx": _classifier,
+        **dict.fromkeys(("blobs.onnx", "blobs.npz"), _classifier),
         "models/": _networks,
         "frames.npz": _frames,
         "samples.npz": _samples,
         **dict.fromkeys(("run.log", "old.log", "run.log.gz", "a.log", "b.log"), _log),
         **dict.fromkeys(("runs/", "orin/runs/"), _orin),
-        **dict.fromkeys(("runs-before/", "runs-after/"), _cores),
+        **dict.fromkeys(("runs-before/", "runs-after/", "cores"), _cores),
         "orin.csv": _text(_RATES),
         "grid.toml": _text('gpu = ["306MHz", "612MHz", "1224MHz"]\nemc = ["2133MHz", "3199MHz"]\n'),
         "modes.csv": _text(_MODES),

@@ -5,7 +5,8 @@ show, says what a reader knows from the text around it:
 
     <!-- board: agx-orin -->            a simulated board, as MANSARD_BOARD names it
     <!-- given: mine.onnx, val/ -->     the reader's own files: a file that the page shows, or
-                                        one of given.py; checkout: a clone, set up
+                                        one of given.py, where that has another name as in
+                                        "runs/ as cores"; checkout: a clone, set up
     <!-- file: grid.toml -->            what a fence of any language shows is this file
     <!-- exits: 3 -->                   the last command's exit code, 0 by default
     <!-- long -->                       left to ``make test-docs``

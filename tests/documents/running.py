@@ -90,7 +90,8 @@ class Page:
 
     def run(self, block: Block, number: int) -> Failure | None:
         """Run one block; None if it ends as the page says."""
-        for name in block.given:
+        for given in block.given:
+            name, _, maker = given.partition(" as ")
             path = self.folder / name
             if name == "checkout":
                 _lay_checkout(self.folder, self._commands)
@@ -101,7 +102,7 @@ class Page:
             if name in self._shown:
                 path.write_text(self._shown[name], "utf-8")
             else:
-                make_given(name, path)
+                make_given(maker or name, path)
         board = str(self._boards / block.board) if block.board else ""
         is_python = block.language == "python"
         file = self._scratch / f"block-{number}.{'py' if is_python else 'sh'}"
