@@ -60,9 +60,6 @@ class _Board(threading.Thread):
         except Exception as error:  # a mistake of ours is raised in the caller's thread
             self.mistake = error
 
-    def _wait(self, seconds: float) -> bool:
-        return self.stopping.wait(seconds)
-
     def _look(self) -> None:
         with board_files(self._host, self._options) as files:
             watch = BoardWatch(
@@ -72,7 +69,7 @@ class _Board(threading.Thread):
                 lambda: _look(files, watch),
                 interval_s=self._interval_s,
                 n_samples=self._n_samples,
-                wait=self._wait,
+                wait=self.stopping.wait,
             )
             for sample in looks:
                 self._found.put(sample)

@@ -293,8 +293,13 @@ def _unread(sample: BoardSample, width: int) -> list[Line]:
             reason = zone.unknown["temperature_c"]
             why.setdefault(reason, []).append(printable(zone.zone, 24))
     lines: list[Line] = []
+    said: set[str] = set()
     for reason, names in why.items():
-        lines += _wrapped("no reading", f"{', '.join(names)}: {reason}", "dim", width)
+        clauses = [clause.removeprefix("NVML: ") for clause in reason.split("; ")]
+        fresh = "; ".join(clause for clause in clauses if clause not in said)
+        said.update(clauses)
+        text = f"{', '.join(names)}: {fresh or 'for a reason above'}"
+        lines += _wrapped("no reading", text, "dim", width)
     return lines
 
 

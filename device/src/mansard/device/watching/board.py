@@ -212,6 +212,8 @@ class BoardWatch:
         emc = self._clocks.emc
         if emc is None:
             why = f"no file of its clock is here; on a Jetson {self._as_root}"
+            if not self._on_jetson:
+                why = "this machine shows no clock of its memory"
             unknown |= {"memory_clock_hz": why, "memory_cap_hz": why}
             return None, None
         clock_hz = emc.domain.read_hz(self._root, emc.domain.cur_path) or None
@@ -250,8 +252,9 @@ class BoardWatch:
     def _read_processes(self, unknown: dict[str, str]) -> tuple[str, ...] | None:
         found = self._processes.find()
         why = found.why_not
-        if self._on_jetson and found.names is None:
-            why = f"{why}; {self._as_root}"
+        if found.names is None:
+            # A machine that is no Jetson has none of a Jetson's files.
+            why = f"{why}; {self._as_root}" if self._on_jetson else why.partition("; ")[2]
         return _known("gpu_processes", found.names, why, unknown)
 
     def _parts(
