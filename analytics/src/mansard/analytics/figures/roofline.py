@@ -116,7 +116,7 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
         *(Column.text("Network", "network"), Column.text("Batch", "batch")),
         Column.text("Precision", "precision"),
         *(Column.number("FLOP/byte", "intensity"), Column.number("GFLOP/s", "rate")),
-        Column.number("Of the roof, %", "share", ",.3g"),
+        Column.number("Of the roof, %", "share"),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
         *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
     )
