@@ -80,6 +80,8 @@ def page(folder: Path, n_boards: int, trial_s: float) -> Iterator[str]:
         whole_s = time.monotonic() - began_s
     last = (folder / "said").read_text(encoding="utf-8").splitlines()[-1]
     report = runs / "report.html"
+    if not report.exists():
+        raise SystemExit(f"there is no report: {last}")
     began_s = time.monotonic()
     made = [sys.executable, "-m", "mansard.cli", "report", "--runs", str(runs), "--output"]
     subprocess.run([*made, str(folder / "again.html")], check=True, capture_output=True)

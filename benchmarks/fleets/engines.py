@@ -316,6 +316,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:  # as Go's server answers who asks for it
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
 

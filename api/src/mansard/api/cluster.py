@@ -174,12 +174,14 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
             "--on needs Dask, which is not installed", fix="pip install 'mansard[dask]'"
         ) from error
     _quieten()
+    if address.startswith("tls"):
+        _check_certificates(address)
     try:
         with warnings.catch_warnings():  # versions are checked below
             warnings.simplefilter("ignore")
             client: Any = cast(Any, Client)(address, timeout=connect_s, set_as_default=False)
-    except Exception as error:  # of sockets, of certificates, of names
-        raise _unreachable(address, connect_s, error) from error
+    except Exception as error:  # of sockets, of names, of certificates
+        raise _unreachable(address, connect_s) from error
     try:
         _check_workers(client, address, connect_s)
         yield Cluster(client, address)
@@ -195,14 +197,27 @@ def _quieten() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _unreachable(address: str, connect_s: float, error: Exception) -> ClusterError:
-    if address.startswith("tls") and not isinstance(error, OSError):
-        return ClusterError(
-            f"no TLS connection can be made: {error}",
-            where=address,
-            fix="name the certificates in Dask's settings: DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
-            "…__CLIENT__CERT and …__CLIENT__KEY",
-        )
+def _check_certificates(address: str) -> None:
+    """Raises ClusterError where Dask has no certificates for TLS."""
+    from distributed.security import Security
+
+    try:
+        settings = Security().get_connection_args("client")
+    except OSError as error:
+        what = f"certificates cannot be read: {error}"
+    else:
+        if settings["ssl_context"] is not None:
+            return
+        what = "no certificates are named"
+    raise ClusterError(
+        what,
+        where=address,
+        fix="Dask's settings name them: DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+        "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and …__CLIENT__KEY",
+    )
+
+
+def _unreachable(address: str, connect_s: float) -> ClusterError:
     return ClusterError(
         f"no scheduler of Dask answered in {connect_s:g} s",
         where=address,

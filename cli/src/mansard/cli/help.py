@@ -124,7 +124,7 @@ EXAMPLES = MappingProxyType(
         ),
         "schedule": (
             "mansard schedule problem.toml --goal energy",
-            "mansard schedule resnet50 yolov8n --steady --chart gantt.html",
+            "mansard schedule resnet50 yolov8n --steady --html gantt.html",
         ),
         "watch": (
             "mansard watch",

@@ -170,6 +170,10 @@ def _client_class() -> Any:
                 with _current(_Budget(ANSWER, self.address)):
                     return self.send(request, stream=stream, **settings)
             request.headers["Accept-Encoding"] = "identity"
+            # Else the SDK keeps a connection for each URL, up to 25: each container has its own
+            # URLs, so they grow with what was started, and fifty boards run out of descriptors.
+            if request.headers.get("Connection") == "keep-alive":
+                request.headers["Connection"] = "close"
             settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK may give none
             adapter, kept = self.get_adapter(request.url), ("verify", "proxies", "cert")
             _count_answers(

@@ -7,6 +7,7 @@ Source: Docker Engine API, ContainerAttach, "Stream format".
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import time
@@ -150,16 +151,18 @@ class Attached:
 
     def _wait(self, timeout_s: float) -> bool:
         """Send what can be sent, and say whether there is something to receive."""
-        outgoing = [self._connection] if self._unsent else []
-        readable, writable, _ = select.select([self._connection], outgoing, [], timeout_s)
-        if writable:
+        # Not select(): it takes no descriptor from 1024 on, which fifty boards come to.
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        found = dict(poll.poll(math.ceil(1000 * timeout_s))).get(self._connection.fileno(), 0)
+        if found & select.POLLOUT:
             try:
                 self._unsent = self._unsent[self._connection.send(self._unsent) :]
             except BlockingIOError:
                 pass
             except OSError:
                 self._unsent = memoryview(b"")  # it reads no more; its outputs tell why
-        return bool(readable)
+        return bool(found & ~select.POLLOUT)  # also where it has ended
 
 
 def attach(client: Any, container: str) -> Attached:

@@ -55,6 +55,7 @@ from mansard.analytics.roofs.rates import unused_trials
 from mansard.core.text import listed
 
 MOST_ROOFS, LEAST_ROOFS = 12, 4  # power modes with roofs, sweeps and tables of their own
+MOST_NAMED = 3  # machines in the title
 _KINDS = (" (published)", " (simulated)")
 MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
 
@@ -230,6 +231,8 @@ def _title(results: Results, machines: list[str]) -> str:
     names = machines or list(map(display_name, device_options(results)))
     kinds = {kind for kind in _KINDS if all(name.endswith(kind) for name in names)}
     plain = [name.removesuffix(next(iter(kinds), "")) for name in names]
+    if len(plain) > MOST_NAMED:
+        plain = [plain[0], f"{len(plain) - 1} more"]
     title = f"{'Rooflines' if machines else 'Power modes'} of {listed(plain)}{''.join(kinds)}"
     sources = {roof.source for roof in results.roofs}
     if "simulated" not in sources or title.endswith("(simulated)"):

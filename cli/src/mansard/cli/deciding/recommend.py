@@ -63,7 +63,8 @@ def recommend(
         ),
     ] = None,
     batch: Annotated[
-        _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. 1 by default.")
+        _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. By default that "
+                             "of the file, else 1.")
     ] = None,
     precision: Annotated[
         _Texts, typer.Option(help="Precisions that are open: fp16,int8. The file's by default.")

@@ -57,7 +57,7 @@ def schedule(
     front: Annotated[
         str | None, typer.Option(help="Also the front of time and energy of this network alone.")
     ] = None,
-    chart: Annotated[Path | None, typer.Option(help="HTML page with the Gantt chart.")] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML page with the Gantt chart.")] = None,
     save_problem: Annotated[
         Path | None, typer.Option(help="Write the problem as it was solved, .toml or .json.")
     ] = None,
@@ -109,7 +109,7 @@ def schedule(
             time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 10.0,
             uses_peers=peers,
             front=front,
-            chart=chart,
+            chart=html,
             save=save_problem,
             run=executed if run else None,
             on=on,
