@@ -145,5 +145,5 @@ ncu: ## fetch NVIDIA's ncu for its tests (Debian's package, 116 MB, not free sof
 constraints: ## renew constraints.txt for every supported Python
 	@tools/renew-constraints
 
-clean: ## remove .venv and caches; measurements stay
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove .venv, the site and caches; measurements stay
+	@rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -30,7 +30,7 @@ settings.load_profile("same")
 
 
 # These wait longest; a worker that got one of them last would end long after the others.
-_FIRST = ("containers", "cli", "browser", "api", "measuring")
+_FIRST = ("containers", "documents", "cli", "browser", "api", "measuring")
 
 
 @pytest.hookimpl(tryfirst=True)

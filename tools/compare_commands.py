@@ -199,7 +199,7 @@ class Section:
             "seconds": time.monotonic() - start_s,
         }
         if self.is_measured:  # what it says beside the numbers: names of fields and columns
-            kept = re.findall(r'(?m)"\w+"(?=: )|(?<=┐\n)│.*|^\w+: ', one["stdout"])
+            kept = re.findall(r'(?m)"\w+"(?=: )|^.*(?=\n─)|^\w+: ', one["stdout"])
             one["stdout"] = "\n".join(sorted({" ".join(line.split()) for line in kept}))
             one["stderr"] = re.sub(r"(?m)^note: .*\n|\d+", "", one["stderr"])
         self.is_measured = False
@@ -240,7 +240,8 @@ class Section:
                 check for check in checks if not re.match(rf"\w+ +({HOST_CHECKS})  ", check)
             )
         if words[0] == "doctor":
-            document = [one for one in document if one["name"] not in HOST_CHECKS.split("|")]
+            own = HOST_CHECKS.split("|")
+            document["checks"] = [one for one in document["checks"] if one["name"] not in own]
         return _pretty(document)
 
     def _content(self, path: Path) -> str:

@@ -99,10 +99,12 @@ def test_tables_have_captions_and_scoped_headers(full: tuple[str, Page]) -> None
 def test_every_chart_has_a_description_and_a_still_picture(full: tuple[str, Page]) -> None:
     text, page = full
     # two modes of a plain machine, without a meter and with networks of one batch
-    assert list(specs(page)) == ["roofline", "layers", "staircase", "chains"]
+    assert list(specs(page)) == [
+        *("roofline", "roof-shares", "layer-classes", "layers", "staircase", "chains")
+    ]
     assert all(len(str(spec["description"])) > 30 for spec in specs(page).values())
     stills = re.findall(r'<noscript><img class="still" src="data:image/svg\+xml,([^"]+)"', text)
-    assert len(stills) == 4
+    assert len(stills) == 6
     pictures = [ElementTree.fromstring(unquote(still)) for still in stills]  # noqa: S314 - ours
     assert all(picture.tag.endswith("svg") for picture in pictures)
     assert all(len(list(picture.iter())) > 50 for picture in pictures)

@@ -9,8 +9,14 @@ import vl_convert
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_SCHEMA
 from mansard.analytics.figures.accuracy import MOST_POINTS, accuracy_chart, accuracy_points, band
 from mansard.analytics.figures.batches import batch_chart, batch_points
-from mansard.analytics.figures.layers import bar_chart
-from mansard.analytics.figures.network_points import layer_points, under_roofs
+from mansard.analytics.figures.layers import bar_chart, class_chart
+from mansard.analytics.figures.network_points import (
+    MOST_CLASSES,
+    OTHERS,
+    layer_classes,
+    layer_points,
+    under_roofs,
+)
 from mansard.analytics.figures.parameters import Chosen
 from tests.analytics.model_factory import (
     DEVICE,
@@ -137,6 +143,7 @@ def groups() -> pl.DataFrame:
             "op_class": "conv",
             "time_s": time_s,
             "work_flop": work,
+            "traffic_bytes": 2 * 10**6,
             "intensity": intensity,
             "energy_j": energy_j,
             "bound": "compute",
@@ -164,18 +171,49 @@ def test_layers_are_ranked_by_time_with_their_place_under_the_roofs() -> None:
     assert len(under_roofs(found, "rate")) == 2
     assert len(under_roofs(found, "efficiency")) == 2
     assert found.row(2, named=True)["energy_mj"] is None
+    assert (first["mflop"], first["mbytes"], first["n_layers"]) == (12_000.0, 2.0, 3)
 
 
 CHOSEN = Chosen(mode="MAXN", network="net", precision="fp16")
 
 
-def test_the_bars_show_energy_where_it_is_known() -> None:
+def test_bars_of_time_and_of_energy_have_what_binds_each_beside_them() -> None:
     found = layer_points(groups(), {"h|m": "net"}, 30).frame
-    assert len(bar_chart(found, CHOSEN).to_dict()["hconcat"]) == 2
-    plain = found.with_columns(energy_mj=pl.lit(None, pl.Float64))
-    chart = bar_chart(plain, CHOSEN).to_dict()
-    assert len(chart["hconcat"]) == 1
-    assert vl_convert.vegalite_to_svg(chart).count("mark-rect") >= 1
+    time = vl_convert.vegalite_to_svg(bar_chart(found, CHOSEN).to_dict())
+    assert "60 %, compute" in time
+    energy = vl_convert.vegalite_to_svg(bar_chart(found, CHOSEN, "energy").to_dict())
+    # of the third layer it is not known: no bar, and not a zero
+    assert energy.count("constant</text>") == 2
+    assert energy.count("unknown</text>") == 1
+
+
+def test_time_by_class_is_of_all_layers_and_cut_by_what_binds_them() -> None:
+    mixed = groups().with_columns(
+        op_class=pl.Series(["conv", "conv", "movement"]),
+        bound=pl.Series(["memory", "compute", "launch"]),
+    )
+    found = layer_classes(mixed, {"h|m": "net"})
+    # 6 and 3 of 10 ms are convolutions, 1 ms moves
+    assert found.select("operator", "bound", "time_ms", "share", "class_share").rows() == [
+        ("conv", "compute", 6.0, 60.0, 90.0),
+        ("conv", "memory", 3.0, 30.0, 90.0),
+        ("movement", "launch", 1.0, 10.0, 10.0),
+    ]
+    assert found["is_first"].to_list() == [True, False, True]
+    assert found["said"].to_list() == ["compute", "compute", "launch"]
+    drawn = vl_convert.vegalite_to_svg(class_chart(found, CHOSEN).to_dict())
+    assert "90 %, compute" in drawn
+
+
+def test_classes_that_take_least_are_one() -> None:
+    many = pl.concat([groups().head(1)] * 10).with_columns(
+        op_class=pl.Series([f"class {at}" for at in range(10)]),
+        time_s=pl.Series([1e-3 * (10 - at) for at in range(10)]),
+    )
+    found = layer_classes(many, {"h|m": "net"})
+    # 2 + 1 ms are in the ninth and tenth
+    assert found.filter(pl.col("operator") == OTHERS)["time_ms"].to_list() == [3.0]
+    assert found["operator"].n_unique() == MOST_CLASSES + 1
 
 
 def test_only_the_slowest_layers_are_kept() -> None:

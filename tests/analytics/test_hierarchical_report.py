@@ -26,7 +26,7 @@ def test_a_page_of_its_own(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs, page = published_runs(tmp_path / "runs"), tmp_path / "hi.html"
-    code, out, err = answer(capsys, "hi", samples, *COSTS, "--runs", runs, "--report", page)
+    code, out, err = answer(capsys, "hi", samples, *COSTS, "--runs", runs, "--html", page)
     assert code == 0, err
     text = page.read_text("utf-8")
     assert "<title>Hierarchical inference: samples</title>" in text

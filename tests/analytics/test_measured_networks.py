@@ -266,7 +266,9 @@ def test_under_the_roof_it_stands_at_its_work_over_the_measured_time(results: Re
     # 1.28 GFLOP in 12.5 ms
     assert row["rate"].to_list() == [102.4]
     assert row["power"].to_list() == [12.0]
-    assert row["bound"].to_list() == ["–"]  # a bound is the model's
+    assert row["bound"].to_list() == ["compute\u00a0100\u00a0%"]  # the model's
+    # 1.28 GFLOP over 1 MB is far right of the ridge: the roof is the peak, 128 GFLOP/s
+    assert row.select("roof", "share").row(0) == (128.0, 80.0)
     assert len(points) == 3
 
 
@@ -313,7 +315,7 @@ def test_the_page_draws_measured_marks_solid_and_modelled_ones_hollow(results: R
     assert "Networks that were run" in page.text
     assert "it needs more memory than there is" in page.text
     assert "llm [prompt]" in page.text
-    assert "Solid marks are networks that were run" in page.text
+    assert "● Solid: measured, the work over the measured time. ○ Hollow: modelled" in page.text
     roofs = str(specs(page)["roofline"])
     assert "'filled': False" in roofs
     assert chart_rows(page, "accuracy")
@@ -324,7 +326,7 @@ def test_the_page_draws_measured_marks_solid_and_modelled_ones_hollow(results: R
 def test_without_measured_networks_figures_and_tables_are_as_they_were(tmp_path: Path) -> None:
     results = compute(open_runs([write_all(tmp_path)]))
     assert roof_points(results).measured.is_empty()
-    assert roof_points(results).drawn.equals(roof_points(results).networks)
+    assert roof_points(results).every.equals(roof_points(results).networks)
     assert "Measured" not in network_table(results).columns
     assert measured_tables(results) == []
     assert "How far off modelled times are" not in render(results)

@@ -63,8 +63,8 @@ def test_layers_are_listed_with_what_bounds_them(results: Results) -> None:
     assert layers.table.caption == "Layers of net, batch 1, fp32, 2c: the slowest of 2"
     first, second = cells(layers.table.rows)
     # 64 and 1 GFLOP: 98.5 and 1.5 % of the time
-    assert (first[0], first[1], first[3], first[4]) == ("0 layer 0", "conv", "98.5", "compute")
-    assert (second[3], second[5]) == ("1.54", "1,000")
+    assert (first[0], first[1], first[3], first[4]) == ("0 layer 0", "conv", "98.46", "compute")
+    assert (second[3], second[5]) == ("1.538", "1,000")
     assert cells(classes.table.rows) == [["conv", "compute", "2", first_and(first, second), "100"]]
 
 

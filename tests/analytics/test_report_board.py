@@ -67,7 +67,8 @@ def test_thirty_two_networks_in_four_modes_stay_under_two_megabytes(text: str) -
 def test_every_part_of_the_page_is_there(text: str) -> None:
     page = Page(text)
     assert list(specs(page)) == [
-        *("roofline", "energy-roofline", "power-roof", "pareto", "heat", "layers", "batches"),
+        *("roofline", "roof-shares", "energy-roofline", "power-roof", "pareto", "heat"),
+        *("layer-classes", "layers", "layer-energy", "batches"),
         *("staircase", "chains", "latency"),
     ]
     assert text.count("The figures behind this chart") == 10

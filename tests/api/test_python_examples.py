@@ -99,7 +99,7 @@ EXAMPLES: list[tuple[tuple[str, ...], Callable[[dict[str, Any]], object]]] = [
     ),
     (
         ("plan", "--runs", "published", "--mode", "modes.csv", "--next", "3"),
-        lambda names: names["plan"],
+        lambda names: {"plans": [names["plan"]]},
     ),
     (
         ("compare", "runs", "runs", "--mode", "1c", "--other-mode", "2c"),

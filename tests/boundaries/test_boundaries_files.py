@@ -36,7 +36,7 @@ OF_THE_USER = {
     ("score_page.py", "write_page"),
     ("offload_page.py", "write_page"),
     ("schedule_page.py", "write_page"),
-    ("schedules.py", "make_folder"),  # --chart FILE
+    ("schedules.py", "make_folder"),  # --html FILE
     ("problem_files.py", "write_atomic"),  # --save-problem FILE
     ("sample_tables.py", "read_whole"),  # samples, costs of modes
     ("sample_tables.py", "write_atomic"),  # a curve

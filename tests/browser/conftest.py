@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browser.kinds import PAGES
 from tests.browser.pages import CHROMIUM, DRIVER, FLAGS
 
 
@@ -27,3 +29,9 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     browser = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
     yield browser
     browser.quit()
+
+
+@pytest.fixture(scope="session")
+def page(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the kind ``request.param``, one of PAGES, written once."""
+    return Path(PAGES[request.param][0](tmp_path_factory.mktemp(request.param)))

@@ -167,8 +167,7 @@ def outputs() -> dict[str, Fields | type[Any]]:
         "ncu-check": {"networks": tuple[api.CheckedNetwork, ...]},
         "ncu-import": {"exports": tuple[api.ImportedExport, ...]},
         "ncu-run": {"networks": tuple[api.CountedNetwork, ...]},
-        "plan": PlanAnswer,
-        "plans": {"plans": tuple[PlanAnswer, ...]},
+        "plan": {"plans": tuple[PlanAnswer, ...]},
         "recommend": {
             "recommendations": tuple[api.Recommendation, ...],
             "mixes": tuple[api.MixAnswer, ...],

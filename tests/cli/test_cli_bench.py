@@ -73,7 +73,7 @@ def test_interrupted_resumed_finished_and_repeated(
     assert "resumed" in stderr
     assert "left" in stderr  # progress with the time left
     report = runs / "report.html"
-    assert stdout.splitlines()[-1] == f"report: {report}"
+    assert stdout.splitlines()[-2] == f"report: {report}"
     trials = finished_ids(runs)
     assert trials[: len(kept)] == kept
     assert len(trials) == len(set(trials))

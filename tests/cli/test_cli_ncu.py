@@ -28,6 +28,10 @@ Capsys = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_export(tmp_path_factory.mktemp("exports"))
+
+
+def write_export(folder: Path) -> Path:
     """AlexNet with a kernel for each of its nodes: 1 µs, its own work and bytes."""
     layers = score(zoo.read("alexnet"), batch=1, precision="fp32").layers
     rows, kernels = [], []
@@ -36,7 +40,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
             sectors = [f"{(each or 0) // 32:,}" for each in (layer.read_bytes, layer.write_bytes)]
             rows.append(["1,000", f"{(layer.work_flop or 0) // 2:,}", "0", "0", "0", *sectors])
             kernels.append("implicit_gemm" if layer.macs else f"{layer.op_type}_kernel")
-    path = tmp_path_factory.mktemp("exports") / "export.csv"
+    path = folder / "export.csv"
     path.write_text("==PROF== Connected\n" + raw_page(UNITS, rows, kernels))
     return path
 

@@ -73,7 +73,7 @@ def test_imported_figures_are_known_and_not_measured_again(table: Path, tmp_path
     options = ("--mode", table, "--next", "2", "--minimise", "latency", "--json")
     done = mansard("plan", "--runs", runs, *options)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)["plans"]
     assert found["plan"]["n_measured"] == 3
     assert found["plan"]["networks"] == ["net"]
     # 6 / 1.3005 + 4 / 3.2 = 5.86 ms, against 9.61 ms at best so far
@@ -99,15 +99,14 @@ def test_modes_of_another_devices_runs_are_that_devices(tmp_path: Path) -> None:
     imported = mansard("import", figures, "--device", named, "--citation", "me", "--runs", runs)
     assert imported.returncode == 0, imported.stderr
     options = ("--minimise", "latency", "--json")
-    found = json.loads(mansard("plan", "--runs", runs, *options).stdout)
+    (found,) = json.loads(mansard("plan", "--runs", runs, *options).stdout)["plans"]
     # not this machine's 1c, 2c, …: the two modes of the board that are not measured
     assert sorted(pick["mode"] for pick in found["plan"]["picks"]) == ["50W", "MAXN"]
     assert found["notes"][-1].startswith(f"the command is for {named} (published), not for this")
     grid = tmp_path / "grid.toml"
     grid.write_text('gpu = ["306MHz", "1300MHz"]\ncores = [4, 12]\n')
-    found = json.loads(
-        mansard("plan", "--runs", runs, "--mode", grid, "--next", "2", *options).stdout
-    )
+    done = mansard("plan", "--runs", runs, "--mode", grid, "--next", "2", *options)
+    (found,) = json.loads(done.stdout)["plans"]
     assert {pick["settings"]["gpu_hz"] for pick in found["plan"]["picks"]} == {306e6, 1300e6}
     other = mansard("plan", "--runs", runs, "--mode", "3c")
     assert (other.returncode, other.stdout) == (2, "")
@@ -123,7 +122,9 @@ def test_a_program_is_found_by_its_name_in_any_case(tmp_path: Path) -> None:
     options = ("--mode", modes, "--minimise", "latency", "--network", "llm", "--json")
     done = mansard("plan", "--runs", tmp_path / "runs", *options)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["command"].endswith("--name LLM -- ./llm --prompt hello")
+    assert json.loads(done.stdout)["plans"][0]["command"].endswith(
+        "--name LLM -- ./llm --prompt hello"
+    )
 
 
 def test_modes_without_a_common_setting_are_no_plan(table: Path, tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
     grid.write_text('gpu = "all"\nemc = ["665.6MHz", "3199MHz"]\ncores = [4, 12]\n')
     done = mansard("plan", "--mode", grid, "--board", board, "--next", "4", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)["plans"]
     names = [pick["mode"] for pick in found["plan"]["picks"]]
     assert len(set(names)) == 4
     words = shlex.split(found["command"])
@@ -150,7 +151,7 @@ def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
     assert dry.returncode == 0, dry.stderr
     # MAXN leaves its clocks uncapped: they are the highest that the kernel lists
     done = mansard("plan", "--board", board, "--next", "4", "--json")
-    picks = {pick["mode"]: pick for pick in json.loads(done.stdout)["plan"]["picks"]}
+    picks = {pick["mode"]: pick for pick in json.loads(done.stdout)["plans"][0]["plan"]["picks"]}
     assert sorted(picks) == ["15W", "30W", "50W", "MAXN"]
     assert picks["MAXN"]["settings"]["gpu_hz"] == 1300.5e6
 
@@ -189,7 +190,7 @@ def test_measured_modes_are_not_planned_again(tmp_path: Path) -> None:
     modes.write_text("mode,n_cpus\n1c,1\n2c,2\n3c,3\n4c,4\n", encoding="utf-8")
     done = mansard("plan", "--runs", runs, "--mode", modes, "--next", "3", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = json.loads(done.stdout)["plans"]
     assert sorted(pick["mode"] for pick in found["plan"]["picks"]) == ["3c", "4c"]
     assert found["plan"]["n_measured"] == 2
     assert "2 of 4 modes are left to measure" in found["plan"]["notes"]

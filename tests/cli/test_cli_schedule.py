@@ -57,7 +57,7 @@ def test_tables_and_the_page(
     problem: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "out/schedule.html"
-    code, out, _ = answer(capsys, "schedule", problem, "--chart", page)
+    code, out, _ = answer(capsys, "schedule", problem, "--html", page)
     # a on the GPU and b on the DLA: 5 ms. Both on the GPU: 6; the other way 5 too.
     assert code == 0
     assert "2 networks on gpu and dla: makespan 5.00 ms, optimal, proven" in out
@@ -74,7 +74,7 @@ def test_what_cannot_be_written_is_an_error_before_the_search(
 ) -> None:
     saved = tmp_path / "saved.toml"
     code, out, err = answer(
-        capsys, "schedule", problem, "--chart", tmp_path, "--save-problem", saved
+        capsys, "schedule", problem, "--html", tmp_path, "--save-problem", saved
     )
     assert (code, out) == (2, "")
     assert "a folder stands where the chart is to be" in err

@@ -41,6 +41,26 @@ def test_several_batches_are_scored_from_one_load(tmp_path: Path) -> None:
     assert macs == [714_188_480 * batch for batch in (1, 8, 32)]
 
 
+def test_a_name_of_the_zoo_is_a_model_and_an_open_batch_is_one(tmp_path: Path) -> None:
+    path = zoo.write("alexnet", tmp_path)
+    by_name, by_file = (
+        json.loads(scored(model, "--json").stdout)["scores"] for model in ("alexnet", path)
+    )
+    # As many multiply-adds as torch counts for one image.
+    assert [each["totals"]["macs"] for each in by_name + by_file] == [714_188_480] * 2
+    assert [each["score"]["batch"] for each in by_name + by_file] == [1, 1]
+    # A recurrent network's usual length; one that is given counts more.
+    usual, given = (
+        json.loads(scored("lstm", *more, "--json").stdout)["scores"][0]["score"]["dimensions"]
+        for more in ((), ("--dim", "sequence=4"))
+    )
+    assert usual == {**given, "sequence": dict(zoo.entry("lstm").dims)["sequence"]}
+    assert given["sequence"] == 4
+    done = scored("alexnt")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "did you mean alexnet?" in done.stderr
+
+
 def test_a_folder_is_scored_with_its_folders(folder: Path) -> None:
     done = scored(folder, "--batch", "1", "--dim", "sequence=4", "--jobs", "2", "--format", "csv")
     assert done.returncode == 0, done.stderr

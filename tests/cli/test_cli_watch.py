@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.cli.board.watch_lines import board_lines, brief_lines, fitted, plain
+from mansard.cli.board.watch_lines import board_lines, brief_lines, fitted, in_ascii, plain
 from mansard.device.watching import BoardWatch
 from mansard.simulator import create_board
 from tests.cli.in_process import mansard
@@ -72,6 +72,16 @@ def test_a_screen_fits(name: str, width: int, tmp_path: Path) -> None:
     assert "too hot" in plain(brief[1])
 
 
+def test_a_terminal_without_unicode_gets_ascii(board: Path) -> None:
+    watch = BoardWatch(board)
+    watch.read()
+    for line in board_lines(watch.read()):
+        text = plain(line, can_draw=False)
+        assert text.isascii()
+        assert text == "".join(part for part, _ in in_ascii(line)).rstrip()
+    assert plain([("██▌··", "good")], can_draw=False) == "##..."
+
+
 def test_a_pipe_gets_a_line_for_each_look_and_the_file_a_row(board: Path, tmp_path: Path) -> None:
     table = tmp_path / "looks.csv"
     done = mansard(
@@ -103,7 +113,7 @@ def test_json_is_an_object_on_a_line(board: Path) -> None:
         (["--for", "0"], "--for '0' is no time; write 100ms, 2s, 5min or 1h"),
         (["--record", "looks.txt"], "--record 'looks.txt' is neither a table nor records; "),
         (["--prometheus", "here"], "--prometheus 'here' is no address; write :9100"),
-        (["--quiet", "--once"], "--quiet shows nothing; leave it out, or --json and --once"),
+        (["--quiet"], "--quiet alone does nothing; add --record FILE or --prometheus :9100"),
         (["--host", "a b"], "'a b' does not name a board; write user@board"),
         (["--host", "unix:///run/d.sock", "--once"], "watching reads over ssh; give user@board"),
         (["--board", "nowhere"], "'nowhere' is no simulated board"),

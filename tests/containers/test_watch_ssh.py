@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -9,6 +10,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import pytest
 
+from mansard import api
 from mansard.containers.board_files import board_files, own_path
 from mansard.containers.board_looks import look_at_boards
 from mansard.containers.hosts import Host
@@ -16,7 +18,9 @@ from mansard.core.errors import ContainerError, DeviceError, MansardError
 from mansard.core.records import BoardSample
 from mansard.device.watching import BoardWatch
 from mansard.simulator import create_board
+from tests.cli.in_process import mansard
 from tests.containers.ssh_board import SshBoard, end_connections, ssh_board, why_no_sshd
+from tests.containers.test_bench_fleet import ssh_with
 
 REASON = why_no_sshd()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -88,6 +92,30 @@ def test_boards_side_by_side_and_one_that_does_not_answer(tmp_path: Path, sshd: 
     assert not [one for one in threading.enumerate() if one.name.startswith("watch ")]
     with pytest.raises(ContainerError, match="no sshd listens on it"):
         list(look_at_boards([gone], interval_s=0.1, n_samples=1, options=sshd.options))
+
+
+def test_the_command_takes_hosts_by_name_and_records_them(
+    tmp_path: Path, sshd: SshBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"left": "agx-orin", "right": "xavier-nx"}
+    roots = {name: create_board(board, tmp_path / name) for name, board in names.items()}
+    hosts, record = tmp_path / "hosts.toml", tmp_path / "looks.jsonl"
+    lines = [f'[boards.{name}]\ndocker = "orin"\nroot = "{root}"\n' for name, root in roots.items()]
+    hosts.write_text("".join(lines))
+    path = f"{ssh_with(tmp_path / 'bin', sshd.options)}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    done = mansard(
+        *("watch", "--host", "left,right", "--hosts-file", hosts, "--once", "--record", record)
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("looks.jsonl: 2 rows\n")
+    assert "throttled  no" in done.stdout
+    found = {sample.board: sample for sample in api.read_samples(record)}
+    assert {name: sample.mode for name, sample in found.items()} == {
+        "left": "30W",
+        "right": "10W_DESKTOP",
+    }
+    assert found["right"].power_w == 3.8
 
 
 def test_a_board_that_goes_away_while_it_is_watched(tmp_path: Path) -> None:

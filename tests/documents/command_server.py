@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import io
 import json
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 LOG = "commands.jsonl"  # one row for each command that ended
+_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG: a session that is killed leaves no server
 _CLIENT = """\
 #!{python} -IS
 import json, os, signal, socket, struct, sys
@@ -59,6 +61,7 @@ def install(folder: Path, address: Path) -> None:
 
 def serve(address: Path) -> NoReturn:
     """Import everything, then fork for each connection until the process is ended."""
+    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGTERM)
     _import_all()
     gc.freeze()  # what is imported is not looked at again, and so not copied
     # BLAS has threads of its own, and looks after them when a process forks.

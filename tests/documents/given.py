@@ -54,14 +54,13 @@ def _text_model(path: Path) -> None:
 
 
 def _classifier(path: Path) -> None:
-    """A network with weights, and data beside it of which it knows most."""
+    """A network with weights, or the data of which it knows most."""
     from tests.cli.test_cli_accuracy import blobs
 
     scratch = path.parent / "scratch"
     scratch.mkdir()
     network, data, _ = blobs(scratch)
-    network.rename(path)
-    data.rename(path.with_suffix(".npz"))
+    (network if path.suffix == ".onnx" else data).rename(path)
     shutil.rmtree(scratch)
 
 
@@ -132,20 +131,44 @@ def _nvpmodel(path: Path) -> None:
 _MODES = "mode,gpu_mhz,emc_mhz\n" + "".join(
     f"new{gpu}-{emc},{gpu},{emc}\n" for gpu in (306, 612, 918, 1300.5) for emc in (2133, 3199)
 )
+_OBSERVED = "network,precision,batch,observed_time\nresnet50,fp16,1,2.1\n"
+_PROBLEM = """
+[[accelerator]]
+name = "gpu"
+kind = "gpu"
+[[accelerator]]
+name = "dla"
+kind = "dla"
+[[network]]
+model = "detector"
+group = [{time = {gpu = "2ms", dla = "3ms"}}]
+[[network]]
+model = "classifier"
+group = [{time = {gpu = "2ms", dla = "4ms"}}]
+"""
+# As trtexec writes them: one query, one layer.
+_TRT_TIMES = '[ { "startEnqMs" : 1, "h2dMs" : 0, "computeMs" : 2, "d2hMs" : 0, "latencyMs" : 2 } ]'
+_TRT_PROFILE = (
+    '[ { "count" : 9 }\n, { "name" : "Conv_0 + Relu_1", "averageMs" : 2, "percentage" : 100 } ]'
+)
 _PROGRAM = "print('tokens/s: 44.5')\n"
 MAKERS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {
         **dict.fromkeys(("mine.onnx", "detector.onnx", "classifier.onnx"), _network),
         "model.onnx": _text_model,
         "resnet50.onnx": _resnet,
-        "blobs.onnx": _classifier,
+        **dict.fromkeys(("blobs.onnx", "blobs.npz"), _classifier),
         "models/": _networks,
         "frames.npz": _frames,
         "samples.npz": _samples,
         **dict.fromkeys(("run.log", "old.log", "run.log.gz", "a.log", "b.log"), _log),
         **dict.fromkeys(("runs/", "orin/runs/"), _orin),
-        **dict.fromkeys(("runs-before/", "runs-after/"), _cores),
+        **dict.fromkeys(("runs-before/", "runs-after/", "cores"), _cores),
         "orin.csv": _text(_RATES),
+        "runs.csv": _text(_OBSERVED),
+        "problem.toml": _text(_PROBLEM),
+        "resnet50.times.json": _text(_TRT_TIMES),
+        "resnet50.profile.json": _text(_TRT_PROFILE),
         "grid.toml": _text('gpu = ["306MHz", "612MHz", "1224MHz"]\nemc = ["2133MHz", "3199MHz"]\n'),
         "modes.csv": _text(_MODES),
         "nvpmodel.conf": _nvpmodel,

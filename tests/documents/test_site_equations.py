@@ -43,8 +43,19 @@ def test_what_is_no_equation(tex: str) -> None:
 
 def test_code_is_no_equation() -> None:
     text = "`$HOME` and\n\n```sh\necho $A $B\n```\n\n$a$"
-    drawn = "<math><mi>a</mi></math>"
+    drawn = "<span><math><mi>a</mi></math></span>"
     assert with_equations(text) == text.replace("$a$", drawn)
+
+
+def test_a_long_equation_can_break_before_a_sign() -> None:
+    drawn = '<math><mi>a</mi></math><wbr><math><mo form="infix">=</mo><mi>b</mi></math>'
+    assert with_equations("$a = b$") == f"<span>{drawn}</span>"
+
+
+def test_only_left_and_right_grow() -> None:
+    row = '<mi>f</mi><mo stretchy="false">(</mo><mi>x</mi><mo stretchy="false">)</mo>'
+    assert mathml("f(x)") == row
+    assert mathml(r"\left(x\right)") == "<mrow><mo>(</mo><mi>x</mi><mo>)</mo></mrow>"
 
 
 def test_pipes_of_a_table() -> None:

@@ -94,8 +94,14 @@ def _described(called: str, command: Any) -> Iterator[str]:
 def _table(title: str, records: list[tuple[str, str]]) -> str:
     lines = [f"| {title} | meaning |", "|---|---|"]
     for name, meaning in records:
-        lines.append(f"| {_cell(f'`{name}`')} | {_cell(_escaped(in_words(meaning)))} |")
+        lines.append(f"| {_cell(_name(name))} | {_cell(_escaped(in_words(meaning)))} |")
     return "\n".join(lines)
+
+
+def _name(text: str) -> str:
+    """``--mode MODE`` as two pieces of code, between which a narrow page may end a line."""
+    option, _, value = text.rpartition(" ")
+    return f"`{option}` `{value}`" if option.startswith("-") and value[:1] != "-" else f"`{text}`"
 
 
 def _prose(text: str) -> str:

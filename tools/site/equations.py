@@ -33,7 +33,8 @@ _SIMPLE = MappingProxyType(
     | {word: f"<mo>{sign}</mo>" for word, sign in _OPERATORS.items()}
     | {word: f'<mspace width="{width}"></mspace>' for word, width in _SPACES.items()}
     | {word: f'<mo movablelimits="true">{sign}</mo>' for word, sign in _WITH_LIMITS.items()}
-    | dict.fromkeys((r"\left", r"\right", r"\big", r"\bigl", r"\bigr", r"\textstyle"), "")
+    | {sign: f'<mo stretchy="false">{sign}</mo>' for sign in "()[]|"}
+    | dict.fromkeys((r"\big", r"\bigl", r"\bigr", r"\textstyle"), "")
 )
 # What takes arguments: how many, and the elements around them.
 _AROUND = MappingProxyType(
@@ -62,9 +63,13 @@ def with_equations(markdown: str) -> str:
     def drawn(found: re.Match[str]) -> str:
         if found["code"] is not None:
             return found[0]
-        kind = ' display="block"' if found["block"] is not None else ""
-        row = mathml(found["block"] or found["line"])
-        return f"<math{kind}>{row}</math>".replace("|", "&#124;")  # in a table it would end a cell
+        # Inside a span: MkDocs takes a line that begins with <math> for a paragraph of its own.
+        if found["block"] is not None:
+            elements = f'<math display="block">{mathml(found["block"])}</math>'
+            return f'<span class="equation">{elements}</span>'
+        parts = _Words(_WORD.findall(found["line"])).parts()
+        elements = "<wbr>".join(f"<math>{each}</math>" for each in parts)
+        return f"<span>{elements}</span>".replace("|", "&#124;")  # it would end a table's cell
 
     return _EQUATIONS.sub(drawn, markdown)
 
@@ -88,6 +93,21 @@ class _Words:
         if end is not None:
             self._take()
         return "".join(parts)
+
+    def parts(self) -> list[str]:
+        """The equation in parts between which a line may end: before ``=`` and ``+``."""
+        parts: list[str] = []
+        depth = 0
+        while self._words:
+            word = self._words[0]
+            depth += (word in ("(", "[")) - (word in (")", "]"))
+            if not parts:
+                parts.append("")
+            elif word in ("=", "+") and depth == 0:
+                parts.append(f'<mo form="infix">{self._take()}</mo>')
+                continue
+            parts[-1] += self._scripted()
+        return parts
 
     def _take(self) -> str:
         if not self._words:
@@ -120,6 +140,11 @@ class _Words:
         word = self._take()
         if word == "{":
             return f"<mrow>{self.row('}')}</mrow>"
+        if word == r"\left":
+            opening = self._take()
+            row = self.row(r"\right")
+            left, right = (_OPERATORS.get(sign, escape(sign)) for sign in (opening, self._take()))
+            return f"<mrow><mo>{left}</mo>{row}<mo>{right}</mo></mrow>"
         if word.startswith((r"\text{", r"\mathrm{")):
             text = escape(word.partition("{")[2][:-1]).replace(" ", "&#160;")
             return f"<mtext>{text}</mtext>"

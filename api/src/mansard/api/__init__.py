@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from mansard.api.hierarchical import parse_amount as parse_amount
     from mansard.api.hierarchical import parse_logistic as parse_logistic
     from mansard.api.hierarchical import parse_share as parse_share
+    from mansard.api.images import ImageList as ImageList
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
     from mansard.api.images import list_images as list_images

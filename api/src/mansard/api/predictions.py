@@ -197,7 +197,7 @@ def _select_networks(
             score
             for model in models
             for precision in precisions or (None,)
-            for score in _score_batches(model, batches or (1,), precision, request, reporter)
+            for score in _score_batches(model, batches or (None,), precision, request, reporter)
         ]
         found.append(
             NetworkSelection(
@@ -251,19 +251,21 @@ def _check_dims(request: PredictionRequest) -> None:
 
 def _score_batches(
     model: Path | str,
-    batches: Sequence[int],
+    batches: Sequence[int | None],
     precision: str | None,
     request: PredictionRequest,
     reporter: Reporter,
 ) -> list[ModelScore]:
     """Scores of a file or of a network of the zoo, one for each of ``batches``.
 
-    A batch that the file cannot have is left out with a note; a file that can have none of
-    them is scored as it is. Operators that are not known count as unknown: the prediction says
-    so. Raises ModelError where the file cannot be scored, UsageError for an unknown name.
+    None is the file's own batch, 1 where that is open. A batch that the file cannot have is left
+    out with a note; a file that can have none of them is scored as it is. Operators that are not
+    known count as unknown: the prediction says so. Raises ModelError where the file cannot be
+    scored, UsageError for an unknown name.
     """
     from mansard.core.precision import parse_precision
     from mansard.estimator import Settings, score_loaded
+    from mansard.estimator.shape_inference.dimensions import with_open_batch
 
     loaded, dims = _load(model, request.dims)
     settings = Settings(
@@ -272,8 +274,10 @@ def _score_batches(
         allow_unknown=True,
     )
 
-    def score_as(batch: int | None) -> ModelScore:
+    def score_as(batch: int | None, *, as_it_is: bool = False) -> ModelScore:
         given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+        if not as_it_is:
+            given = with_open_batch(loaded.model, given)
         return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
 
     scores: list[ModelScore] = []
@@ -285,7 +289,7 @@ def _score_batches(
             faults.append(error)
     if not scores:
         try:
-            scores = [score_as(None)]  # the file's own batch
+            scores = [score_as(None, as_it_is=True)]  # the file's own batch
         except MansardError as error:
             raise faults[0] from error  # nothing was wrong with the file but what was asked of it
         faults = faults[:1]

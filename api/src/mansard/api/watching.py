@@ -51,7 +51,7 @@ def watch(
         )
     root = SYSTEM_ROOT if board is None else board
     check_root(root)
-    watched = BoardWatch(root)
+    watched = BoardWatch(root, interval_s=interval_s)
     return samples(
         watched.read,
         interval_s=interval_s,

@@ -57,6 +57,7 @@ _VALUES = MappingProxyType(
         "module": "MODULE",
         "networks": "N-N",
         "offload-energy": "ENERGY",
+        "on": "ADDRESS",
         "precision": "PRECISION",
         "preprocess": "SETTINGS",
         "priorities": "N,N",
@@ -123,7 +124,7 @@ EXAMPLES = MappingProxyType(
         ),
         "schedule": (
             "mansard schedule problem.toml --goal energy",
-            "mansard schedule resnet50 yolov8n --steady --chart gantt.html",
+            "mansard schedule resnet50 yolov8n --steady --html gantt.html",
         ),
         "watch": (
             "mansard watch",

@@ -142,8 +142,8 @@ def _without_shared(grid: _Grid) -> _Grid:
     for at in shared:
         name, value = grid.columns[at], grid.rows[0][at]
         is_said = name.lower() in _SPEAKING or not name
-        if _is_prose(value):
-            notes.append(("all:" if is_said else f"all: {name}:", value))
+        if name.lower() in _REMARKS and _is_prose(value):
+            notes.append(("all:", value))
         else:
             words.append(value if is_said else f"{name} {value}")
     kept = [at for at in range(len(grid.columns)) if at not in shared]

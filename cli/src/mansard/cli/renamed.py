@@ -14,6 +14,8 @@ _RENAMED = MappingProxyType(
         ("contention", "--engine"): "--container-engine",
         ("image", "--engine"): "--container-engine",
         ("ncu", "--iterations"): "--calls",
+        ("hi", "--report"): "--html",
+        ("schedule", "--chart"): "--html",
     }
 )
 

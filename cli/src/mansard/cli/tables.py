@@ -26,15 +26,17 @@ def print_tables(tables: Iterable[Table]) -> None:
         print_table(*table)
 
 
-def print_fitting(table: Table, droppable: Sequence[str], where: str) -> None:
+def print_fitting(
+    table: Table, droppable: Sequence[str], where: str, *, few: int = MOST_TURNED
+) -> None:
     """A table of many rows on stdout without so many of the columns ``droppable`` that it fits.
 
     They go in the order that they are named in; a line says which, and ``where`` they are. A few
-    rows have all columns: they are shown side by side.
+    rows have all columns: they can be shown side by side.
     """
     left: list[str] = []
     for name in droppable:
-        if fits(table, columns(sys.stdout)) or len(table[2]) <= MOST_TURNED:
+        if fits(table, columns(sys.stdout)) or len(table[2]) <= few:
             break
         if name in table[1]:
             table = without(table, {name})

@@ -60,17 +60,16 @@ class _Board(threading.Thread):
         except Exception as error:  # a mistake of ours is raised in the caller's thread
             self.mistake = error
 
-    def _wait(self, seconds: float) -> bool:
-        return self.stopping.wait(seconds)
-
     def _look(self) -> None:
         with board_files(self._host, self._options) as files:
-            watch = BoardWatch(files.folder, self._host.name, as_root=_AS_ROOT)
+            watch = BoardWatch(
+                files.folder, self._host.name, as_root=_AS_ROOT, interval_s=self._interval_s
+            )
             looks = samples(
                 lambda: _look(files, watch),
                 interval_s=self._interval_s,
                 n_samples=self._n_samples,
-                wait=self._wait,
+                wait=self.stopping.wait,
             )
             for sample in looks:
                 self._found.put(sample)

@@ -219,6 +219,7 @@ def _curve(
 ) -> Chart:
     frames = [points] if measured is None else [points, measured]
     batches = sorted({batch for frame in frames for batch in frame["batch"].to_list()})
+    ends = [batches[0], batches[-1]]  # in a mode where nothing was run its marks have no extent
     is_known = f"isValid(datum.{kind})"
     # An unknown value is a text on the axis and no mark: so the axis keeps an extent.
     placed = plot(points).transform_calculate(
@@ -238,7 +239,7 @@ def _curve(
     ).encode(
         x=alt.X(
             "batch:Q",
-            scale=alt.Scale(type="log", base=2, nice=False, padding=32),
+            scale=alt.Scale(type="log", base=2, nice=False, padding=32, domain=ends),
             axis=alt.Axis(title="Batch", values=batches, format="d"),
         ),
         y=alt.Y(

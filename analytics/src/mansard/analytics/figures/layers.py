@@ -37,9 +37,9 @@ NONE = (
 _COLUMNS = (
     *(Column.text("Layer", "layer"), Column.text("Class", "operator")),
     Column.number("Time at best, ms", "time_ms"),
-    *(Column.number("Share, %", "share", ",.3g"), Column.text("Bound by", "bound")),
+    *(Column.number("Share, %", "share"), Column.text("Bound by", "bound")),
     *(Column.number("MFLOP", "mflop"), Column.number("MB", "mbytes")),
-    Column.number("FLOP/byte", "intensity", ",.3g"),
+    Column.number("FLOP/byte", "intensity"),
 )
 _ENERGY_COLUMNS = (
     Column.number("Energy at best, mJ", "energy_mj"),
@@ -48,7 +48,7 @@ _ENERGY_COLUMNS = (
 _CLASS_COLUMNS = (
     *(Column.text("Class", "operator"), Column.text("Bound by", "bound")),
     *(Column.number("Layers", "n_layers", "d"), Column.number("Time at best, ms", "time_ms")),
-    Column.number("Share, %", "share", ",.3g"),
+    Column.number("Share, %", "share"),
 )
 
 

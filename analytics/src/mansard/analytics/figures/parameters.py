@@ -100,8 +100,19 @@ def first_choice(results: Results) -> Chosen:
     devices = device_options(results)
     picks = [each.choice.device for each in results.recommendations if each.choice is not None]
     n_roofs = Counter(roof_devices(results).values())
-    # Of several the one with most roofs; of those the first that something is recommended for.
-    device = max([*picks, *devices], key=lambda name: n_roofs[name], default=EVERY)
+    # Of several one that can save energy, then the one with most roofs; of those the first that
+    # something is recommended for.
+    saving = {
+        each.device
+        for each in results.recommendations
+        for other in each.savings[:1]
+        if each.choice and other.mode != each.choice.mode and other.energy_ratio is not None
+    }
+    device = max(
+        [*picks, *devices],
+        key=lambda name: (name in saving and n_roofs[name] > 1, n_roofs[name]),
+        default=EVERY,
+    )
     start = starts(results).get(device, Start(EVERY, EVERY))
     return Chosen(
         mode=start.mode,

@@ -46,7 +46,7 @@ _COLUMNS = (
     *(Column.text("Network", "network"), Column.text("Batch", "batch")),
     Column.text("Precision", "precision"),
     Column.text("Measured or modelled", "kind"),
-    Column.number("Of the roof, %", "share", ",.3g"),
+    Column.number("Of the roof, %", "share"),
     *(Column.number("GFLOP/s", "rate"), Column.number("Roof, GFLOP/s", "roof")),
     *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
 )

@@ -58,8 +58,9 @@ _CAPTION = (
 )
 _CHOICE_CAPTION = (
     "{solid}{hollow} Hollow: modelled, at the best that the roofs allow. At most {most} of these "
-    "are drawn: those that stand farthest apart, the least and the greatest intensity among them. "
-    "The table has all. Names without a place are left out and counted."
+    "are drawn: those that stand farthest apart, the least and the greatest intensity among them, "
+    "and one of those that would be one mark. The table has all. Names without a place are left "
+    "out and counted."
 )
 _SOLID_CAPTION = "{sign} Solid: measured, the work over the measured time. "
 NO_ROOFS = (
@@ -115,7 +116,7 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
         *(Column.text("Network", "network"), Column.text("Batch", "batch")),
         Column.text("Precision", "precision"),
         *(Column.number("FLOP/byte", "intensity"), Column.number("GFLOP/s", "rate")),
-        Column.number("Of the roof, %", "share", ",.3g"),
+        Column.number("Of the roof, %", "share"),
         *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
         *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
     )
@@ -146,7 +147,8 @@ def captions(points: Points) -> tuple[str, ...]:
 def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
     """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
     one = "(network === '' ? '' : ', ' + network)"
-    return alt.TitleParams(text=title_lines(f"'{text}, ' + heading + {one}"), offset=offset_px)
+    lines = title_lines(f"'{text}, ' + heading + {one}")
+    return alt.TitleParams(text=lines, offset=offset_px)
 
 
 def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:

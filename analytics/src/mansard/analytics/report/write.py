@@ -55,6 +55,7 @@ from mansard.analytics.roofs.rates import unused_trials
 from mansard.core.text import listed
 
 MOST_ROOFS, LEAST_ROOFS = 12, 4  # power modes with roofs, sweeps and tables of their own
+MOST_NAMED = 3  # machines in the title
 _KINDS = (" (published)", " (simulated)")
 MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
 
@@ -169,15 +170,15 @@ def _refused(every: Results) -> list[str]:
 def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str, Any]:
     """Of one mode what it does and limits; of several the recommendation and the choices."""
     is_one = opening.is_one_mode(every)
+    lines = zip(advice.overview(results), advice.overview_sources(results), strict=True)
+    own = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
     return {
         "is_one_mode": is_one,
         "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
         "next": (step := next_step.next_step(every)).what,
         "next_command": step.on_page(every),
         "choices": [] if is_one else choices.choice_tables(results, chosen.device),
-        "overview": list(
-            zip(advice.overview(results), advice.overview_sources(results), strict=True)
-        ),
+        "overview": sorted(lines, key=lambda line: not line[0].startswith(own)),
         "advice": advice.advice(results),
         "advice_table": advice.advice_table(results),
         "n_refused": 0 if is_one else sum(each.choice is None for each in every.recommendations),
@@ -200,7 +201,6 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
         "power_roof": arch_figure(results, chosen, points, "power"),
         "pareto": pareto_figure(mode_points, chosen),
         "heat": heat_figure(mode_points, chosen),
-        "layer_energy": None,
         **layer_figures(points, chosen, mode_points.first),
         "batches": batch_figure(results, chosen, mode_points.first),
         "accuracy": accuracy_figure(results, chosen),
@@ -210,6 +210,7 @@ def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict
     }
     drawn = [figure for figure in (*found.values(), *others) if isinstance(figure, Figure)]
     return {
+        "layer_energy": None,  # where none is known
         **found,
         "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
         "layered": in_order(points.layers["network"].to_list()),
@@ -230,6 +231,8 @@ def _title(results: Results, machines: list[str]) -> str:
     names = machines or list(map(display_name, device_options(results)))
     kinds = {kind for kind in _KINDS if all(name.endswith(kind) for name in names)}
     plain = [name.removesuffix(next(iter(kinds), "")) for name in names]
+    if len(plain) > MOST_NAMED:
+        plain = [plain[0], f"{len(plain) - 1} more"]
     title = f"{'Rooflines' if machines else 'Power modes'} of {listed(plain)}{''.join(kinds)}"
     sources = {roof.source for roof in results.roofs}
     if "simulated" not in sources or title.endswith("(simulated)"):

@@ -56,6 +56,11 @@ def list_images(
     if as_json:
         print_json("image-list", found)
         return
+    print_images(found)
+
+
+def print_images(found: api.ImageList) -> None:
+    """Print the images that are there, and all that can be built."""
     if found.built:
         built = [
             (

@@ -11,7 +11,7 @@ import typer
 from mansard import api
 from mansard.cli.console import note, print_json
 from mansard.cli.options import BoardOption, JsonOption
-from mansard.cli.tables import print_table
+from mansard.cli.tables import print_fitting, print_table
 from mansard.core.records import PowerMode
 
 
@@ -57,18 +57,16 @@ def _print_listing(listing: api.Listing) -> None:
     of = listing.module or listing.soc or "an unknown board"
     if listing.is_simulated:
         of = f"a simulated {of}"
-    print_table(
-        f"Power modes of {of}, from {listing.where}",
-        _COLUMNS,
-        [_row(one) for one in listing.modes],
-    )
+    rows = [_row(one) for one in listing.modes]
+    table = (f"Power modes of {of}, from {listing.where}", _COLUMNS, rows)
+    print_fitting(table, _LESS_TOLD, "--json has them")
     for line in _footnotes(listing):
         note(line)
 
 
 _COLUMNS = (
     "mode",
-    "",
+    "state",
     "cores",
     "CPU MHz",
     "GPU MHz",
@@ -82,6 +80,9 @@ _COLUMNS = (
     "GPU gets",
     "id",
 )
+
+
+_LESS_TOLD = ("CUDA cores", "id", "DLA MHz", "GPU gets", "SMs")  # of many modes, at 80 columns
 
 
 def _row(one: api.ListedMode) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +17,7 @@ from mansard.cli.board import watch_lines
 from mansard.cli.console import is_quiet, note
 from mansard.cli.json_output import print_json_line
 from mansard.cli.options import BoardOption, HostsFileOption, JsonOption, parse_duration
-from mansard.core.errors import MansardError
+from mansard.core.errors import MansardError, UsageError
 from mansard.core.records import BoardSample
 from mansard.core.text import printable
 
@@ -52,6 +53,10 @@ def watch(
     interval_s = parse_duration("--interval", interval)
     duration_s = None if duration is None else parse_duration("--for", duration)
     quiet = is_quiet() and not (as_json or once)
+    if quiet and record is None and prometheus is None:
+        raise UsageError(
+            "--quiet alone does nothing", fix="add --record FILE or --prometheus :9100"
+        )
     names = [name.strip() for text in host or () for name in text.split(",")]
     looks = partial(
         api.watch,
@@ -63,7 +68,8 @@ def watch(
         n_samples=1 if once else None,
     )
     with _sinks(record, prometheus, max(1, len(names))) as sinks:
-        if sys.stdout.isatty() and not (once or as_json or quiet):
+        is_drawn = sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+        if is_drawn and not (once or as_json or quiet):
             _show_screen(looks, names, sinks)
             return
         if sinks.exporter is not None:
@@ -149,8 +155,10 @@ def _print_looks(
         if form == "json":
             print_json_line("watch", sample)
         elif form == "whole":
-            lines = map(watch_lines.plain, watch_lines.board_lines(sample))
-            sys.stdout.write("\n".join((*lines, "")))
+            can_draw = (sys.stdout.encoding or "").lower().startswith("utf")
+            lines = watch_lines.board_lines(sample)
+            shown = "\n".join(watch_lines.plain(line, can_draw=can_draw) for line in lines)
+            sys.stdout.write(f"{shown}\n" if at == 0 else f"\n{shown}\n")
         elif form == "rows":
             head = f"{watch_lines.HEAD_OF_ROWS}\n" if at % _HEAD_EVERY == 0 else ""
             sys.stdout.write(f"{head}{watch_lines.row(sample, '' if is_one else sample.board)}\n")

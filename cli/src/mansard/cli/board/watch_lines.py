@@ -43,9 +43,21 @@ _NAMES = {
 _MINOR = ("fan_speed_rpm", "fan_drive_share", "engines", "mode")  # not worth a line of a screen
 
 
-def plain(line: Line) -> str:
-    """A line without its styles."""
-    return "".join(text for text, _ in line).rstrip()
+_ASCII = str.maketrans(
+    {"█": "#", "·": ".", "–": "-", "…": "~", "°": " ", **dict.fromkeys(_EIGHTHS[1:8], ".")}
+    | {level: str(at) for at, level in enumerate(_LEVELS[:7], 1)}
+)
+
+
+def plain(line: Line, *, can_draw: bool = True) -> str:
+    """A line without its styles; not ``can_draw``: in ASCII alone."""
+    text = "".join(text for text, _ in line).rstrip()
+    return text if can_draw else text.translate(_ASCII)
+
+
+def in_ascii(line: Line) -> Line:
+    """A line for a terminal that shows no other characters."""
+    return [(text.translate(_ASCII), style) for text, style in line]
 
 
 def board_lines(sample: BoardSample, width: int = WIDTH) -> list[Line]:
@@ -281,8 +293,13 @@ def _unread(sample: BoardSample, width: int) -> list[Line]:
             reason = zone.unknown["temperature_c"]
             why.setdefault(reason, []).append(printable(zone.zone, 24))
     lines: list[Line] = []
+    said: set[str] = set()
     for reason, names in why.items():
-        lines += _wrapped("no reading", f"{', '.join(names)}: {reason}", "dim", width)
+        clauses = [clause.removeprefix("NVML: ") for clause in reason.split("; ")]
+        fresh = "; ".join(clause for clause in clauses if clause not in said)
+        said.update(clauses)
+        text = f"{', '.join(names)}: {fresh or 'for a reason above'}"
+        lines += _wrapped("no reading", text, "dim", width)
     return lines
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from mansard.cli.board.watch_lines import Line, board_lines, brief_lines, fitted
+from mansard.cli.board.watch_lines import Line, board_lines, brief_lines, fitted, in_ascii
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,6 +117,8 @@ class Screen:
         lines = fitted(self._lines(size.width), size.height - 1)
         lines += [[] for _ in range(size.height - 1 - len(lines))]
         lines.append([(self.footer()[: size.width], "dim")])
+        if not self._console.encoding.lower().startswith("utf"):
+            lines = [in_ascii(line) for line in lines]
         drawn = [
             Text.assemble(*((text, _STYLES[style]) for text, style in line), no_wrap=True)
             for line in lines

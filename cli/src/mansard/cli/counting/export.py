@@ -78,13 +78,21 @@ def export(
     if as_json:
         print_json("export", exported)
     else:
-        print_facts(exported.network, _rows(exported))
+        print_exported(exported)
+
+
+def print_exported(exported: api.Exported) -> None:
+    """Print the file, its size and its checks."""
+    print_facts(exported.network, _rows(exported))
 
 
 def _rows(exported: api.Exported) -> list[tuple[str, str]]:
     shapes = (f"{name} {' x '.join(map(str, shape))}" for name, shape in exported.inputs.items())
     return [
-        ("file", ", ".join(str(path) for path in exported.paths)),
+        *(
+            ("weights" if number else "file", str(path))
+            for number, path in enumerate(exported.paths)
+        ),
         ("size", f"{exported.size_bytes / 1e6:.3f} MB"),
         ("exporter", f"{exported.exporter}, operator set {exported.opset}"),
         ("inputs", ", ".join(shapes)),

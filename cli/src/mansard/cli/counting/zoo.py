@@ -42,7 +42,9 @@ def list_networks(as_json: JsonOption = False) -> None:
     columns = ("network", "what it is", "published GMAC", "published parameters (M)")
     print_table("Networks in the zoo", columns, rows)
     single = [(entry.name, entry.title) for entry in entries if entry.task == _SINGLE]
-    print_table("Single convolutions, together called convolutions", ("network", "it"), single)
+    print_table(
+        "Single convolutions, together called convolutions", ("network", "what it is"), single
+    )
 
 
 @zoo_app.command("show")

@@ -153,11 +153,15 @@ def _evenly(names: Sequence[str], n: int) -> list[str]:
 
 
 def _side_by_side(
-    title: str, heads: Sequence[str], modes: Sequence[str], rows: Mapping[tuple[str, ...], _Cells]
+    title: str,
+    left: str,
+    heads: Sequence[str],
+    modes: Sequence[str],
+    rows: Mapping[tuple[str, ...], _Cells],
 ) -> Table:
     """A table with a column for each of so many modes as fit the width.
 
-    What every cell begins with, "at best", stands in the title.
+    ``left``: what else it leaves out. What every cell begins with, "at best", stands in the title.
     """
     texts = [text for each in rows.values() for text in each.values() if text != "unknown"]
     if texts and all(text.startswith(_AT_BEST) for text in texts):
@@ -167,21 +171,22 @@ def _side_by_side(
             for key, each in rows.items()
         }
     for n_modes in range(min(_MOST_MODES, len(modes)), 1, -1):
-        table = _with_modes(title, heads, modes, _evenly(modes, n_modes), rows)
+        table = _with_modes(title, left, heads, modes, _evenly(modes, n_modes), rows)
         if fits(table, columns(sys.stdout)):
             return table
-    return _with_modes(title, heads, modes, _evenly(modes, 1), rows)
+    return _with_modes(title, left, heads, modes, _evenly(modes, 1), rows)
 
 
 def _with_modes(
     title: str,
+    left: str,
     heads: Sequence[str],
     modes: Sequence[str],
     shown: Sequence[str],
     rows: Mapping[tuple[str, ...], _Cells],
 ) -> Table:
     cells = [(*key, *(texts.get(mode, "–") for mode in shown)) for key, texts in rows.items()]
-    title = _told(title, _share(len(shown), len(modes), "modes"))
+    title = _told(title, left, _share(len(shown), len(modes), "modes"))
     if len(shown) == 1:
         return (f"{title}; {shown[0]}", (*heads, "value"), cells)
     return (title, (*heads, *shown), cells)
@@ -205,7 +210,7 @@ def _ceilings(modes: Sequence[api.ModeSummary]) -> Table:
     rows: dict[tuple[str, ...], _Cells] = {}
     for mode, each in found:
         rows.setdefault((each.name,), {})[names[mode.run_id]] = ceiling_text(each)
-    return _side_by_side(title, ("ceiling",), list(names.values()), rows)
+    return _side_by_side(title, "", ("ceiling",), list(names.values()), rows)
 
 
 def _mode_words(mode: str) -> str:
@@ -234,7 +239,8 @@ def _networks_of_one_mode(
                 each.bound or each.unknown["bound"],
             )
         )
-    heads = ("network", *_RUN, "modelled", "measured", "error", "energy", "bound by")
+    source = " and ".join(dict.fromkeys(row.source for row in measured)) or "measured"
+    heads = ("network", *_RUN, "modelled", source, "error", "energy", "bound by")
     n_all = len({each.model_hash for each in networks})
     title = _told("Networks", _share(len(chosen), n_all, _which(measured)))
     return (title, heads, rows)
@@ -288,7 +294,7 @@ def _modelled_by_mode(
     left = _share(len(chosen), n_all, "networks, the best known")
     of = f" of {modes[0].machine}, modelled"
     return [
-        _side_by_side(_told(f"{what} of a batch{of}", left), _HEADS, [*names.values()], rows)
+        _side_by_side(f"{what} of a batch{of}", left, _HEADS, [*names.values()], rows)
         for what, rows in (("Time", times), ("Energy", energies))
         if rows
     ]
@@ -312,7 +318,7 @@ def _measured_by_mode(measured: Sequence[api.NetworkTimes]) -> list[Table]:
     of = _of(measured[0].device, (row.source for row in measured))
     heads = (*_HEADS, "engine")
     return [
-        _side_by_side(_told(f"{what} of a batch{of}", left), heads, modes, rows)
+        _side_by_side(f"{what} of a batch{of}", left, heads, modes, rows)
         for what, rows in (("Time", times), ("Energy", energies))
         if rows
     ]

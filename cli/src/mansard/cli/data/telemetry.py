@@ -38,7 +38,10 @@ Format = Literal["table", "csv", "json", "parquet"]
 def telemetry(
     logs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Logs of tegrastats, plain or gzip'd; - is stdin.", readable=False),
+        typer.Argument(
+            help="Logs of tegrastats, plain or gzip'd, or records of watch (.jsonl); - is stdin.",
+            readable=False,
+        ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Run this board's tegrastats.")] = False,
     interval: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +11,10 @@ import typer
 
 from mansard import api
 from mansard.cli.console import note, print_json, print_lines
+from mansard.cli.layout import fits
 from mansard.cli.options import JsonOption
-from mansard.cli.tables import Table, print_tables
+from mansard.cli.tables import Table, print_fitting
+from mansard.cli.terminal import columns
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
 _RATES = frozenset(("FLOP/s", "B/s"))  # of which more is better; of times and energies less is
@@ -53,7 +56,8 @@ def compare(
         print_json("compare", found)
         return
     for each in found.comparisons:
-        print_tables(_tables(each, all_rows=all_rows))
+        for table in _tables(each, all_rows=all_rows):
+            print_fitting(table, ("p, corrected",), "--json has it", few=0)
         print_lines(_lines(each))
     for where, labels in ((first, found.only_first), (second, found.only_second)):
         if labels:
@@ -66,14 +70,21 @@ def _tables(found: api.Comparison, *, all_rows: bool) -> list[Table]:
     if not shown:
         return []
     title = f"{found.first} (first) and {found.second} (second)"
-    return [(title, _COLUMNS, [_row(change, found.threshold) for change in shown])]
+    whole, brief = (
+        (title, _COLUMNS, [_row(each, found.threshold, with_ends=with_ends) for each in shown])
+        for with_ends in (True, False)
+    )
+    return [whole if fits(whole, columns(sys.stdout)) else brief]
 
 
-def _row(change: api.Change, threshold: float) -> tuple[str, ...]:
+def _row(change: api.Change, threshold: float, *, with_ends: bool) -> tuple[str, ...]:
+    """``with_ends``: both values with their intervals; the ratio has one always."""
+    first = (change.first_low, change.first_high) if with_ends else (None, None)
+    second = (change.second_low, change.second_high) if with_ends else (None, None)
     return (
         change.quantity,
-        _value(change.first, change.first_low, change.first_high, change.unit),
-        _value(change.second, change.second_low, change.second_high, change.unit),
+        _value(change.first, *first, change.unit),
+        _value(change.second, *second, change.unit),
         _ratio(change),
         _p(change.p_corrected),
         _verdict(change, threshold),
@@ -102,17 +113,16 @@ def _p(p: float | None) -> str:
 
 
 def _verdict(change: api.Change, threshold: float) -> str:
+    """What the second is against the first; within the threshold they are equal."""
     if change.is_significant:
         is_higher = change.ratio > 1
         is_better = is_higher == (change.unit in _RATES)
-        return (
-            f"{'better' if is_better else 'worse'}: second is {'higher' if is_higher else 'lower'}"
-        )
+        return f"{'better' if is_better else 'worse'}: {'higher' if is_higher else 'lower'}"
     if change.is_equal:
-        return f"equal within {_percent(threshold)}"
+        return f"within {_percent(threshold)}"
     if change.is_significant is None:
         return change.unknown["is_significant"]
-    return "no difference shown"
+    return "not told apart"
 
 
 def _percent(share: float) -> str:

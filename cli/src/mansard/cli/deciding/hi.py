@@ -112,7 +112,7 @@ def hi(
     curve: Annotated[
         Path | None, typer.Option(help="CSV file of every threshold of the choice to write.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     keep: Annotated[
         _Text, typer.Option(help="Keep the answer in RUNS under this name, for mansard report.")
     ] = None,
@@ -187,7 +187,7 @@ def hi(
                 n_replayed=replay,
             ),
             curve=curve,
-            page=report,
+            page=html,
             name=keep,
         ),
         TerminalReporter(),

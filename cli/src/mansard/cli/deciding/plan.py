@@ -71,10 +71,7 @@ def plan(
         reporter=TerminalReporter(),
     )
     if as_json:
-        if len(found) == 1:
-            print_json("plan", found[0])
-        else:
-            print_json("plans", {"plans": found})
+        print_json("plan", {"plans": found})
         return
     for each in found:
         _print(each, is_one_of_many=len(found) > 1)

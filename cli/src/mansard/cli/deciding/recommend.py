@@ -63,7 +63,8 @@ def recommend(
         ),
     ] = None,
     batch: Annotated[
-        _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. 1 by default.")
+        _Texts, typer.Option(help="Batch sizes that are open: 1,8, or auto. By default that "
+                             "of the file, else 1.")
     ] = None,
     precision: Annotated[
         _Texts, typer.Option(help="Precisions that are open: fp16,int8. The file's by default.")
@@ -90,12 +91,12 @@ def recommend(
     calibrate: CalibrateOption = False,
     board: BoardOption = None,
     mix: MixOption = False,
-    on: OnOption = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Exit code 3 unless every network has a mode that keeps the "
                      "limits, as likely as --probability asks."),
     ] = False,
+    on: OnOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Recommend a power mode for MODELS from what was measured; measures and sets nothing.

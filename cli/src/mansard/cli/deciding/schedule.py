@@ -57,7 +57,7 @@ def schedule(
     front: Annotated[
         str | None, typer.Option(help="Also the front of time and energy of this network alone.")
     ] = None,
-    chart: Annotated[Path | None, typer.Option(help="HTML page with the Gantt chart.")] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML page with the Gantt chart.")] = None,
     save_problem: Annotated[
         Path | None, typer.Option(help="Write the problem as it was solved, .toml or .json.")
     ] = None,
@@ -109,7 +109,7 @@ def schedule(
             time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 10.0,
             uses_peers=peers,
             front=front,
-            chart=chart,
+            chart=html,
             save=save_problem,
             run=executed if run else None,
             on=on,
@@ -119,10 +119,15 @@ def schedule(
     if as_json:
         print_json("schedule", found)
     else:
-        print_tables(_tables(found))
-        print_lines((found.sentence, *_lines(found)))
+        print_answer(found)
     if found.best.broken or not all(each.networks for each in found.ran):
         raise typer.Exit(1)
+
+
+def print_answer(found: api.ScheduleAnswer) -> None:
+    """Print the methods, the best schedule and what was executed, and the answer in words."""
+    print_tables(_tables(found))
+    print_lines((found.sentence, *_lines(found)))
 
 
 def _lines(found: api.ScheduleAnswer) -> Iterator[str]:

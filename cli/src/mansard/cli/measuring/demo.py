@@ -33,7 +33,7 @@ def demo(
     """
     if context.invoked_subcommand is not None:
         return
-    found = api.demo(folder, TerminalReporter(most_notes=3))
+    found = api.demo(folder, TerminalReporter(most_notes=2))
     print_report(
         found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
     )
@@ -54,7 +54,17 @@ def pagoda(
     if as_json:
         print_json("demo-pagoda", found.document())
         return
-    print_tables([found.table])
+    print_pagoda(found)
+
+
+def print_pagoda(found: api.PagodaPage) -> None:
+    """Print Pagoda's points beside ours, and what they say."""
+    title, columns, rows = found.table
+    watts = next(at for at, name in enumerate(columns) if name.endswith(", W"))
+    for what, kept in (("times", range(2, watts)), ("power", range(watts, len(columns)))):
+        at = (0, 1, *kept)  # the network and its batch
+        cells = [[row[each] for each in at] for row in rows]
+        print_tables([(f"{title}: {what}", [columns[each] for each in at], cells)])
     print_lines(found.findings)
     print_whole(f"page: {found.page}")
 

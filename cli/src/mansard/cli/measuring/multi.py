@@ -205,7 +205,7 @@ def multi(
     if as_json:
         print_json("multi", {"rows": result.rows, "files": written})
     else:
-        _print(result.rows)
+        print_mappings(result.rows)
         for path in written:
             note(f"written: {path}")
     result.check()
@@ -234,7 +234,8 @@ def _numbers(text: str | None) -> tuple[float, ...]:
         raise UsageError(f"--priorities {text!r} are no numbers", fix="write 1,2") from None
 
 
-def _print(rows: Sequence[api.MeasuredMulti]) -> None:
+def print_mappings(rows: Sequence[api.MeasuredMulti]) -> None:
+    """Print each mapping that ran, and where the time of its stages went."""
     numbers = {name: at for at, name in enumerate(dict.fromkeys(f.row.mapping for f in rows), 1)}
     for found in rows:
         row, many = found.row, len(numbers) > 1

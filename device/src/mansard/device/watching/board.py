@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.errors import MansardError
 from mansard.core.records import BoardSample, CpuNow, GpuNow, PowerMode, ZoneNow
 from mansard.core.text import cpu_list, printable
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
@@ -24,27 +23,26 @@ from mansard.device.conditions.telemetry import find_gpu_load, read_jiffies, rea
 from mansard.device.identity import is_simulated
 from mansard.device.jetson import is_jetson, read_model
 from mansard.device.meters.finding import find_meters
-from mansard.device.nvpmodel.modes import BoardModes, read_modes
-from mansard.device.nvpmodel.tool import STATUS_PATH, parse_status, query
 from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text, why_unreadable
 from mansard.device.watching.cards import NO_CARDS, Cards, CardsNow
-from mansard.device.watching.energy import RunningEnergy
+from mansard.device.watching.energy import LONGEST_PAUSE_S, RunningEnergy
 from mansard.device.watching.limits import Limits, PartNow
+from mansard.device.watching.mode import ModeReader
 
 _Value = TypeVar("_Value")
 _TWO = "it takes two looks"
 _SHARES_MEMORY = "the GPU shares the board's memory"
 AS_ROOT = "only root can read it: run it with sudo"
-_ASK_TOOL_S = 30.0  # between two calls of nvpmodel, where its notes cannot be read
+_PAUSE_INTERVALS = 3  # a look or two that were missed are no pause
 
 
 class BoardWatch:
     """Looks at the machine under ``root``; every look is one ``BoardSample``, and none raises.
 
     ``name``: how records call the board. ``clock`` and ``wall`` are seconds: monotonic, and since
-    1970. ``as_root``: the remedy where root alone may read something. Looks cost some milliseconds
-    and start no process, but for an nvpmodel twice a minute on boards whose notes of the mode
-    cannot be read.
+    1970. ``as_root``: the remedy where root alone may read something. ``interval_s``: how far looks
+    will be apart. They cost some milliseconds and start no process, but for an nvpmodel twice a
+    minute on boards whose notes of the mode cannot be read.
     """
 
     def __init__(
@@ -55,18 +53,21 @@ class BoardWatch:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         as_root: str = AS_ROOT,
+        interval_s: float = 1.0,
     ) -> None:
         self._root, self._clock, self._wall, self._as_root = root, clock, wall, as_root
         self._on_jetson = is_jetson(root)
         self._name = name or read_model(root) or printable(platform.node(), 80)
         self._is_simulated = is_simulated(root)
-        self._mode = _ModeReader(root, clock) if self._on_jetson else None
+        self._mode = ModeReader(root, clock) if self._on_jetson else None
         self._engines, self._fans = find_engines(root), find_fans(root)
         self._memory_use = find_memory_monitor(root, uses_gpu=True)
         self._processes = GpuProcesses(root)
         self._load = find_gpu_load(root)
         self._zones = _find_zones(root)
-        self._energy = RunningEnergy(find_meters(root))
+        self._energy = RunningEnergy(
+            find_meters(root), max(LONGEST_PAUSE_S, _PAUSE_INTERVALS * interval_s)
+        )
         self._cards = Cards() if root == SYSTEM_ROOT and not self._on_jetson else None
         self._online_text: str | None = None
         self._clocks = self._find_clocks()
@@ -208,6 +209,8 @@ class BoardWatch:
         emc = self._clocks.emc
         if emc is None:
             why = f"no file of its clock is here; on a Jetson {self._as_root}"
+            if not self._on_jetson:
+                why = "this machine shows no clock of its memory"
             unknown |= {"memory_clock_hz": why, "memory_cap_hz": why}
             return None, None
         clock_hz = emc.domain.read_hz(self._root, emc.domain.cur_path) or None
@@ -246,8 +249,9 @@ class BoardWatch:
     def _read_processes(self, unknown: dict[str, str]) -> tuple[str, ...] | None:
         found = self._processes.find()
         why = found.why_not
-        if self._on_jetson and found.names is None:
-            why = f"{why}; {self._as_root}"
+        if found.names is None:
+            # A machine that is no Jetson has none of a Jetson's files.
+            why = f"{why}; {self._as_root}" if self._on_jetson else why.partition("; ")[2]
         return _known("gpu_processes", found.names, why, unknown)
 
     def _parts(
@@ -288,47 +292,6 @@ class BoardWatch:
 _ONLINE = "/sys/devices/system/cpu/online"
 _NO_FAN = "no fan shows it"
 _NO_ENGINES = "no video engine or accelerator shows its power state here"
-
-
-class _ModeReader:
-    """The power mode by nvpmodel's notes; by the tool where those cannot be read."""
-
-    def __init__(self, root: Path, clock: Callable[[], float]) -> None:
-        self._root, self._clock = root, clock
-        self._notes = root / STATUS_PATH.lstrip("/")
-        self._asked_s: float | None = None
-        self._name: str | None = None
-        self.mode: PowerMode | None = None  # what it sets, where its configuration says
-        self.why_not = ""
-        self._modes: BoardModes | None = None
-        try:
-            self._modes = read_modes(root)
-        except MansardError as error:
-            self.why_not = str(error)
-
-    def read(self) -> str | None:
-        number = parse_status(read_text(self._notes) or "")
-        found = (
-            self._modes.by_id(number) if self._modes is not None and number is not None else None
-        )
-        if found is not None:
-            self._name, self.mode = found.mode.name, found.mode
-        else:
-            self._ask()
-        return self._name
-
-    def _ask(self) -> None:
-        now_s = self._clock()
-        if self._asked_s is not None and now_s - self._asked_s < _ASK_TOOL_S:
-            return
-        self._asked_s = now_s
-        try:
-            self._name = query(self._root).name
-        except MansardError as error:
-            self._name, self.mode, self.why_not = None, None, str(error)
-            return
-        named = self._modes.find(self._name) if self._modes is not None else None
-        self.mode = named.mode if named is not None else None
 
 
 def _find_zones(root: Path) -> tuple[tuple[str, Path, float | None], ...]:

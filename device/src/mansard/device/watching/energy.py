@@ -12,8 +12,7 @@ from mansard.device.meters.meter import Meter, Meters, silent
 from mansard.device.totals import total_power
 
 _TWO = "it takes two looks"
-# A pause longer than this has no trapezoid; looks every ten seconds have one.
-_LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 30.0  # over which a trapezoid is drawn; looks further apart need more
 
 
 class PowerNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,8 +31,8 @@ class RunningEnergy:
     Over a pause a counter goes on; a trapezoid would be invented, so the pause is counted instead.
     """
 
-    def __init__(self, meters: Meters) -> None:
-        self._meters = meters
+    def __init__(self, meters: Meters, longest_pause_s: float = LONGEST_PAUSE_S) -> None:
+        self._meters, self._longest_pause_s = meters, longest_pause_s
         self._last: dict[str, PowerSample] = {}
         self._energies_j: dict[str, float] = {}
         self._unmetered_s: dict[str, float] = {}
@@ -89,7 +88,7 @@ class RunningEnergy:
             mean_w = added_j / seconds if seconds > 0 else None
             return mean_w if now.power_w is None else now.power_w
         if now.power_w is not None and last.power_w is not None:
-            if seconds <= _LONGEST_PAUSE_S:
+            if seconds <= self._longest_pause_s:
                 self._energies_j[rail] += (now.power_w + last.power_w) / 2 * seconds
             else:
                 self._pause(rail, seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mansard.device.meters.sampler import next_tick
 
@@ -12,12 +12,8 @@ SHORTEST_INTERVAL_S = 0.1  # below it a look would cost more than 2 % of a small
 FIRST_S = 0.5  # shares and counters need two looks: the first record comes after so long at most
 _SLACK_S = 1e-6
 Found = TypeVar("Found")
-
-
-class Wait(Protocol):
-    """Waits for ``seconds``; True: the watching is to end, as when a key was pressed."""
-
-    def __call__(self, seconds: float) -> bool: ...
+Wait = Callable[[float], bool]
+"""Waits for so many seconds; True: the watching is to end, as when a key was pressed."""
 
 
 def sleep(seconds: float) -> bool:

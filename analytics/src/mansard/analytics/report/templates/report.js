@@ -229,17 +229,20 @@
     const sign = form.startsWith("+") ? "always" : "auto";
     return value.toLocaleString("en-US", { maximumSignificantDigits: digits, signDisplay: sign });
   };
-  // On a narrow screen the cells of a row stand under each other, each after its column's title.
-  const narrow = window.matchMedia("screen and (max-width: 640px)");
-  const stack = (table) => {
-    const titles = Array.from(table.tHead.rows[0].cells, (each) => each.textContent);
-    table.classList.toggle("stacked", narrow.matches && titles.length > 3);
-    if (!narrow.matches) return;
-    for (const row of table.tBodies[0].rows) {
-      Array.from(row.cells).forEach((each, at) => { each.dataset.title = titles[at]; });
+  // Of a table that is wider than its place the cells of a row stand under each other, each after
+  // its column's title.
+  const isWide = (table) => table.parentElement.scrollWidth > table.parentElement.clientWidth + 1;
+  const stack = (tables) => {
+    for (const table of tables) table.classList.remove("stacked");
+    for (const table of tables.filter(isWide)) {
+      const titles = Array.from(table.tHead.rows[0].cells, (each) => each.textContent);
+      for (const row of table.tBodies[0].rows) {
+        Array.from(row.cells).forEach((each, at) => { each.dataset.title = titles[at]; });
+      }
+      table.classList.add("stacked");
     }
   };
-  const stackAll = () => document.querySelectorAll("main table").forEach(stack);
+  const stackAll = () => stack(Array.from(document.querySelectorAll("main .scroll > table")));
 
   // Columns that say nothing or the same in every row are told in the caption: the same as
   // figures/tables.py.
@@ -291,14 +294,14 @@
           place ? cell("td", "", row[at]) : cell("th", "row", row[at])));
         return line;
       }));
-      stack(table);
+      stack([table]);
     }
   };
 
   // A list of networks beside a chart of one of them: it says which one, and chooses for all charts.
   const mirrors = Array.from(document.querySelectorAll("select[data-mirrors]"));
   const fillMirror = (mirror) => {
-    const plot = document.querySelector(`[data-spec="${mirror.dataset.of}"]`);
+    const plot = plots.find((each) => each.dataset.spec === mirror.dataset.of);
     mirror.value = resolve(rules.get(plot).rule).own[mirror.dataset.mirrors];
   };
 
@@ -380,7 +383,6 @@
     });
   }
   dark.addEventListener("change", () => update(true));
-  narrow.addEventListener("change", stackAll);
   stackAll();
   // Drawn again where another width leaves other room, but not for paper.
   let width = root.clientWidth, waiting = 0;
@@ -389,6 +391,7 @@
     waiting = setTimeout(() => {
       if (root.clientWidth === width || window.matchMedia("print").matches) return;
       width = root.clientWidth;
+      stackAll();
       update(true);
     }, 200);
   });
