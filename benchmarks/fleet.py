@@ -100,7 +100,7 @@ def page(folder: Path, n_boards: int, trial_s: float) -> Iterator[str]:
     yield ""
     yield from boards_done(runs, samples, whole_s, process.returncode)
     yield ""
-    yield f"The last line of the bench: `{last}`"
+    yield f"The last line of the bench: `{last.replace(str(folder), '/…')}`"
     yield ""
     n_bytes = report.stat().st_size
     yield f"One report holds all of them: {n_bytes / 1e6:.1f} MB, made again in {report_s:.1f} s."
