@@ -50,14 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("page", type=Path, help="the file that is written")
     parser.add_argument("--models", type=int, default=5000)
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as name:
-        lines = list(page(Path(name), options.models))
-    options.page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name, options.page.open("w", encoding="utf-8") as out:
+        for line in page(Path(name), options.models):
+            out.write(f"{line}\n")
+            out.flush()  # all of it takes minutes
     return 0
 
 
 def page(folder: Path, n_models: int) -> Iterator[str]:
-    """Its lines."""
+    """Its lines, as they are known."""
     yield "# Work on other machines"
     yield ""
     yield "Made by `python benchmarks/cluster.py docs/results/cluster.md` on a machine with"
@@ -101,8 +102,8 @@ def scoring(models: Path, n_models: int) -> Iterator[str]:
 
 def recommending(folder: Path) -> Iterator[str]:
     """Networks in a grid of modes: the memory of the process that asks."""
-    runs, modes = folder / "orin", folder / "modes.csv"
-    api.demo(runs)
+    runs, modes = folder / "orin/runs", folder / "modes.csv"
+    api.demo(folder / "orin")
     cells = [
         (gpu, emc, cpu, sms)
         for gpu in range(300, 1301, 10)

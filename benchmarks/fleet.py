@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from mansard.core.records import Manifest
 MODES = "gpu=306MHz,cores=4;gpu=612MHz,cores=6"
 SAMPLE_S = 0.5
 SLOWER = 2.0  # the slow board's trials, of the others'
+N_MOMENTS = 12  # of the page
 SILENT_AFTER = 3  # trials of the board that falls silent
 
 
@@ -100,7 +100,7 @@ def page(folder: Path, n_boards: int, trial_s: float) -> Iterator[str]:
     yield ""
     yield from boards_done(runs, samples, whole_s, process.returncode)
     yield ""
-    yield f"The last line of the bench: `{last}`"
+    yield f"The last line of the bench: `{last.replace(str(folder), '/…')}`"
     yield ""
     n_bytes = report.stat().st_size
     yield f"One report holds all of them: {n_bytes / 1e6:.1f} MB, made again in {report_s:.1f} s."
@@ -137,23 +137,16 @@ def finished(runs: Path) -> Iterator[Manifest]:
 
 
 def resources(samples: Sequence[Sample]) -> Iterator[str]:
-    """Threads, files and memory over the time in which all boards measure."""
-    most = max(sample.n_threads for sample in samples)
-    steady = [sample for sample in samples if sample.n_threads >= 0.9 * most]
-    third = max(1, len(steady) // 3)
-    parts = {"first": steady[:third], "middle": steady[third:-third], "last": steady[-third:]}
-    yield f"While at least nine tenths of the threads are there ({steady[0].at_s:.0f} to "
-    yield f"{steady[-1].at_s:.0f} s), medians of each third of that time:"
-    yield ""
-    yield "| third | threads | open files | memory, MB |"
-    yield "|---|--:|--:|--:|"
-    for name, part in parts.items():
-        rows = part or steady
-        numbers = [
-            statistics.median(getattr(sample, field) for sample in rows)
-            for field in ("n_threads", "n_files", "memory_bytes")
-        ]
-        yield f"| {name} | {numbers[0]:.0f} | {numbers[1]:.0f} | {numbers[2] / 1e6:.0f} |"
+    """Threads, files and memory at moments from the start to the last run."""
+    most = max(sample.n_done for sample in samples)
+    last_s = next(sample.at_s for sample in samples if sample.n_done == most)
+    yield "| s | runs done | threads | open files | memory, MB |"
+    yield "|--:|--:|--:|--:|--:|"
+    for part in range(N_MOMENTS + 1):
+        at_s = last_s * part / N_MOMENTS
+        each = min(samples, key=lambda sample: abs(sample.at_s - at_s))
+        cells = (each.n_done, each.n_threads, each.n_files, f"{each.memory_bytes / 1e6:.0f}")
+        yield f"| {each.at_s:.0f} | {' | '.join(map(str, cells))} |"
     ends = samples[-1]
     yield ""
     yield f"At the end {ends.n_threads} threads and {ends.n_files} files are left; the most memory,"
@@ -170,7 +163,7 @@ def boards_done(runs: Path, samples: Sequence[Sample], whole_s: float, code: int
     most = max(sample.n_done for sample in samples)
     good = next(sample.at_s for sample in samples if sample.n_done >= 2 * (whole - 1))
     last = next(sample.at_s for sample in samples if sample.n_done == most)
-    yield f"{whole} boards have both modes: all but the slow one after {good:.0f} s, that after "
+    yield f"{whole} boards have both modes: all but the slow one after {good:.0f} s, that after"
     yield f"{last:.0f} s. The bench ends after {whole_s:.0f} s with code {code}: until then it"
     yield "waits for the silent board, and writes the report."
 

@@ -145,7 +145,8 @@ def test_paper_has_everything_open_and_light_and_no_chart_is_cut(chromium: Any, 
     filters = "return getComputedStyle(document.querySelector('svg.marks')).filter"
     assert "invert(1)" in chromium.execute_script(filters)
     assert chromium.execute_script(OUTSIDE)[1] == []
-    assert len(chromium.execute_script(SIZES)) == 1
+    sizes_px = [float(size) for size in chromium.execute_script(SIZES)]
+    assert max(sizes_px) - min(sizes_px) < 0.3  # one size, but for the rounding of the paper
     chromium.execute_script("dispatchEvent(new Event('afterprint'))")
     assert chromium.execute_script(closed) == n_closed
 

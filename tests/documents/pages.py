@@ -9,6 +9,7 @@ show, says what a reader knows from the text around it:
                                         "runs/ as cores"; checkout: a clone, set up
     <!-- file: grid.toml -->            what a fence of any language shows is this file
     <!-- exits: 3 -->                   the last command's exit code, 0 by default
+    <!-- may fail: a busy machine -->   run, but its failure is none of the page's
     <!-- long -->                       left to ``make test-docs``
     <!-- not run: needs a card -->      the block is left out
     <!-- not run (--host): why -->      its commands that hold this text are left out
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("sh", "console", "python")
 _COMMENT = re.compile(
-    r"<!-- (board|file|given|exits|long|not run)(?: \(([^)]+)\))?(?:: ([^\n]+?))? -->"
+    r"<!-- (board|file|given|exits|may fail|long|not run)(?: \(([^)]+)\))?(?:: ([^\n]+?))? -->"
 )
+# The fields of a block that a comment gives.
+_FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "board": lambda value: {"board": value},
+    "exits": lambda value: {"exit_code": int(value)},
+    "file": lambda _: {},
+    "given": lambda value: {"given": tuple(each.strip() for each in value.split(","))},
+    "long": lambda _: {"is_long": True},
+    "may fail": lambda value: {"may_fail": value},
+}
 _EACH_LINE = re.MULTILINE | re.DOTALL
 _FENCE = re.compile(r"^( *)```+ *(\w*)[^\n]*\n(.*?)^\1```+ *$", _EACH_LINE)
 
@@ -42,6 +53,7 @@ class Block:
     board: str = ""
     given: tuple[str, ...] = ()
     exit_code: int = 0
+    may_fail: str = ""  # why; with exit code 1, as a command that cannot measure ends
     is_long: bool = False
     left_out: dict[str, str] = field(default_factory=dict)  # text of commands, "" for all: reason
 
@@ -111,18 +123,12 @@ def _said(between: str, where: str) -> dict[str, Any]:
                 raise ValueError(f"{where}: the comment {line.strip()} cannot be read")
             break
         name, part, value = comment[1], comment[2], comment[3]
+        if name in ("not run", "may fail") and not value:
+            raise ValueError(f"{where}: what is not run or may fail has a reason")
         if name == "not run":
-            if not value:
-                raise ValueError(f"{where}: what is not run has a reason")
             left_out[part or ""] = value
-        elif name == "given":
-            said["given"] = tuple(each.strip() for each in value.split(","))
-        elif name == "file":
-            continue
-        elif name == "exits":
-            said["exit_code"] = int(value)
         else:
-            said |= {"is_long": True} if name == "long" else {"board": value}
+            said |= _FIELDS[name](value)
     return said | {"left_out": left_out}
 
 

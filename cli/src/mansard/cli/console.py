@@ -195,11 +195,12 @@ class TerminalReporter:
         self._n_notes = 0
 
     def note(self, line: str) -> None:
-        """One line; of many the first ones and how many more, unless the command is verbose."""
-        self._n_notes += 1
-        if self._most_notes is None or _verbosity.is_verbose or self._n_notes <= self._most_notes:
+        """One line; of many "note: …" the first ones, unless the command is verbose."""
+        self._n_notes += line.startswith("note:")
+        is_shown = self._most_notes is None or self._n_notes <= self._most_notes
+        if is_shown or _verbosity.is_verbose or not line.startswith("note:"):
             note(line)
-        elif self._n_notes == self._most_notes + 1:
+        elif self._n_notes - 1 == self._most_notes:
             note("note: there is more to note; -v shows all")
 
     @contextlib.contextmanager

@@ -170,15 +170,15 @@ def _refused(every: Results) -> list[str]:
 def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str, Any]:
     """Of one mode what it does and limits; of several the recommendation and the choices."""
     is_one = opening.is_one_mode(every)
+    lines = zip(advice.overview(results), advice.overview_sources(results), strict=True)
+    own = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
     return {
         "is_one_mode": is_one,
         "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
         "next": (step := next_step.next_step(every)).what,
         "next_command": step.on_page(every),
         "choices": [] if is_one else choices.choice_tables(results, chosen.device),
-        "overview": list(
-            zip(advice.overview(results), advice.overview_sources(results), strict=True)
-        ),
+        "overview": sorted(lines, key=lambda line: not line[0].startswith(own)),
         "advice": advice.advice(results),
         "advice_table": advice.advice_table(results),
         "n_refused": 0 if is_one else sum(each.choice is None for each in every.recommendations),

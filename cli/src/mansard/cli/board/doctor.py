@@ -22,12 +22,13 @@ def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json("doctor", {"checks": checks})
     else:
-        _print_checks(checks)
+        print_checks(checks)
     if any(check.status == "broken" for check in checks):
         raise typer.Exit(1)
 
 
-def _print_checks(checks: Sequence[api.Check]) -> None:
+def print_checks(checks: Sequence[api.Check]) -> None:
+    """Print a line for each check, and one with the remedy where something is wrong."""
     width = max(len(check.name) for check in checks)
     for check in checks:
         lead = f"{check.status:<8} {printable(check.name):<{width}}  "

@@ -33,7 +33,7 @@ def demo(
     """
     if context.invoked_subcommand is not None:
         return
-    found = api.demo(folder, TerminalReporter(most_notes=3))
+    found = api.demo(folder, TerminalReporter(most_notes=2))
     print_report(
         found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
     )

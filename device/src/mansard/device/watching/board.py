@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.errors import MansardError
 from mansard.core.records import BoardSample, CpuNow, GpuNow, PowerMode, ZoneNow
 from mansard.core.text import cpu_list, printable
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
@@ -24,19 +23,17 @@ from mansard.device.conditions.telemetry import find_gpu_load, read_jiffies, rea
 from mansard.device.identity import is_simulated
 from mansard.device.jetson import is_jetson, read_model
 from mansard.device.meters.finding import find_meters
-from mansard.device.nvpmodel.modes import BoardModes, read_modes
-from mansard.device.nvpmodel.tool import STATUS_PATH, parse_status, query
 from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text, why_unreadable
 from mansard.device.watching.cards import NO_CARDS, Cards, CardsNow
 from mansard.device.watching.energy import LONGEST_PAUSE_S, RunningEnergy
 from mansard.device.watching.limits import Limits, PartNow
+from mansard.device.watching.mode import ModeReader
 
 _Value = TypeVar("_Value")
 _TWO = "it takes two looks"
 _SHARES_MEMORY = "the GPU shares the board's memory"
 AS_ROOT = "only root can read it: run it with sudo"
 _PAUSE_INTERVALS = 3  # a look or two that were missed are no pause
-_ASK_TOOL_S = 30.0  # between two calls of nvpmodel, where its notes cannot be read
 
 
 class BoardWatch:
@@ -62,7 +59,7 @@ class BoardWatch:
         self._on_jetson = is_jetson(root)
         self._name = name or read_model(root) or printable(platform.node(), 80)
         self._is_simulated = is_simulated(root)
-        self._mode = _ModeReader(root, clock) if self._on_jetson else None
+        self._mode = ModeReader(root, clock) if self._on_jetson else None
         self._engines, self._fans = find_engines(root), find_fans(root)
         self._memory_use = find_memory_monitor(root, uses_gpu=True)
         self._processes = GpuProcesses(root)
@@ -295,47 +292,6 @@ class BoardWatch:
 _ONLINE = "/sys/devices/system/cpu/online"
 _NO_FAN = "no fan shows it"
 _NO_ENGINES = "no video engine or accelerator shows its power state here"
-
-
-class _ModeReader:
-    """The power mode by nvpmodel's notes; by the tool where those cannot be read."""
-
-    def __init__(self, root: Path, clock: Callable[[], float]) -> None:
-        self._root, self._clock = root, clock
-        self._notes = root / STATUS_PATH.lstrip("/")
-        self._asked_s: float | None = None
-        self._name: str | None = None
-        self.mode: PowerMode | None = None  # what it sets, where its configuration says
-        self.why_not = ""
-        self._modes: BoardModes | None = None
-        try:
-            self._modes = read_modes(root)
-        except MansardError as error:
-            self.why_not = str(error)
-
-    def read(self) -> str | None:
-        number = parse_status(read_text(self._notes) or "")
-        found = (
-            self._modes.by_id(number) if self._modes is not None and number is not None else None
-        )
-        if found is not None:
-            self._name, self.mode = found.mode.name, found.mode
-        else:
-            self._ask()
-        return self._name
-
-    def _ask(self) -> None:
-        now_s = self._clock()
-        if self._asked_s is not None and now_s - self._asked_s < _ASK_TOOL_S:
-            return
-        self._asked_s = now_s
-        try:
-            self._name = query(self._root).name
-        except MansardError as error:
-            self._name, self.mode, self.why_not = None, None, str(error)
-            return
-        named = self._modes.find(self._name) if self._modes is not None else None
-        self.mode = named.mode if named is not None else None
 
 
 def _find_zones(root: Path) -> tuple[tuple[str, Path, float | None], ...]:
