@@ -71,7 +71,7 @@ def test_every_part_of_the_page_is_there(text: str) -> None:
         *("layer-classes", "layers", "layer-energy", "batches"),
         *("staircase", "chains", "latency"),
     ]
-    assert text.count("The figures behind this chart") == 10
+    assert text.count("The figures behind this chart") == 13
     for heading in ("Power modes", "Predicted and measured", "Where the numbers come from"):
         assert heading in page.text
     # nobody ran a network: it says what would bring the chart

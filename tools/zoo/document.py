@@ -36,7 +36,8 @@ counterpart there.
   `.value`, outputs `present.N.key` and `.value`. The first pass over a text is
   `past_sequence` = 0; a step that makes one token is `sequence` = 1 after any past:
 
-```
+```sh
+mansard zoo write . gpt2
 mansard score gpt2.onnx --batch 1 --dim sequence=128 --dim past_sequence=0
 mansard score gpt2.onnx --batch 1 --dim sequence=1 --dim past_sequence=127
 ```
