@@ -202,7 +202,7 @@ def _check_certificates(address: str) -> None:
     from distributed.security import Security
 
     try:
-        settings = Security().get_connection_args("client")
+        settings = cast(Any, Security)().get_connection_args("client")
     except OSError as error:
         what = f"certificates cannot be read: {error}"
     else:
