@@ -188,7 +188,7 @@ def test_of_many_modes_the_page_keeps_some_and_says_so(results: Results) -> None
     assert len(shown.predictions) == len(results.predictions)
     few = dataclasses.replace(many, networks=results.networks.filter(pl.col("model") == HOSTILE))
     assert for_page(few) == (few, ())  # two networks of two precisions: 300 // 2 > MOST_ROOFS
-    assert MOST_ROOFS == 12
+    assert MOST_ROOFS == 16
 
 
 def test_layers_are_those_of_the_roofs_that_are_kept(tmp_path: Path) -> None:

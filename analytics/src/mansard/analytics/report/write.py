@@ -54,7 +54,7 @@ from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.rates import unused_trials
 from mansard.core.text import listed
 
-MOST_ROOFS, LEAST_ROOFS = 12, 4  # power modes with roofs, sweeps and tables of their own
+MOST_ROOFS, LEAST_ROOFS = 16, 4  # power modes with roofs, sweeps and tables of their own
 MOST_NAMED = 3  # machines in the title
 _KINDS = (" (published)", " (simulated)")
 MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
@@ -177,7 +177,7 @@ def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str,
         "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
         "next": (step := next_step.next_step(every)).what,
         "next_command": step.on_page(every),
-        "choices": [] if is_one else choices.choice_tables(results, chosen.device),
+        "choices": [] if is_one else choices.choice_tables(every, chosen.device),
         "overview": sorted(lines, key=lambda line: not line[0].startswith(own)),
         "advice": advice.advice(results),
         "advice_table": advice.advice_table(results),
