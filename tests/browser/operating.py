@@ -82,7 +82,8 @@ const checkCaptions = (step) => {
     const chosen = optionsOf(name).find((each) => each.value === valueOf(name));
     const others = optionsOf(name).filter((each) => each !== chosen && each.value);
     for (const caption of captions) {
-      const words = ` ${caption.textContent} `;
+      // A column that is the same in every row is told of the rows, not of what was chosen.
+      const words = ` ${caption.textContent.split("; in every row:")[0]} `;
       const named = (each) =>
         words.includes(` ${textOf(each)} `) || words.includes(` ${textOf(each)},`);
       if (chosen && chosen.value && !named(chosen) && others.some(named)) {

@@ -24,6 +24,7 @@ from mansard.core.records import PowerMode
 
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity
+    from mansard.microbench.plan import KernelPlan
     from mansard.microbench.planning import Probe
 
 
@@ -143,9 +144,16 @@ def plan_kernels(
     """The plan of each mode's kernels, in the order of ``modes``; raises UsageError."""
     from mansard.microbench.planning import make_plan
 
-    plans = plan_modes(lambda mode: make_plan(machine, mode, profile, found), modes, runs)
-    # The stand-in for a simulated board's GPU runs in virtual time.
+    # The stand-in for a simulated board's GPU runs in virtual time: it costs what is computed in
+    # it, which is each launch, so samples are longer, and no trial is out of time.
     is_virtual = machine.is_simulated and found.gpu is not None
+    paced = {"sample_s": 0.02, "time_cap_s": 60.0} if is_virtual else {}
+
+    def plan(mode: PowerMode) -> KernelPlan:
+        made = make_plan(machine, mode, profile, found)
+        return replace(made, protocol=replace(made.protocol, **paced))
+
+    plans = plan_modes(plan, modes, runs)
     return [replace(each, is_bounded=not is_virtual) for each in plans]
 
 

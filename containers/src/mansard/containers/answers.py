@@ -172,7 +172,9 @@ def _client_class() -> Any:
             request.headers["Accept-Encoding"] = "identity"
             # Else the SDK keeps a connection for each URL, up to 25: each container has its own
             # URLs, so they grow with what was started, and fifty boards run out of descriptors.
-            if request.headers.get("Connection") == "keep-alive":
+            # A build's is kept: an engine does not see that one which was to be closed is gone.
+            is_build = request.path_url.partition("?")[0].endswith("/build")
+            if request.headers.get("Connection") == "keep-alive" and not is_build:
                 request.headers["Connection"] = "close"
             settings["timeout"] = settings.get("timeout") or TIMEOUT_S  # the SDK may give none
             adapter, kept = self.get_adapter(request.url), ("verify", "proxies", "cert")

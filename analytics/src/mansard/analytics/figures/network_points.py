@@ -142,9 +142,9 @@ def _few(networks: pl.DataFrame) -> pl.DataFrame:
 def spread(networks: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
     """``networks`` with ``is_drawn``: the MOST_HOLLOW that stand farthest apart.
 
-    Of each mode and batch those of the least and the greatest intensity, then again and again the
-    one farthest from all before it on the logarithmic axes, as long as it is LEAST_APART from them.
-    None that was measured is among them: it is drawn as that.
+    Of each mode and batch that of the least intensity in each precision and that of the greatest
+    of all, then again and again the one farthest from all before it on the logarithmic axes, as
+    long as it is LEAST_APART from them. None that was measured is among them: it is drawn as that.
     """
     kept: list[dict[str, object]] = []
     others = networks.join(measured, on=_SAME, how="anti").sort("intensity", *_SAME)
@@ -152,9 +152,12 @@ def spread(networks: pl.DataFrame, measured: pl.DataFrame) -> pl.DataFrame:
         rows = group.select(*_SAME).rows(named=True)
         at = group.select(pl.col("intensity", "rate").log10()).to_numpy()
         apart = np.full(len(at), np.inf)
-        for place in range(min(MOST_HOLLOW, len(at))):
-            next_one = {0: 0, 1: len(at) - 1}.get(place, int(apart.argmax()))
-            if apart[next_one] < LEAST_APART:
+        firsts = {row["precision"]: place for place, row in reversed([*enumerate(rows)])}
+        wanted = sorted(firsts.values())  # so that each precision has a mark when it is chosen
+        ends = dict(enumerate([*wanted, len(at) - 1]))
+        for place in range(min(MOST_HOLLOW, len(at) + len(wanted))):
+            next_one = ends.get(place, int(apart.argmax()))
+            if apart[next_one] < LEAST_APART and place >= len(wanted):
                 continue
             kept.append(rows[next_one])
             apart = np.minimum(apart, np.hypot(*(at - at[next_one]).T))
