@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from mansard.core.errors import ClusterError, MansardError, UsageError
 from mansard.core.hashing import content_hash
@@ -40,10 +40,10 @@ _PACKAGES = ("numpy", "polars", "msgspec", "numba", "distributed")
 _SHOWN = 3  # workers in a message
 
 
-class Answer(NamedTuple, Generic[Item]):
+class Answer(NamedTuple):
     """What came of an item. ``is_lost``: each worker that had it ended, so there is no result."""
 
-    item: Item
+    item: Any
     result: Any
     is_lost: bool = False
 
@@ -63,7 +63,7 @@ class Cluster:
         shared: Any = None,
         prepare: Callable[[Item], Any] | None = None,
         n_together: int = 1,
-    ) -> Iterator[Answer[Item]]:
+    ) -> Iterator[Answer]:
         """``function(item, shared)`` of each item on some worker, as they are done.
 
         ``items`` are taken when they are sent, a few more than can run: what is not sent yet takes
