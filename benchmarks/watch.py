@@ -31,6 +31,7 @@ from rich.console import Console
 from mansard.api.exporter import Exporter
 from mansard.api.watch_files import record_samples
 from mansard.cli.board.watch_screen import Screen
+from mansard.core.clock import VirtualClock
 from mansard.core.records import BoardSample
 from mansard.device.watching import BoardWatch, samples
 from mansard.simulator import create_board
@@ -40,21 +41,6 @@ _MOST_GROWTH = 0.01
 _SCRAPE_EVERY = 15
 _N_RECORDED = 600
 _JIFFIES_PER_S = 100
-
-
-class FastClock:
-    """Seconds that pass only where somebody waits for them."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def wait(self, seconds: float) -> bool:
-        """As long as it takes: no time."""
-        self.now_s += seconds
-        return False
 
 
 class MovingBoard:
@@ -154,16 +140,20 @@ def _watch_for_hours(
 
 def _looks(board: MovingBoard, n_looks: int) -> Iterator[tuple[BoardSample, float]]:
     """Each look with the CPU seconds that it took; the board has moved before it."""
-    clock = FastClock()
-    watch = BoardWatch(board.root, clock=clock)
+    clock = VirtualClock(0.0)
+    watch = BoardWatch(board.root, clock=clock.now_s)
 
     def look() -> tuple[BoardSample, float]:
-        board.move(round(clock.now_s))
+        board.move(round(clock.now_s()))
         start_s = time.thread_time()
         sample = watch.read()
         return sample, time.thread_time() - start_s
 
-    return samples(look, interval_s=1.0, n_samples=n_looks, clock=clock, wait=clock.wait)
+    def wait(seconds: float) -> bool:
+        clock.sleep(seconds)
+        return False
+
+    return samples(look, interval_s=1.0, n_samples=n_looks, clock=clock.now_s, wait=wait)
 
 
 def _record(board: MovingBoard, path: Path, say: Callable[[str], None]) -> None:

@@ -316,7 +316,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        if self.close_connection:  # as Go's server answers who asks for it
+        if self.close_connection:  # the request asked for it, and Go's server answers so
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)

@@ -224,7 +224,7 @@ def test_a_scheduler_without_workers_is_one_line() -> None:
 def test_other_addresses_are_refused(address: str, models: Path) -> None:
     done = mansard("score", models, "--on", address)
     assert done.returncode == 2
-    assert f"--on {address!r} is no address of a scheduler; write tcp://HOST:8786" in done.stderr
+    assert f"--on {address!r} does not name a scheduler; write tcp://HOST:8786" in done.stderr
 
 
 def test_processes_of_both_kinds_exclude_each_other(models: Path) -> None:

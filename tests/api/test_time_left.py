@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.api.time_left import Stage, SteadyTimeLeft, TimeLeft
+from mansard.core.clock import VirtualClock
 
 # Seconds of each trial as a sweep of four modes took them, on a machine that others used too.
 KERNELS = (
@@ -27,16 +28,6 @@ START_S = {"": 3.0, "networks": 4.0}  # setting the mode and idling; starting a 
 WITHIN = 1.5  # after a fifth of the work
 
 
-class Hand:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.time_s = 50.0
-
-    def now_s(self) -> float:
-        return self.time_s
-
-
 def stages_of(durations: Sequence[tuple[str, Sequence[float]]]) -> list[Stage]:
     return [
         Stage(kind, [f"{kind} {n}" for n in range(len(each))], prior_s=0.0)
@@ -48,19 +39,19 @@ def replayed(
     durations: Sequence[tuple[str, Sequence[float]]], start_s: dict[str, float]
 ) -> list[tuple[float, float | None, float]]:
     """At each step: the share of the time that is over, the estimate, and what is really left."""
-    hand = Hand()
+    hand = VirtualClock(50.0)
     left = TimeLeft(stages_of(durations), hand.now_s)
     total_s = sum(start_s[kind] + sum(each) for kind, each in durations)
-    end_s, seen = hand.time_s + total_s, []
+    end_s, seen = hand.now_s() + total_s, []
     for number, (kind, each) in enumerate(durations):
         left.begin(number)
-        hand.time_s += start_s[kind]
+        hand.sleep(start_s[kind])
         for n_done in range(len(each) + 1):
             found = left.remaining_s(len(each) - n_done)
-            over = 1 - (end_s - hand.time_s) / total_s
-            seen.append((over, found, end_s - hand.time_s))
+            over = 1 - (end_s - hand.now_s()) / total_s
+            seen.append((over, found, end_s - hand.now_s()))
             if n_done < len(each):
-                hand.time_s += each[n_done]
+                hand.sleep(each[n_done])
     return seen
 
 
@@ -87,38 +78,38 @@ def test_each_kind_has_its_own_pace() -> None:
 
 
 def test_what_is_not_known_is_not_estimated() -> None:
-    hand = Hand()
+    hand = VirtualClock(50.0)
     left = TimeLeft([Stage("", ["a", "b"], 0.0)], hand.now_s)
     left.begin(0)
     assert left.remaining_s(2) is None
-    hand.time_s += 3.0
+    hand.sleep(3.0)
     assert left.remaining_s(1) == pytest.approx(3.0)
-    hand.time_s += 2.0  # the second trial has begun 2 s ago
+    hand.sleep(2.0)  # the second trial has begun 2 s ago
     assert left.remaining_s(1) == pytest.approx(1.0)
-    hand.time_s += 9.0
+    hand.sleep(9.0)
     assert left.remaining_s(1) == 0.0
 
 
 def test_a_prior_counts_until_its_kind_was_timed_and_later_trials_count() -> None:
-    hand = Hand()
+    hand = VirtualClock(50.0)
     stages = [Stage("", ["a", "b"], 2.0), Stage("networks", ["c"], 30.0, n_after=2)]
     left = TimeLeft(stages, hand.now_s)
     left.begin(0)
     assert left.remaining_s(2) == pytest.approx(34.0)  # 2 x 2 s + 30 s
-    hand.time_s += 1.0
+    hand.sleep(1.0)
     assert left.remaining_s(1) == pytest.approx(31.0)
-    hand.time_s += 1.0
+    hand.sleep(1.0)
     left.begin(1)
     assert left.remaining_s(1) == pytest.approx(90.0)  # c, and two of its kind afterwards
 
 
 def test_steady_steps_have_no_estimate_before_a_fifth() -> None:
-    hand = Hand()
+    hand = VirtualClock(50.0)
     steady = SteadyTimeLeft(hand.now_s)
     found = []
     for n_done in range(6):
         found.append(steady.remaining_s(n_done, 10))
-        hand.time_s += 2.0
+        hand.sleep(2.0)
     # Two of ten after 4 s: 16 s; five of ten after 10 s: 10 s.
     assert found == [None, None, 16.0, 14.0, 12.0, 10.0]
     assert steady.remaining_s(10, 10) is None

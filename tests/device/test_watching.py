@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mansard.core.clock import VirtualClock
 from mansard.core.records import BoardSample, Limit, PowerSample
 from mansard.device.meters.meter import Meter, Meters, power_sample
 from mansard.device.totals import Total
@@ -217,36 +218,28 @@ def test_a_counter_gives_the_mean_power_since_the_last_look_and_goes_on_over_pau
     assert found[0].rails[0].unknown == {"power_w": "the meter counts energy: it takes two looks"}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def wait(self, seconds: float) -> bool:
-        self.now_s += seconds
-        return False
-
-
-def looks(clock: Clock, costs_s: dict[int, float], **until: float) -> list[float]:
+def looks(costs_s: dict[int, float], **until: float) -> list[float]:
     """When looks were taken, some of which take long."""
-    n_taken = 0
+    time, n_taken = VirtualClock(0.0), 0
 
     def look() -> float:
         nonlocal n_taken
-        at_s = clock.now_s
-        clock.now_s += costs_s.get(n_taken, 0.0)
+        at_s = time.now_s()
+        time.sleep(costs_s.get(n_taken, 0.0))
         n_taken += 1
         return at_s
 
-    return list(samples(look, interval_s=1.0, clock=clock, wait=clock.wait, **until))  # type: ignore[arg-type]
+    def wait(seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+    return list(samples(look, interval_s=1.0, clock=time.now_s, wait=wait, **until))  # type: ignore[arg-type]
 
 
 def test_looks_keep_to_a_schedule_and_leave_out_what_they_missed() -> None:
     # The one at 1 s takes 2.5 s: those due at 2 s and 3 s are left out.
-    assert looks(Clock(), {2: 2.5}, duration_s=6.0) == [0.5, 1.0, 4.0, 5.0, 6.0]
-    assert looks(Clock(), {}, n_samples=2) == [0.5, 1.0]
+    assert looks({2: 2.5}, duration_s=6.0) == [0.5, 1.0, 4.0, 5.0, 6.0]
+    assert looks({}, n_samples=2) == [0.5, 1.0]
 
 
 def test_waiting_ends_the_looks() -> None:

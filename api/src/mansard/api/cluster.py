@@ -151,10 +151,10 @@ class Cluster:
 
 
 def check_address(address: str) -> None:
-    """Raises UsageError for what is no address of a scheduler."""
+    """Raises UsageError where ``address`` does not name a scheduler."""
     if _ADDRESS.fullmatch(address) is None:
         raise UsageError(
-            f"--on {address!r} is no address of a scheduler",
+            f"--on {address!r} does not name a scheduler",
             fix="write tcp://HOST:8786, or tls://HOST:8786 with Dask's settings of certificates",
         )
 

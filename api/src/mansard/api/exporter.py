@@ -112,8 +112,8 @@ def export_metrics(address: str) -> Iterator[Exporter]:
     """An HTTP server with the metrics until the end of the block; ``.address`` is its URL.
 
     ``address``: ``:9100`` is this machine alone, ``0.0.0.0:9100`` every network that it is in,
-    ``[::1]:9100`` IPv6. Nothing protects it: whoever reaches the port reads the metrics. Raises
-    UsageError for what is no address, DeviceError where it cannot be listened on.
+    ``[::1]:9100`` IPv6. There is no access control: every program that reaches the port can read
+    the metrics. Raises UsageError for another text, DeviceError where it cannot be listened on.
     """
     from prometheus_client import CollectorRegistry, start_http_server
 

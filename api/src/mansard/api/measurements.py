@@ -248,7 +248,7 @@ def _measurer(each: ModePlan, target: BenchTarget) -> Measurer:
 
 def _stage(each: ModePlan) -> Stage:
     """The trials of one mode that are missing: those that were measured come first in a plan."""
-    known = each.least_s or (prior_s(each.plan.protocol, has_meter=True) if each.is_bounded else 0)
+    known = each.least_s or (prior_s(each.plan.protocol) if each.is_bounded else 0)
     titles = [spec.title for spec in each.plan.trials][len(each.plan.trials) - each.n_missing :]
     return Stage(each.of, titles, known, n_after=each.n_after)
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.time_left import SteadyTimeLeft
 from mansard.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,12 +80,10 @@ def do_work(
         reporter = SILENT  # nothing to wait for
     numbered, found = list(enumerate(items)), dict[int, Result]()
     with _executor(work, len(items), jobs, on) as executor, reporter.progress(work.title) as shown:
-        left = SteadyTimeLeft()
 
         def take(number: int, result: Result) -> None:
             found[number] = result
-            left_s = left.remaining_s(len(found), len(items))
-            shown.update(len(found), len(items), left_s, work.name(items[number]))
+            shown.update(len(found), len(items), None, work.name(items[number]))
 
         is_alone = False
         while open_ones := [each for each in numbered if each[0] not in found]:

@@ -32,16 +32,13 @@ class StandInTarget(LocalTarget):
 
     def probe(self, processor: Processor) -> Probe:
         """The stand-in for the GPU; raises DeviceError where nothing is known of the module."""
-        from mansard.core.version import VERSION
-        from mansard.microbench.catalog import cuda_kernels
-        from mansard.microbench.planning import Probe
+        from mansard.microbench.planning import Probe, cuda_versions
 
         if processor == "cpu":
             return super().probe(processor)
-        kernels = {f"kernel {one.name} {one.backend}": one.source_hash for one in cuda_kernels()}
         libraries = dict.fromkeys(("cupy", "numba-cuda", "cublas"), f"stand-in {_VERSION}")
         gpu = stand_in_gpu(self.controller.identify())
-        return Probe(versions={"mansard": VERSION, **libraries, **kernels}, gpu=gpu)
+        return Probe(versions=cuda_versions(libraries), gpu=gpu)
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """What measures kernels of the GPU in virtual time, and the rest as it is."""

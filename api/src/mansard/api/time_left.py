@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 OF_CAP = 0.3  # of the longest that a trial may take, which one of an unknown kind is taken to need
 
 
+@dataclass(frozen=True)
 class Stage:
     """What is measured in one mode: ``kind`` and titles of its trials, in their order.
 
@@ -20,10 +22,10 @@ class Stage:
     of the kind that are to come when the sweep is over.
     """
 
-    def __init__(
-        self, kind: str, titles: Sequence[str], prior_s: float, *, n_after: int = 0
-    ) -> None:
-        self.kind, self.titles, self.prior_s, self.n_after = kind, tuple(titles), prior_s, n_after
+    kind: str
+    titles: Sequence[str]
+    prior_s: float
+    n_after: int = 0
 
 
 class TimeLeft:
@@ -73,7 +75,7 @@ class TimeLeft:
             self._starts.get(each.kind, 0.0) + self._expected_s(each, each.titles)
             for each in self._stages[self._at + 1 :]
         )
-        return max(0.0, current_s) + later_s + self._after_s(stage)
+        return max(0.0, current_s) + later_s + stage.n_after * self._mean_s(stage)
 
     def _expected_s(self, stage: Stage, titles: Sequence[str]) -> float:
         mean_s = self._mean_s(stage)
@@ -82,9 +84,6 @@ class TimeLeft:
     def _mean_s(self, stage: Stage) -> float:
         timed = self._by_kind.get(stage.kind)
         return fmean(timed) if timed else stage.prior_s
-
-    def _after_s(self, stage: Stage) -> float:
-        return stage.n_after * self._mean_s(stage)
 
 
 class SteadyTimeLeft:
@@ -104,9 +103,7 @@ class SteadyTimeLeft:
         return (now_s - begun_s) / n_since * (n_total - n_done)
 
 
-def prior_s(protocol: Protocol, *, has_meter: bool) -> float:
+def prior_s(protocol: Protocol) -> float:
     """What a trial is taken to need before one was timed: a share of its protocol's caps."""
-    cap_s = protocol.time_cap_s
-    if has_meter:
-        cap_s += protocol.settle_cap_s + protocol.n_energy_windows * protocol.energy_window_cap_s
-    return OF_CAP * cap_s
+    metered_s = protocol.settle_cap_s + protocol.n_energy_windows * protocol.energy_window_cap_s
+    return OF_CAP * (protocol.time_cap_s + metered_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
@@ -40,12 +41,17 @@ def probe(processor: Processor) -> Probe:
     if processor == "cpu":
         return Probe(versions=cpu_versions(), gpu=None, unknown={"gpu": _ON_CPU})
     found = probe_gpu()
-    kernels = {f"kernel {one.name} {one.backend}": one.source_hash for one in cuda_kernels()}
     return Probe(
-        versions={"mansard": VERSION, **found.versions, **kernels},
+        versions=cuda_versions(found.versions),
         gpu=found.gpu,
         unknown={} if found.gpu is not None else {"gpu": found.reason},
     )
+
+
+def cuda_versions(libraries: Mapping[str, str]) -> dict[str, str]:
+    """Versions of everything that can change a timing on a GPU, beside those of ``libraries``."""
+    kernels = {f"kernel {one.name} {one.backend}": one.source_hash for one in cuda_kernels()}
+    return {"mansard": VERSION, **libraries, **kernels}
 
 
 def cpu_versions() -> dict[str, str]:

@@ -79,6 +79,12 @@ def rate_axis(title: str) -> alt.Axis:
     return alt.Axis(title=title, format=".12~g", tickCount=6)
 
 
+def bar_names(field: str, sort: alt.EncodingSortField) -> alt.Y:
+    """The names of bars at their left, in the order of ``sort``."""
+    axis = alt.Axis(title=None, labelLimit=150, domain=False, grid=False)
+    return alt.Y(f"{field}:N", sort=sort, axis=axis)
+
+
 def colour(field: str, names: Sequence[str]) -> alt.Color:
     """A colour for each of ``names``."""
     return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names)), title=None)

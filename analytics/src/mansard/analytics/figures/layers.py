@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.quantities import UNKNOWN
-from mansard.analytics.figures.charting import Chart, following, plot, told
+from mansard.analytics.figures.charting import Chart, bar_names, following, plot, told
 from mansard.analytics.figures.figure import Figure, Following, Missing, make_figure
 from mansard.analytics.figures.modes import NO_NETWORK
 from mansard.analytics.figures.network_points import BOUNDS, Points, bound_scale
@@ -93,6 +93,10 @@ def class_figure(classes: pl.DataFrame, chosen: Chosen, network: str) -> Figure:
     return make_figure("layer-classes", chart, table, CLASS_CAPTION, follows=follows)
 
 
+def _longest_first(field: str) -> alt.EncodingSortField:
+    return alt.EncodingSortField(field, op="max", order="descending")
+
+
 def class_chart(classes: pl.DataFrame, chosen: Chosen) -> Chart:
     """A bar for each class, the longest first; its words say how much of the time it takes."""
     data = plot(classes).transform_filter(_own("network", "mode", "precision"))
@@ -103,13 +107,7 @@ def class_chart(classes: pl.DataFrame, chosen: Chosen) -> Chart:
         n_layers="layers",
         time_ms="time at best, ms",
         share="of the network's time, %",
-    ).encode(
-        y=alt.Y(
-            "operator:N",
-            sort=alt.EncodingSortField("class_ms", op="max", order="descending"),
-            axis=alt.Axis(title=None, labelLimit=150, domain=False, grid=False),
-        )
-    )
+    ).encode(y=bar_names("operator", _longest_first("class_ms")))
     bars = base.mark_bar(height={"band": 0.74}).encode(
         x=alt.X("time_ms:Q", axis=_axis("Time at best, ms")),
         color=alt.Color("bound:N", scale=bound_scale(), legend=None),
@@ -148,13 +146,7 @@ def bar_chart(layers: pl.DataFrame, chosen: Chosen, kind: str = "time") -> Chart
         intensity="FLOP/byte",
         bound="time bound by",
         energy_bound="energy mostly for",
-    ).encode(
-        y=alt.Y(
-            "layer:N",
-            sort=alt.EncodingSortField("time_ms", op="max", order="descending"),
-            axis=alt.Axis(title=None, labelLimit=150, domain=False, grid=False),
-        ),
-    )
+    ).encode(y=bar_names("layer", _longest_first("time_ms")))
     bars = base.mark_bar(height={"band": 0.74}).encode(
         x=alt.X("length:Q", axis=_axis(named)),
         color=alt.Color(f"{bound}:N", scale=alt.Scale(domain=list(bounds)), legend=None),

@@ -7,7 +7,7 @@ import json
 import altair as alt
 import polars as pl
 
-from mansard.analytics.figures.charting import Chart, following, plot, told
+from mansard.analytics.figures.charting import Chart, bar_names, following, plot, told
 from mansard.analytics.figures.figure import Figure, Following, Missing, make_figure
 from mansard.analytics.figures.network_points import (
     SHOWN,
@@ -138,11 +138,7 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
         time="time",
         bound="bound by, modelled",
     )
-    y = alt.Y(
-        "label:N",
-        sort=alt.EncodingSortField("place", op="min", order="ascending"),
-        axis=alt.Axis(title=None, labelLimit=150, domain=False, grid=False),
-    )
+    y = bar_names("label", alt.EncodingSortField("place", op="min", order="ascending"))
     x = alt.X(
         "share:Q",
         scale=alt.Scale(domain=[0, widest], nice=False),
