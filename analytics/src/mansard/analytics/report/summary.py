@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.analytics.data.dataset import Dataset
@@ -94,6 +96,20 @@ class Summary(Record, frozen=True, kw_only=True):
     calibrations: tuple[CalibrationSummary, ...]  # what --calibrate makes of those networks
     findings: tuple[Finding, ...]  # what cannot be true of the measurements
     notes: tuple[str, ...]
+
+    def of_runs(self, run_ids: Collection[str] | None) -> Summary:
+        """The same with what is of these runs alone; None: of every run."""
+        if run_ids is None:
+            return self
+        kept = set(run_ids)
+        return replace(
+            self,
+            modes=tuple(each for each in self.modes if each.run_id in kept),
+            networks=tuple(each for each in self.networks if each.run_id in kept),
+            measured=tuple(each for each in self.measured if not kept.isdisjoint(each.run_ids)),
+            programs=tuple(each for each in self.programs if each.run_id in kept),
+            accuracies=tuple(each for each in self.accuracies if each.run_id in kept),
+        )
 
 
 def summary(dataset: Dataset, results: Results | None = None) -> Summary:

@@ -40,13 +40,8 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 def overview_tables(summary: api.Summary, run_ids: Collection[str] | None) -> list[Table]:
     """Ceilings and five networks of the first devices; ``run_ids`` narrows it to these runs."""
-    modes = [each for each in summary.modes if run_ids is None or each.run_id in run_ids]
-    networks = [each for each in summary.networks if run_ids is None or each.run_id in run_ids]
-    measured = [
-        row
-        for row in summary.measured
-        if run_ids is None or not set(run_ids).isdisjoint(row.run_ids)
-    ]
+    summary = summary.of_runs(run_ids)
+    modes, networks, measured = summary.modes, summary.networks, summary.measured
     devices = list(_grouped(modes, lambda mode: mode.machine_id).values())
     tables = [_ceilings(each) for each in devices[:_MOST_DEVICES]]
     if len(modes) == 1 and networks:
@@ -61,16 +56,13 @@ def overview_tables(summary: api.Summary, run_ids: Collection[str] | None) -> li
         for group in devices[:_MOST_DEVICES]:
             ids = {mode.run_id for mode in group}
             tables += _modelled_by_mode([each for each in networks if each.run_id in ids], group)
-    programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
-    accuracies = [each for each in summary.accuracies if run_ids is None or each.run_id in run_ids]
-    tables += accuracy_tables(accuracies)
-    return [*tables, programs_table(programs)] if programs else tables
+    tables += accuracy_tables(summary.accuracies)
+    return [*tables, programs_table(summary.programs)] if summary.programs else tables
 
 
 def left_devices(summary: api.Summary, run_ids: Collection[str] | None) -> str:
     """A line about the devices that the tables leave out; empty where they have all."""
-    ids = {each.machine_id for each in summary.modes if run_ids is None or each.run_id in run_ids}
-    n_left = len(ids) - _MOST_DEVICES
+    n_left = len({each.machine_id for each in summary.of_runs(run_ids).modes}) - _MOST_DEVICES
     return f"{n_left} more devices: {_REST}" if n_left > 0 else ""
 
 

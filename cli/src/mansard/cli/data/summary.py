@@ -26,15 +26,8 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
 
     ``run_ids`` narrows the tables to these runs; None shows every run of the folder.
     """
-    modes = [each for each in summary.modes if run_ids is None or each.run_id in run_ids]
-    networks = [each for each in summary.networks if run_ids is None or each.run_id in run_ids]
-    measured = [
-        each
-        for each in summary.measured
-        if run_ids is None or not set(run_ids).isdisjoint(each.run_ids)
-    ]
-    programs = [each for each in summary.programs if run_ids is None or each.run_id in run_ids]
-    accuracies = [each for each in summary.accuracies if run_ids is None or each.run_id in run_ids]
+    summary = summary.of_runs(run_ids)
+    modes, networks, measured = summary.modes, summary.networks, summary.measured
     names = mode_names(modes)
     calibration = [_table(each) for each in api.calibration_tables(summary.calibrations)]
     if run_ids is not None:
@@ -44,8 +37,8 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
         *([_standings(modes, names)] if any(mode.standings for mode in modes) else []),
         *([_networks(networks, names)] if networks else []),
         *measured_tables(measured),
-        *accuracy_tables(accuracies),
-        *program_tables(programs),
+        *accuracy_tables(summary.accuracies),
+        *program_tables(summary.programs),
         *calibration,
     ]
     device = modes[0].machine if len({mode.machine_id for mode in modes}) == 1 else ""
