@@ -29,10 +29,18 @@ def extend_path() -> None:
     added = [str(ROOT), *(str(path) for path in sorted(ROOT.glob("*/src")))]
     sys.path[:0] = added
     carried = [path.parent.name for path in CARRIED.glob("*/__init__.py")]
-    last = [str(CARRIED)] if any(find_spec(name) is None for name in carried) else []
+    last = [] if all(is_there(name) for name in carried) else [str(CARRIED)]
     sys.path += last
     given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*added, *given, *last]))
+
+
+def is_there(package: str) -> bool:
+    """Whether this Python has it."""
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False
 
 
 def why_not() -> str:

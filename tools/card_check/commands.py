@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from tools.card_check import SOFTWARE
 from tools.card_check.__main__ import CARRIED, ROOT
 
 SECONDS = 480.0
-SOFTWARE = ("h100", "slow", "broken")
 STEPS = ("facts", "kernels", "meter", "peers", "counters", "countings", "program")
 
 
@@ -104,10 +105,8 @@ def _load(options: argparse.Namespace) -> int:
 def _watch(options: argparse.Namespace) -> int:
     from tools.card_check.looks import record_looks
 
-    try:
+    with suppress(KeyboardInterrupt):  # how the step that it runs beside ends it
         record_looks(options.file, options.seconds)
-    except KeyboardInterrupt:  # how the step that it runs beside ends it
-        pass
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What Nsight Compute counts of Mansard's kernels, beside what Mansard says of the same launches."""
+"""What Nsight Compute counts of Mansard's kernels, beside what Mansard says of them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import Backend, Case, gpu_case
+from tools.card_check import Software
 from tools.card_check.opening import Card
-from tools.card_check.software import Software
 from tools.card_check.workfolder import WorkFolder
 
 EXPECTED, EXPORT = "counters_expected", "counters.csv"

@@ -9,8 +9,8 @@ from typing import Any
 
 from mansard.core.errors import MansardError
 from mansard.core.version import VERSION
+from tools.card_check import Software
 from tools.card_check.opening import open_card
-from tools.card_check.software import Software
 from tools.card_check.workfolder import words_of
 
 _PACKAGES = (
@@ -53,6 +53,7 @@ def _version(package: str) -> str | None:
 
 # What is asked of NVML, by the function that reads it.
 _ASKED = (
+    "nvmlSystemGetDriverVersion",
     "nvmlDeviceGetName",
     "nvmlDeviceGetVbiosVersion",
     "nvmlDeviceGetPowerManagementLimit",
@@ -75,10 +76,12 @@ def _read_nvml() -> dict[str, Any]:
     except MansardError as error:
         return {"why": words_of(error)}
     answers: dict[str, Any] = {}
-    for name, arguments in (("nvmlSystemGetDriverVersion", ()), *((name, (card,)) for name in _ASKED)):
+    # An older nvidia-ml-py lacks some functions.
+    refusals: tuple[type[Exception], ...] = (*nvml_errors(nvml), AttributeError)
+    for name in _ASKED:
         try:
-            answer = getattr(nvml, name)(*arguments)
-        except (*nvml_errors(nvml), AttributeError) as error:
+            answer = getattr(nvml, name)(*(() if name.startswith("nvmlSystem") else (card,)))
+        except refusals as error:
             answer = words_of(error)
         is_text = isinstance(answer, str | bytes)
         answers[name.removeprefix("nvml")] = as_text(answer) if is_text else answer

@@ -38,7 +38,7 @@ _CORES: _Goals = {
 }
 _TENSOR = ("fp16", "bf16", "tf32", "int8", "fp8")
 # 8.x: mma.sync is the instruction of the peak.
-_AMPERE: _Goals = _CORES | {("mma", precision): Goal(0.90) for precision in _TENSOR}
+_AMPERE: _Goals = {**_CORES, **{("mma", precision): Goal(0.90) for precision in _TENSOR}}
 # 9.0: published microbenchmarks of mma.sync reach 0.58 to 0.75 of the peak, and cuBLAS, by wgmma,
 # 0.8 to 0.95. So its goal is a share of what cuBLAS reached on this card.
 _HOPPER: _Goals = {

@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
+from tools.card_check.__main__ import is_there
+
 JUNIT = "tests.xml"
 # The step of the kernels runs these as its plan, with energy.
 _IN_THE_PLAN = "tests/gpu/test_card_runtime.py::test_one_trial_of_every_family_as_a_run"
 
 
-def command(folder: Path) -> list[str]:
+def command(folder: Path, *, is_software: bool) -> list[str]:
     """What runs them, in the root of the checkout."""
     return [
-        *(sys.executable, "-m", "pytest", "tests/gpu", "-q", "-rs"),
-        *("-p", "no:cacheprovider", "--deselect", _IN_THE_PLAN),
+        *(sys.executable, "-m", "pytest", "tests/gpu", "-q", "-rs", "-p", "no:cacheprovider"),
+        *(["--software-gpu"] if is_software else ["--deselect", _IN_THE_PLAN]),
         *("--junit-xml", str(folder / JUNIT)),
     ]
+
+
+def why_not() -> str:
+    """Why they cannot run here; empty where they can."""
+    return "" if is_there("pytest") else "pytest is not installed"
 
 
 class Failed(NamedTuple):
@@ -29,7 +36,7 @@ class Failed(NamedTuple):
     why: str
 
 
-class TestResults(NamedTuple):
+class JunitResults(NamedTuple):
     """How many passed and were skipped, by reason, and those that failed."""
 
     n_passed: int
@@ -37,7 +44,7 @@ class TestResults(NamedTuple):
     failed: tuple[Failed, ...]
 
 
-def read_results(path: Path) -> TestResults | None:
+def read_results(path: Path) -> JunitResults | None:
     """The results of a JUnit file; None where pytest did not get so far as to write one."""
     if not path.is_file():
         return None
@@ -52,4 +59,4 @@ def read_results(path: Path) -> TestResults | None:
             skipped[" ".join((skip.get("message") or "").split())[:160]] += 1
         else:
             n_passed += 1
-    return TestResults(n_passed, skipped, tuple(failed))
+    return JunitResults(n_passed, skipped, tuple(failed))

@@ -13,10 +13,10 @@ from tools.card_check.lines.compute import compute_lines, twin_lines
 from tools.card_check.lines.memory import latency_lines, launch_lines, memory_lines
 from tools.card_check.lines.others import (
     counter_lines,
+    gpu_test_lines,
     look_lines,
     program_lines,
     step_lines,
-    test_lines,
     trial_lines,
 )
 from tools.card_check.lines.power import power_lines
@@ -30,7 +30,7 @@ def judge(work: WorkFolder) -> list[Line]:
     steps = work.read("steps")
     parts: list[Callable[[], Iterator[Line]]] = [
         lambda: step_lines(steps),
-        lambda: test_lines(read_results(work.path / JUNIT), steps),
+        lambda: gpu_test_lines(read_results(work.path / JUNIT), steps),
         lambda: _kernel_lines(work),
         lambda: counter_lines(work.read("counters")),
         lambda: program_lines(work.program_runs()),
@@ -40,7 +40,7 @@ def judge(work: WorkFolder) -> list[Line]:
     for part in parts:
         try:
             lines += part()
-        except Exception as error:  # noqa: BLE001 - a table with a line missing is better than none
+        except Exception as error:  # a table with a line missing is better than none
             lines.append(Line("a part of the table", failure=words_of(error)))
     return lines
 
@@ -48,11 +48,12 @@ def judge(work: WorkFolder) -> list[Line]:
 def _kernel_lines(work: WorkFolder) -> Iterator[Line]:
     rows = work.kernel_rows()
     manifests = [manifest for _, manifest in work.manifests()]
-    yield from trial_lines(rows, work.read("kernels"))
     limits = _limits(manifests)
     if limits is None:
-        yield Line("kernels", failure="no run of kernels was begun")
+        why = (work.read("kernels") or {}).get("why", "no run of kernels was begun")
+        yield Line("kernels", failure=why)
         return
+    yield from trial_lines(rows, work.read("kernels"))
     yield from _rates(rows, limits, work.read("peers"))
     yield from power_lines(rows, manifests, limits.gpu, work.read("meter"))
 

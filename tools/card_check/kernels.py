@@ -18,8 +18,7 @@ from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.microbench.cuda.trials import gpu_trials
 from mansard.microbench.plan import KernelPlan, TrialSpec
-from mansard.microbench.planning import Probe, cuda_versions, make_plan
-from mansard.microbench.trial import KERNELS, kernel_kind
+from mansard.microbench.planning import make_plan
 from tools.card_check.opening import Card
 from tools.card_check.workfolder import WorkFolder, words_of
 
@@ -37,8 +36,7 @@ def measure_kernels(
     end_s = time.monotonic() + seconds
     machine = identify()
     mode = choose_modes("", SYSTEM_ROOT, machine)[0]  # as it is: nothing is set
-    probe = Probe(versions=cuda_versions(card.versions), gpu=card.gpu, unknown={})
-    brief = make_plan(machine, mode, "brief", probe)
+    brief = make_plan(machine, mode, "brief", card.probe)
     between = sizes_between(card, brief)
     problems = []
     for plan, meters in ((brief, card.meters), (between, NO_METERS)):
@@ -83,5 +81,5 @@ def _run(
         if time.monotonic() > end_s and state.n_done < state.n_total:
             raise OutOfTimeError
 
-    kind = kernel_kind(gpu=card.opened) if card.is_software else KERNELS
-    run_plan(plan, work.runs, measurer=LocalMeasurer(meters, kind=kind), on_progress=look)
+    measurer = LocalMeasurer(meters, kind=card.kind)
+    run_plan(plan, work.runs, measurer=measurer, on_progress=look)

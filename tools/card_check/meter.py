@@ -1,7 +1,8 @@
-"""The energy meter itself: how often its counter moves, and how well one kernel's energy repeats."""
+"""The energy meter itself: the pace of its counter, and how well one kernel's energy repeats."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import mean, median, stdev
 from typing import Any
 
@@ -16,6 +17,7 @@ from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import gpu_case
+from tools.card_check.energy import joules_of
 from tools.card_check.opening import Card
 from tools.card_check.workfolder import words_of
 
@@ -47,7 +49,7 @@ def counter_pace(meters: Meters) -> dict[str, dict[str, float | None]]:
         meters.clock.sleep(_POLL_S)
     pace: dict[str, dict[str, float | None]] = {}
     for (rail, name), times_s in changes.items():
-        gaps_s = [after - before for before, after in zip(times_s, times_s[1:], strict=False)]
+        gaps_s = [after - before for before, after in pairwise(times_s)]
         pace.setdefault(rail, {})[name] = median(gaps_s) if gaps_s else None
     return pace
 
@@ -68,10 +70,10 @@ def repeat_windows(card: Card) -> dict[str, Any]:
     except MansardError as error:
         return {"why": words_of(error)}
     joules = [
-        window.total_j / window.repetitions
+        energy_j / window.repetitions
         for window in metered.windows or ()
-        if window.total_j is not None and window.repetitions
+        if (energy_j := joules_of(window)) is not None and window.repetitions
     ]
     if len(joules) < N_WINDOWS // 2:
-        return {"why": metered.reason or f"{len(joules)} of {N_WINDOWS} windows have a total"}
+        return {"why": metered.reason or f"{len(joules)} of {N_WINDOWS} windows have an energy"}
     return {"n_windows": len(joules), "variation": stdev(joules) / mean(joules)}

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mansard.core.errors import DeviceError
-from mansard.core.records import Gpu
+from mansard.core.records import Gpu, Trial
 from mansard.device.meters.meter import Meters
+from mansard.measuring.kind import MeasurementKind
 from mansard.microbench.cuda.sampling import OpenGpu
-from tools.card_check.software import Software
+from mansard.microbench.plan import KernelPlan
+from mansard.microbench.planning import Probe, cuda_versions
+from mansard.microbench.trial import KERNELS, kernel_kind
+from tools.card_check import Software
 
 
 @dataclass(frozen=True)
@@ -26,15 +30,23 @@ class Card:
         """As CUDA describes it."""
         return self.opened.gpu
 
+    @property
+    def kind(self) -> MeasurementKind[KernelPlan, Trial]:
+        """What measures kernels on it."""
+        return kernel_kind(gpu=self.opened) if self.is_software else KERNELS
+
+    @property
+    def probe(self) -> Probe:
+        """What a plan is made of."""
+        return Probe(versions=cuda_versions(self.versions), gpu=self.gpu)
+
 
 def open_card(software: Software | None) -> Card:
     """The first visible card, or that of a physics; raises DeviceError with the reason."""
     if software is not None:
         from tools.card_check.software import software_card
 
-        card = software_card(software)
-        notes = ("a card in software: nothing here was measured",)
-        return Card(card.opened, card.meters, card.versions, notes, is_software=True)
+        return software_card(software)
     from mansard.device.identity import identify
     from mansard.device.meters.finding import find_meters
     from mansard.device.system import SYSTEM_ROOT

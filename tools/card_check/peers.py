@@ -41,12 +41,12 @@ class Duel:
 
 
 def compare_with_torch(card: Card) -> dict[str, Any]:
-    """By kernel the ratio of rates, ours over PyTorch's, with its interval; or why there is none."""
+    """By kernel the ratio of rates, ours over PyTorch's, with its interval; or why none."""
     try:
         import torch
     except ImportError:
         return {"why": "PyTorch is not installed"}
-    if card.is_software or not torch.cuda.is_available():
+    if not torch.cuda.is_available():
         return {"why": "this PyTorch does not see the card"}
     found: dict[str, Any] = {"version": str(torch.__version__), "duels": {}}
     for duel in duels(card):
@@ -102,7 +102,8 @@ def _peer(torch: Any, duel: Duel, source: CudaSource) -> Call:
     if duel.kernel != "gemm":
         a = torch.rand(source.launch.n_elements, device="cuda")
         if duel.kernel == "read":
-            return lambda: a.sum()
+            total: Call = a.sum
+            return total
         b = torch.empty_like(a)
         return lambda: b.copy_(a)
     return _product(torch, duel.case.precision, isqrt(source.launch.n_elements))

@@ -33,7 +33,7 @@ def prepare(packages: Sequence[str], python: str, into: Path, machine: str = "x8
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(into)
     print(f"{', '.join(pins)} for Python {python} are in {into}")
-    return _tell_size(into)
+    return tell_size(ROOT, into)
 
 
 def pin_of(package: str, python: str, constraints: Path) -> str:
@@ -72,14 +72,16 @@ def _download(pins: Sequence[str], python: str, machine: str, folder: Path) -> l
     return sorted(folder.glob("*.whl"))
 
 
-def _tell_size(into: Path) -> int:
-    tree, carried = tree_bytes(ROOT, into), folder_bytes(into)
+def tell_size(root: Path, into: Path) -> int:
+    """Print how much travels; raises InputError where it is too much."""
+    tree, carried = tree_bytes(root, into), folder_bytes(into)
     total_mib = (tree + carried) / _MIB
-    print(f"tree {tree / _MIB:.1f} MiB, carried {carried / _MIB:.1f} MiB, {total_mib:.1f} MiB in all")
+    parts = f"tree {tree / _MIB:.1f} MiB, carried {carried / _MIB:.1f} MiB"
+    print(f"{parts}, {total_mib:.1f} MiB in all")
     if total_mib > MOST_MIB:
         raise InputError(
             f"{total_mib:.1f} MiB are more than the {MOST_MIB:g} that may travel",
-            where=str(ROOT),
+            where=str(root),
             fix="move large files that are not tracked out of the checkout",
         )
     return 0

@@ -1,4 +1,4 @@
-"""A program metered as ``mansard measure -- COMMAND`` does, by the function beneath that command."""
+"""A program metered as by ``mansard measure -- COMMAND``: the function beneath that command."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mansard.api.programs import ProgramRequest, run_program
+from tools.card_check import Software
 from tools.card_check.load import METRIC
-from tools.card_check.software import Software
 from tools.card_check.workfolder import WorkFolder
 
 N_RUNS = 2

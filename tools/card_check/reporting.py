@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mansard.core.errors import InputError
 from tools.card_check import goals
+from tools.card_check.energy import RAIL
 from tools.card_check.judging import judge
 from tools.card_check.published import H200_COSTS, card_of
 from tools.card_check.running import ARCHIVE
@@ -29,16 +30,17 @@ def report(folder: Path, into: Path, results: Path) -> int:
     """Unpack, judge, fit, write; returns 1 where a line fails."""
     archive = folder / ARCHIVE
     if not archive.is_file():
-        raise InputError(f"there is no {ARCHIVE}", where=str(folder), fix="name the folder of --out")
+        raise InputError(f"there is no {ARCHIVE}", where=str(folder), fix="name what --out named")
     work = unpack(archive, into)
     dataset = _dataset(work)
     lines = judge(work)
     if dataset is not None:
         lines += energy_lines(dataset, work)
         _write_html(dataset, work.path / "report.html")
-    name = _file_name(work)
-    document = results / f"{name}.md"
-    results.mkdir(parents=True, exist_ok=True)
+    is_software = (work.read("steps") or {}).get("software") is not None
+    place = work.path if is_software else results  # no document is made of what is made up
+    place.mkdir(parents=True, exist_ok=True)
+    document = place / f"{_file_name(work)}.md"
     document.write_text(document_of(work, lines), encoding="utf-8")
     print(as_text(lines))
     print(f"written: {document}")
@@ -83,15 +85,16 @@ def _write_html(dataset: Dataset, path: Path) -> None:
 
 def energy_lines(dataset: Dataset, work: WorkFolder) -> Iterator[Line]:
     """Mansard's energy model fitted to the counter, beside what was published for an H200."""
-    from mansard.analytics.energy.points import fit_runs
+    from mansard.analytics.energy.points import fit_rails
     from mansard.analytics.roofs.roofline import rooflines
 
-    fits = fit_runs(dataset, rooflines(dataset))
+    fits = [fit_rails(dataset, roof).get(RAIL) for roof in rooflines(dataset)]
     gpu = work.gpu()
     is_same = gpu is not None and card_of(gpu.name) == "H200"
-    if not fits:
-        yield Line("energy model", note="no trial has a total energy")
-    for fit in fits.values():
+    known = [fit for fit in fits if fit is not None]
+    if not known:
+        yield Line("energy model", note=f"no trial has energy of {RAIL}")
+    for fit in known:
         yield from _fit_lines(fit, is_same=is_same)
 
 

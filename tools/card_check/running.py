@@ -1,4 +1,4 @@
-"""The command on the machine with the card: all steps within the time, the results, the table last."""
+"""The command on the machine with the card: all steps within the time, the table last."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mansard.core.leftovers import temporary_folder
-from tools.card_check.gpu_tests import JUNIT
-from tools.card_check.gpu_tests import command as test_command
+from tools.card_check import Software, gpu_tests
 from tools.card_check.judging import judge
 from tools.card_check.looks import FILE as LOOKS
-from tools.card_check.software import Software
 from tools.card_check.steps import Step, run_steps
 from tools.card_check.table import as_text, counts
 from tools.card_check.workfolder import WorkFolder
@@ -36,11 +34,11 @@ def plan_steps(work: WorkFolder, software: Software | None) -> list[Step]:
 
         return Step(name, share, command, _watching(work) if name == "kernels" else None)
 
-    tests = Step("tests", 0.26, lambda _: test_command(work.path))
+    tests = gpu_tests.command(work.path, is_software=software is not None)
     shares = {"kernels": 0.44, "meter": 0.05, "peers": 0.07, "counters": 0.08, "program": 0.05}
     return [
         step("facts", 0.03),
-        *([tests] if software is None else []),
+        Step("tests", 0.26, lambda _: tests, why_not=gpu_tests.why_not()),
         *(step(name, share) for name, share in shares.items()),
     ]
 
@@ -78,7 +76,7 @@ def run_check(out: Path, seconds: float, software: Software | None) -> int:
 
 def _pack(work: WorkFolder, out: Path) -> None:
     """Everything in one archive, and beside it what is read first: few files travel best."""
-    for name in (TEXT, JUNIT, "facts.json", "steps.json"):
+    for name in (TEXT, gpu_tests.JUNIT, "facts.json", "steps.json"):
         if (work.path / name).is_file():
             shutil.copyfile(work.path / name, out / name)
     with tarfile.open(out / ARCHIVE, "w:gz") as archive:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from mansard.core.clock import Clock
 from mansard.core.hardware import Unit, sm_flop_per_cycle
@@ -23,10 +23,9 @@ from mansard.microbench.cuda.runtime import Start
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.software_gpu import Memory, Physics, SoftwareGpu
 from mansard.microbench.kernel import Case, Kernel, Launch
+from tools.card_check import Software
+from tools.card_check.opening import Card
 from tools.card_check.published import H200_COSTS
-
-Software = Literal["h100", "slow", "broken"]
-SOFTWARE: tuple[Software, ...] = get_args(Software)
 
 H100 = Gpu(
     name="Software H100",
@@ -50,7 +49,7 @@ LIMIT_W = 700.0
 _FREE_BYTES = 80 << 30
 # Of the limit: what published measurements let expect; mma.sync is not for the peak of 9.0.
 _SHARES = {"fma": 0.98, "mma": 0.62, "gemm": 0.90, "wgmma": 0.95}
-_MEMORY_SHARE = 0.93
+_MEMORY_BYTES_PER_S = 0.93 * 2619e6 * 2 * 5120 / 8
 _L1_BYTES_PER_CYCLE, _L2_BYTES_PER_CYCLE = 120.0, 32.0  # of one SM
 _CYCLES = {"L1": 33, "L2 near": 205, "L2 far": 280, "DRAM": 600}
 _SLOW, _BROKEN = 0.7, 1.2
@@ -100,23 +99,23 @@ class CardPhysics(Physics):
         return flop_j * work + byte_j * traffic
 
 
-def physics(name: Software) -> CardPhysics:
+def physics(name: Software, gpu: Gpu = H100) -> CardPhysics:
     """The physics of a name."""
     rates: dict[tuple[str, str], float] = {}
     units: tuple[Unit, ...] = ("fma", "tensor")
     for precision in {precision for one in cuda_kernels() for precision in one.precisions}:
         for unit in units:
-            rate = sm_flop_per_cycle(H100.sm, precision, unit)
+            rate = sm_flop_per_cycle(gpu.sm, precision, unit)
             if rate is not None:
                 rates[unit, precision] = float(rate)
     speed = _SLOW if name == "slow" else 1.0
     return CardPhysics(
-        gpu=H100,
+        gpu=gpu,
         clock_hz=lambda _now_s: CLOCK_HZ,
         flop_per_cycle=rates,
         l1_bytes_per_cycle=speed * _L1_BYTES_PER_CYCLE,
         l2_bytes_per_cycle=speed * _L2_BYTES_PER_CYCLE,
-        memory_bytes_per_s=speed * _MEMORY_SHARE * (H100.memory_hz or 0) * 2 * 5120 / 8,
+        memory_bytes_per_s=speed * _MEMORY_BYTES_PER_S,
         free_bytes=_FREE_BYTES,
         speed=speed,
         excess=_BROKEN if name == "broken" else None,
@@ -187,23 +186,17 @@ class ReplayedNvml:
         return self._clock.now_s() // _COUNTER_S * _COUNTER_S
 
 
-@dataclass(frozen=True)
-class SoftwareCard:
-    """The GPU, open, its meters, and the versions of libraries that a plan asks for."""
-
-    opened: OpenGpu
-    meters: Meters
-    versions: dict[str, str]
-
-
-def software_card(name: Software) -> SoftwareCard:
+def software_card(name: Software, gpu: Gpu = H100) -> Card:
     """A card with the physics of a name."""
-    gpu = MeteredGpu(physics(name))
-    clock = gpu.host.clock
-    library: Any = ReplayedNvml(gpu, clock)
+    runtime = MeteredGpu(physics(name, gpu))
+    clock = runtime.host.clock
+    library: Any = ReplayedNvml(runtime, clock)
     meter = NvmlMeter(library, {"gpu0": (0, True, True)}, clock.now_s)
     total = Total(meter.rails, meter.total_rule, meter.boundary)
-    versions = dict.fromkeys(("cupy", "numba-cuda", "cublas"), "software")
-    return SoftwareCard(
-        OpenGpu(H100, gpu, clock), Meters((meter,), {}, total, "", clock), versions
+    return Card(
+        OpenGpu(gpu, runtime, clock),
+        Meters((meter,), {}, total, "", clock),
+        versions=dict.fromkeys(("cupy", "numba-cuda", "cublas"), "software"),
+        notes=("a card in software: nothing here was measured",),
+        is_software=True,
     )

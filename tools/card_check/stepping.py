@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import MansardError
+from tools.card_check import Software
 from tools.card_check.opening import open_card
-from tools.card_check.software import Software
 from tools.card_check.workfolder import WorkFolder, words_of
 
 _LOAD_SHARE = 0.15  # of the step's time: two runs, each with its start

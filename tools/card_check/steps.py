@@ -1,4 +1,4 @@
-"""The steps of a check: each a process of its own with its share of the time, so none ends the rest."""
+"""The steps of a check: each a process with its share of the time, so that none ends the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-Status = Literal["done", "failed", "out of time", "left out"]
+Status = Literal["done", "failed", "out of time", "no time left", "not possible"]
 GRACE_S = 6.0  # between asking a step to end and ending it
 LEAST_S = 3.0  # with less left a step is not begun
 
@@ -25,6 +25,7 @@ class Step:
     share: float
     command: Callable[[float], Sequence[str]]
     beside: Callable[[float], Sequence[str]] | None = None  # runs as long as the step does
+    why_not: str = ""  # why it cannot run here
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,12 @@ class Outcome:
 
 
 def run_steps(
-    steps: Sequence[Step], seconds: float, logs: Path, say: Callable[[str], None]
+    steps: Sequence[Step],
+    seconds: float,
+    logs: Path,
+    say: Callable[[str], None],
+    *,
+    grace_s: float = GRACE_S,
 ) -> list[Outcome]:
     """Run one after the other; what a step leaves of its time, the next ones have.
 
@@ -53,17 +59,20 @@ def run_steps(
     for step in steps:
         due_s += step.share * seconds
         left_s = due_s - (time.monotonic() - start_s)
-        if left_s < LEAST_S + GRACE_S:
-            outcomes.append(Outcome(step.name, "left out", 0.0, "the steps before took its time"))
+        if step.why_not:
+            outcomes.append(Outcome(step.name, "not possible", 0.0, step.why_not))
+            continue
+        if left_s < LEAST_S + grace_s:
+            outcomes.append(Outcome(step.name, "no time left", 0.0, f"{max(0.0, left_s):.0f} s"))
             continue
         say(f"{step.name}, {left_s:.0f} s at most")
-        outcome = _run(step, left_s - GRACE_S, logs)
+        outcome = _run(step, left_s - grace_s, logs, grace_s)
         say(f"{step.name}: {outcome.status} after {outcome.took_s:.1f} s {outcome.why}".rstrip())
         outcomes.append(outcome)
     return outcomes
 
 
-def _run(step: Step, seconds: float, logs: Path) -> Outcome:
+def _run(step: Step, seconds: float, logs: Path, grace_s: float) -> Outcome:
     began_s = time.monotonic()
     log = logs / f"{step.name}.log"
     beside = None
@@ -77,9 +86,9 @@ def _run(step: Step, seconds: float, logs: Path) -> Outcome:
     except subprocess.TimeoutExpired:
         status = "out of time"
     finally:  # a Ctrl-C leaves nothing behind
-        _end(process)
+        _end(process, grace_s)
         if beside is not None:
-            _end(beside)
+            _end(beside, grace_s)
     why = "" if status == "done" else _last_line(log)
     return Outcome(step.name, status, time.monotonic() - began_s, why)
 
@@ -96,12 +105,12 @@ def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], grace_s: float) -> None:
     """Interrupt it, and kill it and its children where it does not end."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S - 1)
+            process.wait(0.8 * grace_s)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -81,7 +81,8 @@ def as_text(lines: Sequence[Line]) -> str:
     ordered = sorted(lines, key=lambda line: line.verdict == "FAIL")
     n = counts(lines)
     rows = [_row(line) for line in ordered]
-    return "\n".join([*rows, f"{n['pass']} passed, {n['FAIL']} failed, {n['info']} for information"])
+    summary = f"{n['pass']} passed, {n['FAIL']} failed, {n['info']} for information"
+    return "\n".join([*rows, summary])
 
 
 def _row(line: Line) -> str:

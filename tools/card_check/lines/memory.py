@@ -85,7 +85,8 @@ def _l1(rows: Sequence[Trial], limits: GpuLimits) -> Line:
     best, name = fastest(rows), "read L1"
     if best is None:
         return Line(name, failure=failure_of(rows[0]) or "no sample counted")
-    cycles, criteria = cycles_of(best), ()
+    cycles = cycles_of(best)
+    criteria: tuple[Criterion, ...] = ()
     if cycles is not None and limits.gpu.sm >= goals.L1_SINCE:
         share = best.traffic_bytes / cycles / (goals.L1_BYTES_PER_CYCLE * limits.gpu.n_sms)
         criteria = (Criterion("the limit", share, goals.L1_SHARE, goals.EXCESS),)

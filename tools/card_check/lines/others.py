@@ -8,8 +8,8 @@ from typing import Any
 
 from mansard.core.records import BoardSample, ProgramRun, Trial
 from tools.card_check import goals
-from tools.card_check.gpu_tests import TestResults
-from tools.card_check.lines.power import watts_of
+from tools.card_check.energy import watts_of
+from tools.card_check.gpu_tests import JunitResults
 from tools.card_check.lines.rows import failure_of
 from tools.card_check.table import Criterion, Line
 
@@ -25,11 +25,13 @@ def step_lines(steps: Any) -> Iterator[Line]:
         yield Line(f"step {step['name']}", took, failure=f"{step['status']}: {step['why']}")
 
 
-def test_lines(results: TestResults | None, steps: Any) -> Iterator[Line]:
+def gpu_test_lines(results: JunitResults | None, steps: Any) -> Iterator[Line]:
     """The tests of every kernel, and each one that failed."""
     status = {step["name"]: step for step in (steps or {"steps": ()})["steps"]}.get("tests")
     if status is None:
-        yield Line("tests of every kernel", note="no card: they need one")
+        return
+    if status["status"] == "not possible":
+        yield Line("tests of every kernel", note=status["why"])
         return
     if results is None:
         yield Line("tests of every kernel", failure=f"{status['status']}: {status['why']}")
@@ -98,7 +100,8 @@ def program_lines(programs: Sequence[ProgramRun]) -> Iterator[Line]:
         energy = f"{watts:.0f} W" if watts is not None else _why_no_energy(run)
         note = f"{len(walls_s)} runs; {median(metrics):.4g} TFLOP" if metrics else "no metric"
         criteria = (Criterion("runs with their metric", len(metrics) / len(walls_s), 1.0),)
-        yield Line("measure -- COMMAND", f"{median(walls_s):.2f} s", criteria, note=f"{note}; {energy}")
+        value = f"{median(walls_s):.2f} s"
+        yield Line("measure -- COMMAND", value, criteria, note=f"{note}; {energy}")
 
 
 def _why_no_energy(run: ProgramRun) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mansard.core.records import EnergyWindow, Gpu, Manifest, Trial
+from mansard.core.records import Gpu, Manifest, Trial
 from tools.card_check import goals
+from tools.card_check.energy import watts_of
 from tools.card_check.published import published_for
 from tools.card_check.table import Criterion, Line
 
@@ -49,13 +50,6 @@ def _meter_lines(meter: Any) -> Iterator[Line]:
         yield Line("energy of equal windows", note=meter["why"])
 
 
-def watts_of(windows: Sequence[EnergyWindow] | None) -> float | None:
-    """The mean power of the windows whose total is known."""
-    known = [(w.total_j, w.window_s) for w in windows or () if w.total_j is not None]
-    seconds = sum(window_s for _, window_s in known)
-    return sum(total_j for total_j, _ in known) / seconds if seconds else None
-
-
 def _highest(
     metered: Sequence[Trial], powers_w: dict[str, float], manifests: Sequence[Manifest], gpu: Gpu
 ) -> Line:
@@ -63,7 +57,7 @@ def _highest(
     watts = powers_w[highest.trial_id]
     limits_w = [one.mode_read_back.power_limit_w for one in manifests if one.kind == "kernels"]
     limit_w = next((limit for limit in limits_w if limit is not None), None)
-    criteria = ()
+    criteria: tuple[Criterion, ...] = ()
     if limit_w is not None:
         criteria = (Criterion(f"the {limit_w:.0f} W limit", watts / limit_w, *goals.POWER_SHARE),)
     published = published_for("highest power", gpu.name, gpu.sm)
