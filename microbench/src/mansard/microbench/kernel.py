@@ -163,6 +163,9 @@ class Kernel:
     # precision -> compute capabilities, from the first up to but without the second, on which
     # other units do its work piece by piece: the time would not be that of the precision
     emulated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # what NVRTC makes code for, where only one architecture has its instructions: "90a" is that of
+    # compute capability 9.0; empty: the card's own
+    architecture: str = ""
     # precision -> how far a result may be from the reference, in parts of its largest value
     tolerance: Mapping[str, float] = field(default_factory=dict)  # not named: bit by bit
 
@@ -182,6 +185,7 @@ class Kernel:
             precision in self.precisions
             and sm >= self.precisions[precision]
             and not (first <= sm < end)
+            and self.architecture in {"", f"{sm}a"}
         )
 
     def check(self, case: Case, sm: int = 0) -> None:
@@ -203,6 +207,12 @@ class Kernel:
             raise UsageError(
                 f"kernel {self.name} in {case.precision} needs compute capability "
                 f"{lowest / 10:.1f}, this GPU has {sm / 10:.1f}",
+                fix="leave it out of the plan",
+            )
+        if self.architecture not in {"", f"{sm}a"}:
+            raise UsageError(
+                f"kernel {self.name} is code for sm_{self.architecture} alone, this GPU has compute "
+                f"capability {sm / 10:.1f}",
                 fix="leave it out of the plan",
             )
         if not self.runs_in(case.precision, sm):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
@@ -31,6 +31,7 @@ from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import MemoryKind
 from mansard.core.text import printable
 from mansard.microbench.cuda.building import OPTIONS
+from mansard.microbench.cuda.nvrtc import module_for
 from mansard.microbench.cuda.runtime import CLOCK_WORDS, WORD_BYTES, MemoryInfo, Start
 from mansard.microbench.kernel import Array, Case, Kernel, Launch
 
@@ -183,15 +184,23 @@ def cuda_error(doing: str, error: BaseException) -> MeasurementError:
     )
 
 
-def compile_function(source: str, entry: str) -> Any:
-    """One function of a source text, loaded; raises MeasurementError with the compiler's words."""
+def compile_function(source: str, entry: str, architecture: str = "") -> Any:
+    """One function of a source text, loaded; raises MeasurementError with the compiler's words.
+
+    ``architecture``: what code is made for, such as "90a"; by default CuPy's choice, the compute
+    capability of the card or the newest that this NVRTC knows.
+    """
     import cupy
     from cupy.cuda.compiler import CompileException
 
     try:
-        # CuPy adds the architecture of the card, or the newest that this NVRTC knows.
-        function = cupy.RawModule(code=source, options=OPTIONS).get_function(entry)
-        function.compile()
+        with (
+            module_for(architecture, source, OPTIONS)
+            if architecture
+            else nullcontext(cupy.RawModule(code=source, options=OPTIONS))
+        ) as module:
+            function = module.get_function(entry)
+            function.compile()
     except CompileException as error:
         raise MeasurementError(
             f"NVRTC does not compile {entry}: {printable(_first_error(str(error)), _LONGEST_LOG)}",
@@ -255,7 +264,7 @@ def _load_raw(
     clock: CudaMemory,
 ) -> Start:
     """The kernel's function, compiled now, and how one sample of it is enqueued."""
-    function = compile_function(kernel.source, kernel.entry(case))
+    function = compile_function(kernel.source, kernel.entry(case), kernel.architecture)
     try:
         if launch.shared_bytes > _STATIC_SHARED_BYTES:
             function.max_dynamic_shared_size_bytes = launch.shared_bytes
