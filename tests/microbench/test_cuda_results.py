@@ -143,7 +143,7 @@ def test_tensor_cores_equal_the_reference(
 def test_products_of_a_warpgroup_equal_the_reference(precision: str, operands: Operands) -> None:
     kernel = find_kernel("wgmma", "cupy")
     case = gpu_case("wgmma", precision, 0, operands=operands)
-    # Two blocks of int8, two sums and two repetitions; else one of each: 256 threads take CPUs long.
+    # Two blocks of int8, two sums and two repetitions; else one of each, for 256 threads take long.
     n_blocks, rounds, repetitions = (2, 256, 2) if precision == "int8" else (1, 128, 1)
     launch = replace(
         kernel.launch(case, SHAPE),

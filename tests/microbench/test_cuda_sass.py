@@ -198,7 +198,7 @@ def test_products_of_a_warpgroup_are_its_own_instructions(
     functions = read_functions(compiler.cubin(kernel.source, f"{sm}a", OPTIONS))
     entry = kernel.entry(gpu_case("wgmma", precision, 0))
     code = parse_sass(disassemble({entry: functions[entry]}, sm)[entry])
-    loop = hottest_loop(code, lambda i: i.is_a(opcode.split(".")[0]))
+    loop = hottest_loop(code, lambda i: i.is_a(opcode.split(".", maxsplit=1)[0]))
     # 16 products to the loop, and no other of the function's: each takes the tensor cores of an SM
     # for 128 cycles (64·256·16·2 FLOP of 4096 a cycle), the other instructions one or two.
     assert [i.opcode for i in loop if "GMMA" in i.opcode] == [opcode] * 16

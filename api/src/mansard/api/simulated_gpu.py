@@ -38,7 +38,7 @@ class StandInTarget(LocalTarget):
             return super().probe(processor)
         libraries = dict.fromkeys(("cupy", "numba-cuda", "cublas"), f"stand-in {_VERSION}")
         gpu = stand_in_gpu(self.controller.identify())
-        return Probe(versions=cuda_versions(libraries), gpu=gpu)
+        return Probe(versions=cuda_versions(libraries, gpu), gpu=gpu)
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """What measures kernels of the GPU in virtual time, and the rest as it is."""

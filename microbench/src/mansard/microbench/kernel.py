@@ -178,6 +178,10 @@ class Kernel:
             parts.append(f"vectors of {case.vector_bytes} bytes")
         return "; ".join(parts)
 
+    def has_code_for(self, sm: int) -> bool:
+        """Whether its source compiles for a GPU of compute capability ``sm``."""
+        return self.architecture in {"", f"{sm}a"}
+
     def runs_in(self, precision: str, sm: int) -> bool:
         """Whether a GPU of compute capability ``sm`` has it in this precision, not emulated."""
         first, end = self.emulated.get(precision, (0, 0))
@@ -185,7 +189,7 @@ class Kernel:
             precision in self.precisions
             and sm >= self.precisions[precision]
             and not (first <= sm < end)
-            and self.architecture in {"", f"{sm}a"}
+            and self.has_code_for(sm)
         )
 
     def check(self, case: Case, sm: int = 0) -> None:
@@ -209,10 +213,10 @@ class Kernel:
                 f"{lowest / 10:.1f}, this GPU has {sm / 10:.1f}",
                 fix="leave it out of the plan",
             )
-        if self.architecture not in {"", f"{sm}a"}:
+        if not self.has_code_for(sm):
             raise UsageError(
-                f"kernel {self.name} is code for sm_{self.architecture} alone, this GPU has compute "
-                f"capability {sm / 10:.1f}",
+                f"kernel {self.name} is code for sm_{self.architecture} alone, and this GPU has "
+                f"compute capability {sm / 10:.1f}",
                 fix="leave it out of the plan",
             )
         if not self.runs_in(case.precision, sm):

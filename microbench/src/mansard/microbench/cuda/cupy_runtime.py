@@ -16,7 +16,7 @@ some 6 µs of a sample of 2 ms.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +30,7 @@ import numpy as np
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import MemoryKind
 from mansard.core.text import printable
+from mansard.microbench.cuda import cublaslt
 from mansard.microbench.cuda.building import OPTIONS
 from mansard.microbench.cuda.nvrtc import module_for
 from mansard.microbench.cuda.runtime import CLOCK_WORDS, WORD_BYTES, MemoryInfo, Start
@@ -374,33 +375,69 @@ def _load_gemm(
     arrays: Sequence[CudaMemory],
     clock: CudaMemory,
 ) -> Start:
-    """How one sample is enqueued: a stamp, so many products, a stamp."""
-    from cupy.cuda import device
-    from cupy_backends.cuda.libs import cublas
-
-    types = gemm_types(case.precision)
-    n = isqrt(launch.n_elements)
-    a, b, c = (array.address for array in arrays)
-    one, zero = np.ones(1, dtype=types.scalar), np.zeros(1, dtype=types.scalar)
+    """How one sample is enqueued: a stamp, as many products, a stamp."""
+    prepare = _narrow_product if case.precision in cublaslt.OPERANDS else _product
+    multiply = prepare(runtime, case.precision, isqrt(launch.n_elements), arrays)
     stamps = Stamps(runtime, clock)
 
     def start(repetitions: int, slot: int) -> None:
-        handle = device.get_cublas_handle()
-        try:
-            with runtime.stream:  # CuPy hands its current stream on to cuBLAS
-                stamps.before()
-                for _ in range(repetitions):
-                    cublas.gemmEx(
-                        handle, _TRANSPOSED, _AS_IS, n, n, n,
-                        one.ctypes.data, a, types.operand, n, b, types.operand, n,
-                        zero.ctypes.data, c, types.result, n,
-                        types.compute, _DEFAULT_ALGORITHM,
-                    )  # fmt: skip
-                stamps.after(slot)
-        except RuntimeError as error:
-            raise cuda_error(f"cuBLAS in {case.precision}", error) from error
+        with _named(f"cuBLAS in {case.precision}"), runtime.stream:
+            stamps.before()
+            for _ in range(repetitions):
+                multiply()
+            stamps.after(slot)
 
     return start
+
+
+def _product(
+    runtime: CupyRuntime,  # noqa: ARG001 - as _narrow_product
+    precision: str,
+    n: int,
+    arrays: Sequence[CudaMemory],
+) -> Callable[[], None]:
+    """What enqueues one product of n × n on CuPy's current stream, which CuPy hands to cuBLAS."""
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cublas
+
+    types = gemm_types(precision)
+    a, b, c = (array.address for array in arrays)
+    one, zero = np.ones(1, dtype=types.scalar), np.zeros(1, dtype=types.scalar)
+
+    def multiply() -> None:
+        cublas.gemmEx(
+            device.get_cublas_handle(), _TRANSPOSED, _AS_IS, n, n, n,
+            one.ctypes.data, a, types.operand, n, b, types.operand, n,
+            zero.ctypes.data, c, types.result, n,
+            types.compute, _DEFAULT_ALGORITHM,
+        )  # fmt: skip
+
+    return multiply
+
+
+def _narrow_product(
+    runtime: CupyRuntime, precision: str, n: int, arrays: Sequence[CudaMemory]
+) -> Callable[[], None]:
+    """What enqueues one product of fp8 or fp4 on the runtime's stream."""
+    from cupy.cuda import runtime as cuda
+
+    workspace = runtime.allocate(cublaslt.WORKSPACE_BYTES, "device")
+    scales = None
+    if precision == "fp4":
+        scales = runtime.allocate(n * n // cublaslt.SCALED_ELEMENTS, "device")
+        runtime.fill(scales, np.full(1, cublaslt.SCALE_ONE, dtype=np.uint8))
+    a, b, c = (array.address for array in arrays)
+    buffers = cublaslt.ProductBuffers(
+        a, b, c, workspace.address, 0 if scales is None else scales.address
+    )
+    library = cublaslt.open_cublaslt(int(cuda.runtimeGetVersion()) // 1000)
+    enqueue = cublaslt.plan_product(library, precision, n, buffers)
+
+    # The function holds the memory that only its addresses name.
+    def multiply(_memory: tuple[CudaMemory | None, ...] = (workspace, scales)) -> None:
+        enqueue(runtime.stream.ptr)
+
+    return multiply
 
 
 def gemm_types(precision: str) -> GemmTypes:

@@ -1,4 +1,4 @@
-"""Machine code for an architecture that CuPy does not name: sm_90a has instructions that sm_90 lacks.
+"""Machine code for an architecture that CuPy does not name, such as sm_90a.
 
 CuPy compiles for the card's compute capability, a number. Code for "90a" comes from the same NVRTC,
 through the binding that CuPy itself uses.

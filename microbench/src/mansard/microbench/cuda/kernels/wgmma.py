@@ -1,10 +1,10 @@
 """Tensor cores of Hopper by wgmma, the instructions of a warpgroup: its peak without a library.
 
-mma.sync reaches 58 to 75 % of these tensor cores. Each block, one on every SM, multiplies an A of 128
-× K with a B of K × 256, K elements filling 32 bytes, into 128 × 256 sums. A repetition loads A into
-registers and B into shared memory, multiplies 4096 times, and stores the sums; they start again from
-zero every 128 products, as those of ``mma``. The instructions exist on compute capability 9.0 alone,
-in code for sm_90a.
+mma.sync reaches 58 to 75 % of these tensor cores. Each block, one on every SM, multiplies an A of
+128 × K with a B of K × 256, K elements filling 32 bytes, into 128 × 256 sums. A repetition loads A
+into registers and B into shared memory, multiplies 4096 times, and stores the sums; they start
+again from zero every 128 products, as those of ``mma``. These instructions exist for sm_90a
+alone: compute capability 9.0.
 
 In memory A is stored by rows, B by columns, one block's operands (12 KiB) after the other's.
 """
