@@ -74,7 +74,7 @@ def test_each_launch_is_compared_and_one_that_differs_fails(tmp_path: Path) -> N
     work = WorkFolder(tmp_path)
     counters = count_kernels(software_card("h100"), work, 120.0, "h100")
     lines = list(counter_lines(counters))
-    # Ten launches; those of L1 and L2 have a second line, of what passes on to the next level.
+    # Eleven launches; those of L1 and L2 have a second line, of what passes on to the next level.
     assert len(lines) == len(COUNTINGS) + 2
     failed = [line for line in lines if line.verdict == "FAIL"]
     assert [line.name for line in failed] == ["counted triad fp32 DRAM: DRAM bytes"]

@@ -48,6 +48,7 @@ COUNTINGS = (
     Counting("fma", "cupy", "fp16", "registers", 8),
     Counting("mma", "cupy", "fp16", "registers", 4),
     Counting("mma", "cupy", "int8", "registers", 4),
+    Counting("wgmma", "cupy", "bf16", "registers", 2),
     Counting("read", "cupy", "fp32", "DRAM", 2),
     Counting("triad", "cupy", "fp32", "DRAM", 2),
     Counting("read", "cupy", "fp32", "L2", 40),

@@ -53,7 +53,7 @@ def _kernel_lines(work: WorkFolder) -> Iterator[Line]:
         why = (work.read("kernels") or {}).get("why", "no run of kernels was begun")
         yield Line("kernels", failure=why)
         return
-    yield from trial_lines(rows, work.read("kernels"))
+    yield from trial_lines(rows, work.read("kernels"), work.read("rest"))
     yield from _rates(rows, limits, work.read("peers"))
     yield from power_lines(rows, manifests, limits.gpu, work.read("meter"))
 

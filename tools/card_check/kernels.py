@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,7 @@ from mansard.microbench.planning import make_plan
 from tools.card_check.opening import Card
 from tools.card_check.workfolder import WorkFolder, words_of
 
+Say: TypeAlias = Callable[[str], None]
 _LEAST_BYTES = 4e6  # of a set between those of the levels: whole rounds of every thread
 
 
@@ -30,23 +31,38 @@ class OutOfTimeError(Exception):
 
 
 def measure_kernels(
-    card: Card, work: WorkFolder, seconds: float, say: Callable[[str], None]
+    card: Card, work: WorkFolder, seconds: float, say: Say, without: str | None = None
 ) -> dict[str, Any]:
-    """Run both plans as far as the time allows; what was left out, and why."""
+    """Run both plans as far as the time allows; what was left out, and why.
+
+    ``without``: the title of trials that are not tried again, for one of them took the GPU along.
+    """
     end_s = time.monotonic() + seconds
     machine = identify()
     mode = choose_modes("", SYSTEM_ROOT, machine)[0]  # as it is: nothing is set
     brief = make_plan(machine, mode, "brief", card.probe)
     between = sizes_between(card, brief)
-    problems = []
+    found: dict[str, Any] = {"n_planned": len(brief.trials) + len(between.trials), "problems": []}
     for plan, meters in ((brief, card.meters), (between, NO_METERS)):
-        try:
-            _run(plan, meters, card, work, end_s, say)
-        except OutOfTimeError:
-            problems.append(f"out of time in the plan of {len(plan.trials)} trials")
-        except MansardError as error:
-            problems.append(f"the plan of {len(plan.trials)} trials ended: {words_of(error)}")
-    return {"n_planned": len(brief.trials) + len(between.trials), "problems": problems}
+        left = plan if without is None else _left(plan, work, without)
+        problem, title = _run(left, meters, card, work, end_s, say)
+        if problem:
+            found["problems"].append(f"the plan of {len(left.trials)} trials ended: {problem}")
+        if title is not None:
+            found["ended_in"] = title
+            break  # only a new process can go on
+    return found
+
+
+def measure_rest(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any]:
+    """What is left of both plans after a trial that took the GPU along, without that one."""
+    return measure_kernels(card, work, seconds, say, work.read("kernels")["ended_in"])
+
+
+def _left(plan: KernelPlan, work: WorkFolder, without: str) -> KernelPlan:
+    done = {row.trial_id for row in work.kernel_rows()}
+    left = [one for one in plan.trials if one.trial_id not in done and one.title != without]
+    return msgspec.structs.replace(plan, trials=tuple(left))
 
 
 def sizes_between(card: Card, brief: KernelPlan) -> KernelPlan:
@@ -69,17 +85,22 @@ def sizes_between(card: Card, brief: KernelPlan) -> KernelPlan:
 
 
 def _run(
-    plan: KernelPlan,
-    meters: Meters,
-    card: Card,
-    work: WorkFolder,
-    end_s: float,
-    say: Callable[[str], None],
-) -> None:
+    plan: KernelPlan, meters: Meters, card: Card, work: WorkFolder, end_s: float, say: Say
+) -> tuple[str, str | None]:
+    """Why the plan ended early, and in which trial where the GPU was lost."""
+    title: str | None = None
+
     def look(state: SweepState) -> None:
+        nonlocal title
+        title = state.now
         say(f"{state.n_done}/{state.n_total} {state.now}")
         if time.monotonic() > end_s and state.n_done < state.n_total:
             raise OutOfTimeError
 
-    measurer = LocalMeasurer(meters, kind=card.kind)
-    run_plan(plan, work.runs, measurer=measurer, on_progress=look)
+    try:
+        run_plan(plan, work.runs, measurer=LocalMeasurer(meters, kind=card.kind), on_progress=look)
+    except OutOfTimeError:
+        return "out of time", None
+    except MansardError as error:
+        return words_of(error), title or ""
+    return "", None

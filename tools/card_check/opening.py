@@ -38,7 +38,7 @@ class Card:
     @property
     def probe(self) -> Probe:
         """What a plan is made of."""
-        return Probe(versions=cuda_versions(self.versions), gpu=self.gpu)
+        return Probe(versions=cuda_versions(self.versions, self.gpu), gpu=self.gpu)
 
 
 def open_card(software: Software | None) -> Card:

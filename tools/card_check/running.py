@@ -35,7 +35,14 @@ def plan_steps(work: WorkFolder, software: Software | None) -> list[Step]:
         return Step(name, share, command, _watching(work) if name == "kernels" else None)
 
     tests = gpu_tests.command(work.path, is_software=software is not None)
-    shares = {"kernels": 0.44, "meter": 0.05, "peers": 0.07, "counters": 0.08, "program": 0.05}
+    shares = {
+        "kernels": 0.42,
+        "rest": 0.02,
+        "meter": 0.05,
+        "peers": 0.07,
+        "counters": 0.08,
+        "program": 0.05,
+    }
     return [
         step("facts", 0.03),
         Step("tests", 0.26, lambda _: tests, why_not=gpu_tests.why_not()),

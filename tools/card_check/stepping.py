@@ -36,7 +36,13 @@ def _do(name: str, work: WorkFolder, seconds: float, software: Software | None) 
         from tools.card_check.program import meter_program
 
         return meter_program(work, _LOAD_SHARE * seconds, software)
+    if name == "rest" and "ended_in" not in (work.read("kernels") or {}):
+        return None
     card = open_card(software)
+    if name == "rest":
+        from tools.card_check.kernels import measure_rest
+
+        return measure_rest(card, work, seconds, lambda text: print(text, flush=True))
     if name == "kernels":
         from tools.card_check.kernels import measure_kernels
 

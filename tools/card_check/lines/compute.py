@@ -29,7 +29,7 @@ def compute_lines(
     computing = [row for row in plain(rows) if row.family in {"fma", "tensor"}]
     pairs = dict.fromkeys((row.kernel, row.precision) for row in computing)
     order = {kernel: number for number, kernel in enumerate(_ORDER)}
-    for kernel, precision in sorted(pairs, key=lambda pair: order.get(pair[0], len(order))):
+    for kernel, precision in sorted(pairs, key=lambda pair: (order.get(pair[0], 9), pair[1])):
         own = [row for row in computing if (row.kernel, row.precision) == (kernel, precision)]
         best = fastest(own)
         if best is None:

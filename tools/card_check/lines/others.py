@@ -50,10 +50,10 @@ def gpu_test_lines(results: JunitResults | None, steps: Any) -> Iterator[Line]:
         yield Line(one.name, failure=one.why)
 
 
-def trial_lines(rows: Sequence[Trial], kernels: Any) -> Iterator[Line]:
+def trial_lines(rows: Sequence[Trial], kernels: Any, rest: Any) -> Iterator[Line]:
     """How many trials ran, how steady they were, and those that failed."""
     n_planned = (kernels or {}).get("n_planned", len(rows))
-    problems = "; ".join((kernels or {}).get("problems", ()))
+    problems = "; ".join(why for one in (kernels, rest) for why in (one or {}).get("problems", ()))
     n_samples = sum(len(row.seconds_s) for row in rows)
     n_rejected = sum(len(row.rejected_s) for row in rows)
     unstable = sum(row.stability == "unstable" for row in rows)
