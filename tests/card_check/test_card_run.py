@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mansard.microbench.cuda.probe import probe_gpu
 from tests.boundaries.test_boundaries_imports import BLOCKER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,3 +128,32 @@ def test_the_tests_of_a_card_pass_on_one_in_software(tmp_path: Path) -> None:
     assert results is not None, done.stdout + done.stderr
     assert results.failed == ()
     assert results.n_passed > 50
+
+
+def test_without_a_card_there_is_a_table_that_says_so(tmp_path: Path) -> None:
+    if probe_gpu().gpu is not None:
+        pytest.skip("this machine has a card")
+    out, results = tmp_path / "out", tmp_path / "results"
+    ran = subprocess.run(
+        [sys.executable, TOOL, "run", "--out", str(out), "--seconds", "200"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "FAIL kernels | no GPU to measure: " in ran.stdout
+    assert ran.stdout.splitlines()[-1].startswith("0 passed, ")
+    made = subprocess.run(
+        [
+            *(sys.executable, TOOL, "report", str(out)),
+            *("--into", str(tmp_path / "unpacked"), "--results", str(results)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 1
+    assert not results.exists()
+    document = (tmp_path / "unpacked/card/card.md").read_text()
+    assert "no GPU to measure: " in document
+    assert "0 GiB" not in document

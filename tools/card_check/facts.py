@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -28,7 +27,6 @@ def read_facts(software: Software | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "libraries": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
-        "executable": sys.implementation.name,
     }
     if software is None:
         facts["nvml"] = _read_nvml()

@@ -37,8 +37,9 @@ def report(folder: Path, into: Path, results: Path) -> int:
     if dataset is not None:
         lines += energy_lines(dataset, work)
         _write_html(dataset, work.path / "report.html")
+    # A card in software, or one that did not answer, is no result.
     is_software = (work.read("steps") or {}).get("software") is not None
-    place = work.path if is_software else results  # no document is made of what is made up
+    place = work.path if is_software or work.gpu() is None else results
     place.mkdir(parents=True, exist_ok=True)
     document = place / f"{_file_name(work)}.md"
     document.write_text(document_of(work, lines), encoding="utf-8")
@@ -172,21 +173,41 @@ def _day(work: WorkFolder) -> str:
 def _fact_rows(facts: dict[str, Any]) -> Iterator[str]:
     yield "| | |"
     yield "|---|---|"
-    card = facts.get("card") or {}
     nvml = facts.get("nvml") or {}
     rows = {
-        "SMs, compute capability": f"{card.get('n_sms')}, {(card.get('sm') or 0) / 10:.1f}",
-        "memory": f"{(card.get('memory_bytes') or 0) / 2**30:.0f} GiB, "
-        f"{card.get('memory_bus_bits')} bit at {(card.get('memory_hz') or 0) / 1e6:.0f} MHz",
-        "L2": f"{(card.get('l2_bytes') or 0) / 2**20:.0f} MiB",
+        **_card_rows(facts),
         "driver": nvml.get("SystemGetDriverVersion", nvml.get("why", "not asked")),
-        "CUDA of driver and runtime": f"{card.get('driver_cuda')}, {card.get('runtime_cuda')}",
         "Mansard, Python": f"{facts.get('mansard')}, {facts.get('python')}",
         "libraries": ", ".join(f"{k} {v}" for k, v in (facts.get("libraries") or {}).items()),
-        "notes": "; ".join(facts.get("notes") or ()),
+        "notes": "; ".join(facts.get("notes") or ()) or "none",
     }
     for name, value in rows.items():
         yield f"| {name} | {value} |"
+
+
+def _card_rows(facts: dict[str, Any]) -> dict[str, str]:
+    if not facts.get("card"):
+        return {"card": facts.get("why", "the step of the facts did not end")}
+    import msgspec
+
+    from mansard.core.records import Gpu
+
+    gpu = msgspec.convert(facts["card"], Gpu)
+
+    def known(value: float | None, factor: float, unit: str) -> str:
+        return "unknown" if value is None else f"{value / factor:.0f} {unit}"
+
+    memory = (
+        known(gpu.memory_bytes, 2**30, "GiB"),
+        known(gpu.memory_bus_bits, 1, "bit"),
+        known(gpu.memory_hz, 1e6, "MHz"),
+    )
+    return {
+        "compute capability, SMs": f"{gpu.sm / 10:.1f}, {gpu.n_sms}",
+        "memory": ", ".join(memory),
+        "L2": known(gpu.l2_bytes, 2**20, "MiB"),
+        "CUDA of driver and runtime": f"{gpu.driver_cuda}, {gpu.runtime_cuda}",
+    }
 
 
 def _not_measured(lines: list[Line], steps: dict[str, Any]) -> list[str]:

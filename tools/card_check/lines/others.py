@@ -14,6 +14,7 @@ from tools.card_check.lines.rows import failure_of
 from tools.card_check.table import Criterion, Line
 
 _MOST_NAMED = 12  # failures of tests that get a line each
+_WATCHED_S = 3.0  # of the kernels, from which there must be a look
 
 
 def step_lines(steps: Any) -> Iterator[Line]:
@@ -112,7 +113,7 @@ def _why_no_energy(run: ProgramRun) -> str:
 def look_lines(looks: Sequence[BoardSample], steps: Any) -> Iterator[Line]:
     """What ``watch --record`` saw beside the kernels."""
     took_s = {step["name"]: step["took_s"] for step in (steps or {"steps": ()})["steps"]}
-    if "kernels" not in took_s:
+    if took_s.get("kernels", 0.0) < _WATCHED_S:
         return
     if not looks:
         yield Line("watch --record", failure="no look was recorded")
