@@ -168,7 +168,7 @@ class SoftLoad:
     """
 
     sample_bytes = 1
-    clock_step_hz = None
+    clock_step_hz: float | None = None
 
     def __init__(self) -> None:
         self.n_fma = 1

@@ -65,7 +65,7 @@ class Load(Seam):
 class CpuLoad:
     """Pinned threads on some CPUs, each over an array beyond the last cache."""
 
-    clock_step_hz = None
+    clock_step_hz: float | None = None
 
     def __init__(self, cpus: tuple[int, ...], machine: MachineIdentity, sample_s: float) -> None:
         case = Case(
