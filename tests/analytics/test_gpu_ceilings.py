@@ -263,12 +263,13 @@ def test_a_slice_and_a_gpu_without_its_l2(tmp_path: Path) -> None:
 def test_the_two_partitions_of_a_cards_l2_are_levels_of_their_own(tmp_path: Path) -> None:
     # Of 50 MiB one partition holds 25. Cycles as published for a GH200; those of DRAM are made up.
     card = msgspec.structs.replace(orin(), sm=90, l1_bytes=256 * KIB, l2_bytes=50 * MIB)
-    cycles = {(128 * KIB, "sm"): 32, (12 * MIB, "gpu"): 205, (35 * MIB, "gpu"): 280}
-    cycles |= {(25 * MIB, "gpu"): 240, (450 * MIB, "gpu"): 700}  # 25: at the edge, in no level
-    loads = [
-        Run("latency", "latency", HZ / n, working_set_bytes=size, scope=scope)
-        for (size, scope), n in cycles.items()
+    through_l1 = Run("latency", "latency", HZ / 32, working_set_bytes=128 * KIB, scope="sm")
+    cycles = {12: 205, 25: 240, 35: 280, 450: 700}  # by MiB; 25 is at the edge, in no level
+    past_l1 = [
+        Run("latency", "latency", HZ / n, working_set_bytes=size * MIB)
+        for size, n in cycles.items()
     ]
+    loads = [through_l1, *past_l1]
     trials = [gpu_trial("r", load) for load in loads]
     write_run(tmp_path / "r", gpu_manifest("r", len(trials), gpu=card), trials)
     results = compute(ingest(tmp_path))
