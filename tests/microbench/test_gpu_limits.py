@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 
 import msgspec
 import pytest
@@ -30,6 +31,7 @@ from mansard.microbench.cuda.timing import (
     describe_drift,
     judge_clocks,
 )
+from mansard.microbench.cuda.trials import latency_sets
 from mansard.microbench.kernel import Case, gpu_case
 from tests.microbench.test_plan import machine
 
@@ -293,3 +295,16 @@ def test_a_card_whose_clocks_are_not_listed_moves_as_all_cards_do() -> None:
 def test_out_of_memory_names_what_was_wanted() -> None:
     with pytest.raises(MeasurementError, match="64 MiB wanted, 10 of 32768 MiB free"):
         measure(FROM_MEMORY, Physics(free_bytes=10 * MIB))
+
+
+def test_a_load_takes_as_long_as_the_cache_that_holds_its_set() -> None:
+    card = msgspec.structs.replace(CARD, sm=90, l1_bytes=256 * 1024, l2_bytes=50 * MIB)
+    caches = {"L1": 20e-9, "L2 near": 120e-9, "L2 far": 160e-9}
+    physics = Physics(gpu=card, cache_latency_s=caches, latency_s=400e-9)
+    seconds = []
+    for one in latency_sets(card, 0):
+        case = gpu_case("latency", "fp32", one.n_bytes, scope=one.scope)
+        samples = measure(case, physics)
+        seconds.append(median(samples.seconds_s) / 1024)  # of a repetition of 1024 loads
+    # L1, near, far, main memory; a launch of 4 µs in 2 ms is 0.2 %.
+    assert seconds == pytest.approx([20e-9, 120e-9, 160e-9, 400e-9], rel=0.005)
