@@ -7,14 +7,12 @@ from pathlib import Path
 
 from mansard.core.errors import MeasurementError
 from mansard.microbench.cuda.runtime import Start
-from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.software_gpu import Mark, Memory
 from mansard.microbench.kernel import Case, Kernel, Launch
 from tests.card_check.conftest import LONG_S
 from tools.card_check.judging import judge
 from tools.card_check.kernels import measure_kernels, measure_rest
-from tools.card_check.opening import Card
-from tools.card_check.software import H100, MeteredGpu, physics, software_card
+from tools.card_check.software import MeteredGpu, card_with, physics, software_card
 from tools.card_check.workfolder import WorkFolder
 
 ILLEGAL = "an illegal memory access was encountered"
@@ -47,15 +45,11 @@ class BrokenGpu(MeteredGpu):
             raise MeasurementError(ILLEGAL, where="CUDA")
 
 
-def broken_card() -> Card:
-    gpu, whole = BrokenGpu(physics("h100")), software_card("h100")
-    return Card(OpenGpu(H100, gpu, gpu.host.clock), whole.meters, whole.versions, is_software=True)
-
-
 def test_the_rest_runs_without_the_trial_that_lost_the_gpu(tmp_path: Path) -> None:
     work = WorkFolder(tmp_path)
     work.runs.mkdir()
-    kernels = measure_kernels(broken_card(), work, LONG_S, lambda _text: None)
+    card = card_with(BrokenGpu(physics("h100")))
+    kernels = measure_kernels(card, work, LONG_S, lambda _text: None)
     work.write("kernels", kernels)
     assert "fma" in kernels["ended_in"]
     assert "fp64" in kernels["ended_in"]

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import MansardError
+from mansard.device.meters.counters import find_steps
 from mansard.device.meters.meter import Meters
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.protocol import PROTOCOLS
@@ -36,19 +37,18 @@ def check_meter(card: Card) -> dict[str, Any]:
 
 def counter_pace(meters: Meters) -> dict[str, dict[str, float | None]]:
     """By rail the median time between two values of its energy and its power; None: no two."""
-    changes: dict[tuple[str, str], list[float]] = {}
-    last: dict[tuple[str, str], float] = {}
-    start_s = meters.clock.now_s()
-    while meters.clock.now_s() - start_s < _PACE_S:
+    readings: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    end_s = meters.clock.now_s() + _PACE_S
+    while meters.clock.now_s() < end_s:
         for sample in (sample for meter in meters.found for sample in meter.read()):
             for name in ("energy_j", "power_w"):
-                key, value = (sample.rail, name), getattr(sample, name)
-                if value is not None and last.get(key, value) != value:
-                    changes.setdefault(key, []).append(sample.monotonic_s)
-                last[key] = value
+                value = getattr(sample, name)
+                if value is not None:
+                    readings.setdefault((sample.rail, name), []).append((sample.monotonic_s, value))
         meters.clock.sleep(_POLL_S)
     pace: dict[str, dict[str, float | None]] = {}
-    for (rail, name), times_s in changes.items():
+    for (rail, name), points in readings.items():
+        times_s = [step.by_s for step in find_steps(points)[1:]]
         gaps_s = [after - before for before, after in pairwise(times_s)]
         pace.setdefault(rail, {})[name] = median(gaps_s) if gaps_s else None
     return pace

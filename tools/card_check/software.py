@@ -51,7 +51,7 @@ _FREE_BYTES = 80 << 30
 _SHARES = {"fma": 0.98, "mma": 0.62, "gemm": 0.90, "wgmma": 0.95}
 _MEMORY_BYTES_PER_S = 0.93 * 2619e6 * 2 * 5120 / 8
 _L1_BYTES_PER_CYCLE, _L2_BYTES_PER_CYCLE = 120.0, 32.0  # of one SM
-_CYCLES = {"L1": 33, "L2 near": 205, "L2 far": 280, "DRAM": 600}
+_CACHE_CYCLES, _DRAM_CYCLES = {"L1": 33, "L2 near": 205, "L2 far": 280}, 600  # of a load
 _SLOW, _BROKEN = 0.7, 1.2
 _TENSOR_BIT_J, _CACHE_BYTE_J = 25e-15, 8e-12  # of a FLOP for each bit of its operands; made up
 _COUNTER_S = 0.1  # between two values of the energy counter
@@ -60,31 +60,16 @@ _MILLI = 1e-3
 
 @dataclass(frozen=True)
 class CardPhysics(Physics):
-    """`Physics` with a share of the peak for each kernel, and the latencies of a card."""
+    """`Physics` with a share of the peak for each kernel, and what a repetition costs."""
 
     speed: float = 1.0
     excess: float | None = None  # of the limit, of tensor cores in int8
-
-    def seconds(self, kernel: Kernel, case: Case, launch: Launch, hz: float) -> float:
-        if kernel.family == "latency":
-            n_loads = kernel.traffic_bytes(case, launch) / 4
-            return n_loads * _CYCLES[self.level(case)] / (self.speed * hz)
-        return super().seconds(kernel, case, launch, hz)
 
     def work_s(self, kernel: Kernel, case: Case, launch: Launch, hz: float) -> float:
         share = self.speed * _SHARES.get(kernel.name, 1.0)
         if kernel.family == "tensor" and case.precision == "int8" and self.excess is not None:
             share = self.excess
         return super().work_s(kernel, case, launch, hz) / share
-
-    def level(self, case: Case) -> str:
-        """The memory that serves one thread's loads."""
-        l1_bytes, l2_bytes = self.gpu.l1_bytes or 0, self.gpu.l2_bytes or 0
-        if case.scope == "sm" and case.working_set_bytes <= l1_bytes:
-            return "L1"
-        if case.working_set_bytes > l2_bytes:
-            return "DRAM"
-        return "L2 near" if case.working_set_bytes <= l2_bytes / 4 else "L2 far"
 
     def joules(self, kernel: Kernel, case: Case, launch: Launch) -> float:
         """The energy of one repetition beside the constant power."""
@@ -116,6 +101,8 @@ def physics(name: Software, gpu: Gpu = H100) -> CardPhysics:
         l1_bytes_per_cycle=speed * _L1_BYTES_PER_CYCLE,
         l2_bytes_per_cycle=speed * _L2_BYTES_PER_CYCLE,
         memory_bytes_per_s=speed * _MEMORY_BYTES_PER_S,
+        latency_s=_DRAM_CYCLES / CLOCK_HZ,
+        cache_latency_s={level: n / CLOCK_HZ for level, n in _CACHE_CYCLES.items()},
         free_bytes=_FREE_BYTES,
         speed=speed,
         excess=_BROKEN if name == "broken" else None,
@@ -188,13 +175,17 @@ class ReplayedNvml:
 
 def software_card(name: Software, gpu: Gpu = H100) -> Card:
     """A card with the physics of a name."""
-    runtime = MeteredGpu(physics(name, gpu))
+    return card_with(MeteredGpu(physics(name, gpu)))
+
+
+def card_with(runtime: MeteredGpu) -> Card:
+    """A card of that runtime, with NVML replayed by its energy."""
     clock = runtime.host.clock
     library: Any = ReplayedNvml(runtime, clock)
     meter = NvmlMeter(library, {"gpu0": (0, True, True)}, clock.now_s)
     total = Total(meter.rails, meter.total_rule, meter.boundary)
     return Card(
-        OpenGpu(gpu, runtime, clock),
+        OpenGpu(runtime.physics.gpu, runtime, clock),
         Meters((meter,), {}, total, "", clock),
         versions=dict.fromkeys(("cupy", "numba-cuda", "cublas"), "software"),
         notes=("a card in software: nothing here was measured",),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mansard.core.caches import dram_low_bytes
-from mansard.core.records import Trial
+from mansard.core.caches import dram_low_bytes, latency_windows, scope_of
+from mansard.core.records import Gpu, Trial
 from mansard.microbench.cuda.sampling import GpuLimits
 from tools.card_check import goals
 from tools.card_check.lines.compute import peer_criteria, peer_note
@@ -24,7 +24,7 @@ from tools.card_check.table import Criterion, Line
 
 _MIB = 1 << 20
 _STREAMS = ("read", "triad", "copy")
-_ORDER = ("L1", "L2", "L2 near", "L2 far", "DRAM")
+_LOAD_BYTES = 4  # of one step of a chase
 
 
 def memory_lines(
@@ -94,36 +94,40 @@ def _l1(rows: Sequence[Trial], limits: GpuLimits) -> Line:
 
 
 def latency_lines(rows: Sequence[Trial], limits: GpuLimits) -> Iterator[Line]:
-    """Cycles of one dependent load from each level; every size in the note."""
-    chases = [row for row in rows if row.family == "latency"]
-    by_level: dict[str, list[Trial]] = {}
-    for row in chases:
-        by_level.setdefault(level_of(row, limits), []).append(row)
-    for level, own in sorted(by_level.items(), key=lambda pair: _ORDER.index(pair[0])):
-        loads = {row.trial_id: row.traffic_bytes / 4 for row in own}
-        timed = [
-            (row.working_set_bytes, cycles / loads[row.trial_id])
-            for row in own
-            if (cycles := cycles_of(row)) is not None
-        ]
-        name = f"latency {level}"
-        if not timed:
-            yield Line(name, failure=failure_of(own[0]) or "no sample counted")
+    """Cycles of one dependent load from each level, and of every size that was tried."""
+    gpu, by_level, sizes = limits.gpu, dict[str, list[float]](), list[tuple[int, float]]()
+    for row in (row for row in rows if row.family == "latency"):
+        level, cycles = level_of(row, gpu), cycles_of(row)
+        if cycles is None:
+            yield Line(f"latency {level}", failure=failure_of(row) or "no sample counted")
             continue
-        least, most = goals.LATENCY_CYCLES.get(limits.gpu.sm, {}).get(level, (None, None))
-        lowest = min(cycles for _, cycles in timed)
-        sizes = ", ".join(f"{size / _MIB:.3g} MiB {cycles:.0f}" for size, cycles in sorted(timed))
-        published = published_for(name, limits.gpu.name, limits.gpu.sm)
-        criteria = () if least is None else (Criterion("", lowest, least, most),)
-        yield Line(name, f"{lowest:.0f} cycles", criteria, published, f"by size: {sizes}")
+        of_load = cycles / (row.traffic_bytes / _LOAD_BYTES)
+        sizes.append((row.working_set_bytes, of_load))
+        by_level.setdefault(level, []).append(of_load)
+    for level, found in sorted(by_level.items(), key=lambda pair: min(pair[1])):
+        bounds = goals.LATENCY_CYCLES.get(gpu.sm, {}).get(level)
+        lowest, name = min(found), f"latency {level}"
+        criteria = () if bounds is None else (Criterion("", lowest, *bounds),)
+        if level != BETWEEN:
+            published = published_for(name, gpu.name, gpu.sm)
+            yield Line(name, f"{lowest:.0f} cycles", criteria, published)
+    shown = ", ".join(f"{size / _MIB:.3g} MiB {cycles:.0f}" for size, cycles in sorted(sizes))
+    if shown:
+        yield Line("latency by size", "in cycles", note=shown)
 
 
-def level_of(row: Trial, limits: GpuLimits) -> str:
-    """The memory that a chase of loads goes through."""
-    if row.scope == "sm":
-        return "L1"
-    l2_bytes = limits.gpu.l2_bytes or 0
-    return "DRAM" if row.working_set_bytes > dram_low_bytes(l2_bytes) else "L2"
+BETWEEN = "between levels"
+
+
+def level_of(row: Trial, gpu: Gpu) -> str:
+    """The level that a chase of loads goes through."""
+    size = row.working_set_bytes
+    for window in latency_windows(gpu):
+        is_inside = window.low_bytes < size <= window.high_bytes
+        if is_inside and scope_of(window.level) == row.scope:
+            return window.name
+    is_far = row.scope == "gpu" and size > dram_low_bytes(gpu.l2_bytes or 0)
+    return "DRAM" if is_far else BETWEEN
 
 
 def launch_lines(rows: Sequence[Trial]) -> Iterator[Line]:
