@@ -9,8 +9,8 @@ from typing import Any
 from mansard.core.records import BoardSample, ProgramRun, Trial
 from tools.card_check import goals
 from tools.card_check.energy import watts_of
-from tools.card_check.gpu_tests import JunitResults
 from tools.card_check.lines.rows import failure_of
+from tools.card_check.steps.gpu_tests import JunitResults
 from tools.card_check.table import Criterion, Line
 
 _MOST_NAMED = 12  # failures of tests that get a line each
