@@ -150,7 +150,10 @@ class CardModes:
             *now,
             *([f"it takes {', '.join(ranges)}"] if ranges else []),
             *([f"it cannot be set: {'; '.join(lacking)}"] if lacking else []),
-            *([f"setting it needs root: {right}; looking and measuring it as it is do not"] * bool(right)),
+            *(
+                [f"setting it needs root: {right}; looking and measuring it as it is do not"]
+                * bool(right)
+            ),
         )
 
     def named(self, name: str) -> PowerMode:
