@@ -75,8 +75,8 @@ def test_a_mode_that_is_named_is_set_by_the_run_alone(card: WatchedCard) -> None
         done = card.command("bench", "-q", *words)
     assert done.returncode == 1
     assert done.stderr == (
-        "mansard: GPU 0: power limit 250 W is refused: Insufficient Permissions; run as root (sudo); "
-        "in a container, with CAP_SYS_ADMIN as well\n"
+        "mansard: GPU 0: power limit 250 W is refused: Insufficient Permissions; run as root "
+        "(sudo); in a container, with CAP_SYS_ADMIN as well\n"
     )
     assert card.calls[0] == "nvmlDeviceSetPowerManagementLimit"
     assert not list(card.folder.rglob("journal.json"))

@@ -1,4 +1,4 @@
-"""Providers of ONNX Runtime that are built in and cannot be used: the reason, and nothing printed."""
+"""Providers of ONNX Runtime that are built in and cannot be used: why, and nothing printed."""
 
 from __future__ import annotations
 
