@@ -60,7 +60,7 @@ def driver_log(
     log = tmp_path / "driver-log"
     monkeypatch.setenv("DRIVER_LOG", str(log))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "wheels"), prepend=":")
+    monkeypatch.syspath_prepend(tmp_path / "wheels")  # handed on to the program
     with stand_in.played():
         yield log
 
