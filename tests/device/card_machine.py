@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 SOURCE = Path(__file__).parent / "nvml_stand_in/settings.c"
+CUDA_SOURCE = SOURCE.with_name("cuda.c")
 DEFAULT = "700000 0 0"
 
 needs_a_card = [
@@ -61,6 +62,19 @@ class Card:
         defines = [f"-D{fault}" for fault in faults]
         command = ["gcc", "-shared", "-fPIC", f'-DSTATE="{self._state}"', *defines]
         subprocess.run([*command, "-o", library, SOURCE, *sources], check=True)
+
+    def give_cuda(self, *, is_absent: bool = False) -> None:
+        """CUDA's driver in the folder, which answers or lets this process use no device."""
+        library, defines = self.folder / "libcuda.so.1", ["-DABSENT"] * is_absent
+        command = ["gcc", "-shared", "-fPIC", *defines, "-o", library, CUDA_SOURCE]
+        subprocess.run(command, check=True)
+
+    def take_cupy(self) -> dict[str, str]:
+        """Variables with which a process finds no CuPy, also where it is installed."""
+        hidden = self.folder / "without-cupy"
+        hidden.mkdir()
+        (hidden / "cupy.py").write_text("raise ModuleNotFoundError('none', name='cupy')\n")
+        return {"PYTHONPATH": str(hidden)}
 
     @property
     def settings(self) -> str:

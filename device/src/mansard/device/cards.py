@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from importlib import import_module
@@ -14,10 +13,6 @@ from mansard.core.errors import DeniedError, DeviceError
 from mansard.core.records import PowerMode, Record
 from mansard.core.text import printable
 from mansard.device.system import SYSTEM_ROOT, read_text
-
-_NVML_LIBRARY = "libnvidia-ml.so.1"  # that pynvml loads
-_UNNAMED = "NVIDIA GPU of unknown model"
-_NAME_CHARACTERS = 200
 
 
 def load_nvml() -> Any:
@@ -39,26 +34,6 @@ def load_nvml() -> Any:
             fix="install NVIDIA's driver, or start the container with access to the GPU",
         ) from error
     return nvml
-
-
-def listed_cards() -> tuple[tuple[str, ...], str | None]:
-    """Names of the cards that NVML lists, and its driver's version; none where it does not answer.
-
-    Containers and sandboxes may show no /proc/driver/nvidia and answer all the same.
-    """
-    try:
-        ctypes.CDLL(_NVML_LIBRARY)  # a machine without it does not wait for pynvml's import
-        nvml = load_nvml()
-    except (OSError, DeviceError):
-        return (), None
-    unknown: dict[str, str] = {}
-    names = []
-    for index in range(_ask(nvml, "nvmlDeviceGetCount", (), "count", unknown) or 0):
-        handle = _ask(nvml, "nvmlDeviceGetHandleByIndex", (index,), "handle", unknown)
-        name = _ask(nvml, "nvmlDeviceGetName", (handle,), "name", unknown) if handle else None
-        names.append(_UNNAMED if name is None else printable(as_text(name), _NAME_CHARACTERS))
-    version = _ask(nvml, "nvmlSystemGetDriverVersion", (), "driver", unknown)
-    return tuple(names), None if version is None else printable(as_text(version), 20)
 
 
 def nvml_errors(nvml: Any) -> tuple[type[Exception], ...]:

@@ -13,7 +13,7 @@ from mansard.core.errors import DeviceError
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.records import MachineIdentity
 from mansard.core.text import printable
-from mansard.device.cards import listed_cards
+from mansard.device.card_presence import UNNAMED, listed_cards
 from mansard.device.jetson import TREE, find_module, is_jetson, read_board, read_model
 from mansard.device.system import (
     SYSTEM_ROOT,
@@ -70,7 +70,7 @@ def read_cards(root: Path) -> tuple[str, ...]:
         text = read_head(information, _FILE_CHARACTERS)
         match = re.search(r"^Model:[ \t]*(\S.*)$", text, re.MULTILINE)
         model = printable(match[1], _MODEL_CHARACTERS) if match else None
-        cards.append(model or "NVIDIA GPU of unknown model")
+        cards.append(model or UNNAMED)
     return tuple(cards)
 
 
