@@ -1,7 +1,8 @@
-"""A machine with a card that cannot be measured: its CPU is measured where that is meant, or said."""
+"""A machine with a card that cannot be measured: its CPU is measured where that is meant."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -31,8 +32,7 @@ def test_a_card_that_answers_is_not_replaced_by_the_cpu(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "mansard: this machine has Stand-in card, which cannot be measured: no CuPy: it is not "
-        "installed in this Python; install Mansard's extra cuda12 or cuda13, by the CUDA that the "
-        f"driver runs, or measure in the container, or {way_out}\n"
+        f"installed in this Python; install 'mansard[cuda13]', or {way_out}\n"
     )
     assert not (tmp_path / "runs").exists()
 
@@ -76,3 +76,37 @@ def test_the_report_of_a_machine_with_a_card_says_that_its_cpu_was_measured(
     assert title is not None
     assert title[1].endswith(" (CPU)")
     assert " (CPU)" in done.stdout.splitlines()[0]
+
+
+def doctor(card: Card, **variables: str) -> dict[str, dict[str, str]]:
+    done = card.command("doctor", "--json", **variables)
+    assert done.returncode == 0, done.stderr
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def test_doctor_tells_the_card_and_what_measuring_and_metering_it_lack(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    card.give_cuda()
+    hidden = card.take_cupy()
+    checks = doctor(card, **hidden)
+    found = checks["NVIDIA GPU"]
+    assert found["status"] == "missing"
+    assert found["detail"].startswith("Stand-in card, driver 580.65.06")
+    assert found["detail"].endswith(
+        "kernels cannot run on it from here: no CuPy: it is not installed in this Python"
+    )
+    assert found["fix"] == "install 'mansard[cuda13]', or measure in a container"
+    assert checks["NVML"]["status"] == "ok"
+    assert checks["ort"]["status"] == "missing"
+    assert "install onnxruntime-gpu" in checks["ort"]["fix"]
+    (tmp_path / "without-cupy/pynvml.py").write_text("raise ModuleNotFoundError('none')\n")
+    meter = doctor(card, **hidden)["NVML"]
+    assert meter["detail"] == "nvidia-ml-py is not installed"
+    assert meter["fix"].startswith("install it with 'pip install nvidia-ml-py'")
+
+
+def test_doctor_tells_a_driver_that_does_not_answer_from_a_missing_library(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    found = doctor(card, **card.take_cupy())["NVIDIA GPU"]
+    assert "CUDA's driver gives this process no access; no CuPy" in found["detail"]
+    assert found["fix"].startswith("start the container with access to the GPU")

@@ -66,7 +66,7 @@ class Card:
     def give_cuda(self, *, is_absent: bool = False) -> None:
         """CUDA's driver in the folder, which answers or lets this process use no device."""
         library, defines = self.folder / "libcuda.so.1", ["-DABSENT"] * is_absent
-        command = ["gcc", "-shared", "-fPIC", *defines, "-o", library, CUDA_SOURCE]
+        command = ["gcc", "-shared", "-fPIC", *defines, "-o", str(library), str(CUDA_SOURCE)]
         subprocess.run(command, check=True)
 
     def take_cupy(self) -> dict[str, str]:

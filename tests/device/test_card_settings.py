@@ -245,3 +245,22 @@ for text in ("", "2c", "power=250W", "gpu=1410MHz", "power300W"):
     )
     # Without its own limit a mode keeps the card's, which is part of its name.
     assert shown == [["present"], ["2c"], ["power250W"], ["power700W_gpu1410MHz"], ["power300W"]]
+
+
+def test_the_right_to_set_a_card_is_told_by_the_kernel_and_not_tried(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    right, notes = card.run(
+        """
+import os
+from mansard.device.cards import setting_right
+from mansard.device.power_modes.selection import mode_notes
+mode_notes(SYSTEM_ROOT, machine(4, "gpu"))  # imports what nobody may not read
+if os.geteuid() == 0:
+    os.setuid(65534)
+show(setting_right())
+show(mode_notes(SYSTEM_ROOT, machine(4, "gpu")))
+"""
+    )
+    assert right == "run as root (sudo); in a container, with CAP_SYS_ADMIN as well"
+    assert notes[-1] == f"setting it needs root: {right}; looking and measuring it as it is do not"
+    assert card.settings == DEFAULT

@@ -193,7 +193,7 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
         *checks.check_meters(root, machine),
         *(board_checks.check_present(root, machine) if on_board else ()),
         *checks.check_state(root),
-        *checks.check_accelerators(machine),
+        *checks.check_accelerators(root, machine),
         *check_counters(root, machine),
         *check_containers(root, machine),
     )

@@ -23,7 +23,7 @@ from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import DeviceError, MansardError, UsageError
 from mansard.core.text import listed
-from mansard.device.card_presence import SeenCards, see_cards
+from mansard.device.card_presence import SeenCards, cuda_extra, see_cards
 from mansard.device.meters.finding import find_meters
 
 if TYPE_CHECKING:
@@ -361,6 +361,8 @@ def find_processor(
             fix="'mansard doctor' says what is missing; --processor cpu measures the CPU",
         )
     what, _, advice = reason.partition("; ")
+    if "cupy" not in found.versions:
+        advice = f"install 'mansard[{cuda_extra(machine.driver)}]'"
     if cards := target.seen_cards().of_cuda:
         raise UsageError(
             f"this machine has {listed(cards)}, which cannot be measured: {what}",

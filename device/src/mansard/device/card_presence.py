@@ -20,6 +20,7 @@ from mansard.device.system import SYSTEM_ROOT, glob, read_text
 UNNAMED = "NVIDIA GPU of unknown model"
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI's vendor, and the class of display controllers
 _NAME_BYTES = 200
+_OF_CUDA13 = 580  # major version of the driver
 
 
 class SeenCards(msgspec.Struct, frozen=True):
@@ -32,6 +33,15 @@ class SeenCards(msgspec.Struct, frozen=True):
 def see_cards(root: Path = SYSTEM_ROOT) -> SeenCards:
     """The cards under ``root``; CUDA's driver answers for this machine alone."""
     return SeenCards(cuda_devices() if root == SYSTEM_ROOT else (), pci_cards(root))
+
+
+def cuda_extra(driver: str | None) -> str:
+    """The extra of Mansard with the newest CuPy that a card's driver runs.
+
+    CUDA 13 needs driver 580 (CUDA Toolkit Release Notes, "CUDA Driver"), CUDA 12 an older one.
+    """
+    major = (driver or "").partition(".")[0]
+    return "cuda13" if major.isdecimal() and int(major) >= _OF_CUDA13 else "cuda12"
 
 
 def listed_cards() -> tuple[tuple[str, ...], str | None]:
