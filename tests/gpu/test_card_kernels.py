@@ -96,7 +96,9 @@ def compare(kernel: Kernel, precision: str, found: Array, wanted: Array) -> None
 
 
 def values_of(precision: str, elements: Array) -> Array:
-    """What elements stand for: bit patterns of bf16 and fp8 as numbers."""
-    if precision in {"bf16", "fp8"} and elements.dtype in {np.dtype("u2"), np.dtype("u1")}:
+    """What elements stand for: bit patterns of bf16, fp8 and fp4 as numbers."""
+    if elements.dtype == np.dtype("u2"):  # products of fp8 and fp4 are in bf16
+        return operand_values("bf16", elements)
+    if elements.dtype == np.dtype("u1"):
         return operand_values(precision, elements)
     return elements.astype(np.float64)

@@ -44,7 +44,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, ...]:
 
 def test_every_kernel_has_rows_and_every_row_its_clock(rows: tuple[Trial, ...]) -> None:
     assert {(row.kernel, row.backend) for row in rows} == {
-        (kernel.name, kernel.backend) for kernel in cuda_kernels() if kernel.name != "copy"
+        (kernel.name, kernel.backend)
+        for kernel in cuda_kernels()
+        if kernel.name not in {"copy", "wgmma"}  # not brief; not of this architecture
     }
     for row in rows:
         assert row.processor == "gpu"

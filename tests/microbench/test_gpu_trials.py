@@ -13,6 +13,7 @@ from mansard.core.caches import dram_low_bytes, gpu_level_windows, scope_of
 from mansard.core.records import Gpu
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import trials
+from mansard.microbench.cuda.kernels.gemm import matrix_bytes
 from mansard.microbench.cuda.software_gpu import GPU, MIB
 from mansard.microbench.cuda.trials import choose_trials, gpu_trials
 from mansard.microbench.kernel import gpu_case, shape_of
@@ -103,7 +104,9 @@ def test_constant_twins_stand_beside_chaotic_ones() -> None:
         if t.operands == "chaotic"
     }
     constant = [t for t in trials if t.operands == "constant"]
-    assert {t.kernel for t in constant} == {"fma", "read", "copy", "triad", "mma", "gemm"}
+    assert {t.kernel for t in constant} == {
+        *("fma", "read", "copy", "triad", "mma", "wgmma", "gemm")
+    }
     for t in constant:
         key = (t.kernel, t.backend, t.precision, t.working_set_bytes, t.fma_per_element)
         assert key in chaotic
@@ -150,7 +153,8 @@ def test_products_last_about_three_milliseconds() -> None:
     assert trials.gemm_set(CARD, "fp16", 4096) == trials.Sized("gpu", 3 * 2 * 8192**2)
     # An SM of the Nano does 256 FLOP a cycle: n = 793 -> 768.
     assert trials.gemm_set(NANO, "fp32", 256) == trials.Sized("gpu", 3 * 4 * 768**2)
-    assert trials.gemm_bytes("int8", 512) == (1 + 1 + 4) * 512**2
+    assert sum(matrix_bytes("int8", 512)) == (1 + 1 + 4) * 512**2
+    assert sum(matrix_bytes("fp4", 512)) == 512**2 // 2 + 512**2 // 2 + 2 * 512**2
 
 
 @given(

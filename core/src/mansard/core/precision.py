@@ -19,7 +19,8 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True):
 
 # Widths by definition of the formats: IEEE 754-2019 for fp64/fp32/fp16,
 # bfloat16 is the upper half of fp32, tf32 is stored as fp32 (PTX: tensor cores read the
-# upper 19 bits: 8 of exponent, 10 of mantissa), OCP OFP8 for fp8, two's complement integers.
+# upper 19 bits: 8 of exponent, 10 of mantissa), OCP OFP8 for fp8, OCP MX for fp4 (E2M1), two's
+# complement integers.
 PRECISIONS = MappingProxyType(
     {
         precision.name: precision
@@ -30,6 +31,7 @@ PRECISIONS = MappingProxyType(
             Precision(name="fp16", n_bits=16, numpy_name="float16"),
             Precision(name="bf16", n_bits=16, numpy_name=None),
             Precision(name="fp8", n_bits=8, numpy_name=None),
+            Precision(name="fp4", n_bits=4, numpy_name=None),
             Precision(name="int8", n_bits=8, numpy_name="int8"),
             Precision(name="int4", n_bits=4, numpy_name=None),
         )

@@ -163,6 +163,9 @@ class Kernel:
     # precision -> compute capabilities, from the first up to but without the second, on which
     # other units do its work piece by piece: the time would not be that of the precision
     emulated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # what NVRTC makes code for, where only one architecture has its instructions: "90a" is that of
+    # compute capability 9.0; empty: the card's own
+    architecture: str = ""
     # precision -> how far a result may be from the reference, in parts of its largest value
     tolerance: Mapping[str, float] = field(default_factory=dict)  # not named: bit by bit
 
@@ -175,6 +178,10 @@ class Kernel:
             parts.append(f"vectors of {case.vector_bytes} bytes")
         return "; ".join(parts)
 
+    def has_code_for(self, sm: int) -> bool:
+        """Whether its source compiles for a GPU of compute capability ``sm``."""
+        return self.architecture in {"", f"{sm}a"}
+
     def runs_in(self, precision: str, sm: int) -> bool:
         """Whether a GPU of compute capability ``sm`` has it in this precision, not emulated."""
         first, end = self.emulated.get(precision, (0, 0))
@@ -182,6 +189,7 @@ class Kernel:
             precision in self.precisions
             and sm >= self.precisions[precision]
             and not (first <= sm < end)
+            and self.has_code_for(sm)
         )
 
     def check(self, case: Case, sm: int = 0) -> None:
@@ -203,6 +211,12 @@ class Kernel:
             raise UsageError(
                 f"kernel {self.name} in {case.precision} needs compute capability "
                 f"{lowest / 10:.1f}, this GPU has {sm / 10:.1f}",
+                fix="leave it out of the plan",
+            )
+        if not self.has_code_for(sm):
+            raise UsageError(
+                f"kernel {self.name} is code for sm_{self.architecture} alone, and this GPU has "
+                f"compute capability {sm / 10:.1f}",
                 fix="leave it out of the plan",
             )
         if not self.runs_in(case.precision, sm):

@@ -17,9 +17,9 @@ from mansard.core.caches import (
     scope_of,
 )
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.core.precision import parse_precision
 from mansard.core.records import Gpu, MemoryKind, Operands, Scope
 from mansard.microbench.catalog import cuda_kernels
+from mansard.microbench.cuda.kernels.gemm import matrix_bytes
 from mansard.microbench.kernel import FMA_PER_ELEMENT, Case, Kernel, gpu_case, shape_of
 from mansard.microbench.plan import TrialSpec
 
@@ -131,17 +131,10 @@ def gemm_set(gpu: Gpu, precision: str, flop_per_cycle: int | None) -> Sized | No
     rate = gpu.n_sms * (flop_per_cycle or 128) * (gpu.gpu_hz or _GUESSED_HZ)
     side = (rate * _GEMM_S / 2) ** (1 / 3)  # 2·n³ FLOP
     n = int(min(max(side // _GEMM_STEP, 1) * _GEMM_STEP, _GEMM_MOST))
-    n_bytes = gemm_bytes(precision, n)
+    n_bytes = sum(matrix_bytes(precision, n))
     if gpu.memory_bytes is not None and n_bytes > gpu.memory_bytes * _MEMORY_SHARE:
         return None
     return Sized("gpu", n_bytes)
-
-
-def gemm_bytes(precision: str, n: int) -> int:
-    """Two operands and a result of n × n; products of int8 are summed in 32 bits."""
-    operand = parse_precision(precision).n_bits // 8
-    result = 4 if precision == "int8" else operand
-    return n * n * (2 * operand + result)
 
 
 def _inside(window: LevelWindow) -> float:
