@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.device.card_machine import Card, needs_a_card
+from tests.device.card_machine import Card, WatchedCard, needs_a_card
 
 pytestmark = needs_a_card
 
@@ -64,10 +64,8 @@ def test_where_the_driver_does_not_answer_the_first_line_says_so(
     assert "; measured is its CPU, " in first
 
 
-def test_the_report_of_a_machine_with_a_card_says_that_its_cpu_was_measured(
-    tmp_path: Path,
-) -> None:
-    card = Card(tmp_path)
+def test_a_bench_of_the_cpu_beside_a_card_says_so_and_sets_nothing(tmp_path: Path) -> None:
+    card = WatchedCard(tmp_path)
     done = card.command("bench", *BRIEF, **card.take_cupy(), COLUMNS="200")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("note: this machine has Stand-in card, which cannot be measured")
@@ -76,6 +74,7 @@ def test_the_report_of_a_machine_with_a_card_says_that_its_cpu_was_measured(
     assert title is not None
     assert title[1].endswith(" (CPU)")
     assert " (CPU)" in done.stdout.splitlines()[0]
+    assert card.calls == []
 
 
 def doctor(card: Card, **variables: str) -> dict[str, dict[str, str]]:

@@ -59,14 +59,6 @@ def test_a_look_sets_nothing(words: tuple[str, ...], card: WatchedCard) -> None:
     assert card.calls == []
 
 
-def test_a_bench_of_the_present_mode_sets_nothing(card: WatchedCard) -> None:
-    words = ("--processor", "cpu", "--profile", "brief", "--no-networks", "--runs", "runs")
-    done = card.command("bench", *words)
-    assert done.returncode == 0, done.stderr
-    assert list(card.folder.glob("runs/*/manifest.json"))
-    assert card.calls == []
-
-
 def test_a_mode_that_is_named_is_set_by_the_run_alone(card: WatchedCard) -> None:
     words = ("--mode", "power=250W", "--processor", "cpu", "--profile", "brief", "--no-networks")
     done = card.command("bench", "-q", *words)
