@@ -5,24 +5,19 @@ CUDA is asked through CuPy; ``CudaLibrary`` is the edge at which tests put a sta
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mansard.core.errors import DeviceError
 from mansard.core.hardware import sm_l1_bytes
 from mansard.core.records import Gpu
 from mansard.core.text import printable
+from mansard.microbench.cuda.nvrtc import prefer_nvrtc
 
 _T = TypeVar("_T")
-# Where NVIDIA's wheels have it, by the major version of CUDA.
-_NVRTC_WHEELS = {12: "cuda_nvrtc/lib/libnvrtc.so.12", 13: "cu13/lib/libnvrtc.so.13"}
 _PACKAGES = ("numba", "numba-cuda", "llvmlite", "numpy")
 
 
@@ -64,24 +59,8 @@ def open_cupy() -> CudaLibrary:
             words = "it is not installed in this Python"
         raise DeviceError(f"no CuPy: {words}") from error
     library = _Cupy()
-    _prefer_nvrtc(library.runtime_version() // 1000)
+    prefer_nvrtc(library.runtime_version() // 1000)
     return library
-
-
-def _prefer_nvrtc(major: int) -> None:
-    """Load the NVRTC of CuPy's own CUDA from its wheel, where more than one is installed.
-
-    CuPy (through cuda-pathfinder) takes one that is loaded already, else the newest; and what
-    NVRTC 13 makes, a driver for CUDA 12 need not load.
-    """
-    nvidia = importlib.util.find_spec("nvidia")
-    folders = (nvidia.submodule_search_locations or ()) if nvidia is not None else ()
-    for folder in folders:
-        path = Path(folder) / _NVRTC_WHEELS.get(major, "")
-        if path.is_file():
-            with suppress(OSError):
-                ctypes.CDLL(str(path))
-            return
 
 
 class _Cupy:
