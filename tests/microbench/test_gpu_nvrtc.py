@@ -113,8 +113,10 @@ print(all(compiler.cubin(source, 90, OPTIONS)[:4] == b"\\x7fELF" for source in s
 def test_of_two_wheels_cupys_own_is_taken(major: int, other: int) -> None:
     if find_nvrtc(12) is None or find_nvrtc(13) is None:
         pytest.skip("the wheels of NVRTC 12 and 13 are not both here")
-    code = CUPY_13.replace("13000", f"{major}000") + LOADED + (
-        f"print(bool(loaded('libnvrtc.so.{major}')), loaded('libnvrtc.so.{other}'))"
+    code = (
+        CUPY_13.replace("13000", f"{major}000")
+        + LOADED
+        + (f"print(bool(loaded('libnvrtc.so.{major}')), loaded('libnvrtc.so.{other}'))")
     )
     assert run_python(code) == "True None"
 

@@ -197,7 +197,7 @@ def compile_function(source: str, entry: str) -> Any:
             f"NVRTC does not compile {entry}: {printable(_first_error(str(error)), _LONGEST_LOG)}",
             fix="a newer CUDA runtime may know this card; otherwise report this",
         ) from error
-    except (ImportError, RuntimeError, OSError) as error:
+    except Exception as error:  # CuPy, its compiler, a library that does not load: of many kinds
         raise MeasurementError(
             f"{entry} cannot be compiled or loaded: "
             f"{printable(' '.join(str(error).split()), _LONGEST_LOG)}",
@@ -366,18 +366,20 @@ def _load_gemm(
     clock: CudaMemory,
 ) -> Start:
     """How one sample is enqueued: a stamp, so many products, a stamp."""
-    from cupy.cuda import device
-    from cupy_backends.cuda.libs import cublas
-
-    types = gemm_types(case.precision)
+    types, doing = gemm_types(case.precision), f"cuBLAS in {case.precision}"
+    try:
+        from cupy.cuda import device
+        from cupy_backends.cuda.libs import cublas
+    except ImportError as error:
+        raise cuda_error(doing, error) from error
     n = isqrt(launch.n_elements)
     a, b, c = (array.address for array in arrays)
     one, zero = np.ones(1, dtype=types.scalar), np.zeros(1, dtype=types.scalar)
     stamps = Stamps(runtime, clock)
 
     def start(repetitions: int, slot: int) -> None:
-        handle = device.get_cublas_handle()
         try:
+            handle = device.get_cublas_handle()
             with runtime.stream:  # CuPy hands its current stream on to cuBLAS
                 stamps.before()
                 for _ in range(repetitions):
@@ -389,7 +391,7 @@ def _load_gemm(
                     )  # fmt: skip
                 stamps.after(slot)
         except RuntimeError as error:
-            raise cuda_error(f"cuBLAS in {case.precision}", error) from error
+            raise cuda_error(doing, error) from error
 
     return start
 
