@@ -82,11 +82,11 @@ def sample_with(
             kernel, spec.case(), opened, plan.protocol, limits, metering=metering
         )
     except MeasurementError as error:
-        check_answers(opened.runtime, error)
+        check_answers(opened.runtime, str(error))
         raise
 
 
-def check_answers(runtime: Runtime, failure: MeasurementError) -> None:
+def check_answers(runtime: Runtime, failure: str) -> None:
     """Raise DeviceError where the GPU answers nothing any more after ``failure``.
 
     A kernel that is not compiled or not loaded leaves the GPU as it was. After an illegal access,
@@ -98,8 +98,7 @@ def check_answers(runtime: Runtime, failure: MeasurementError) -> None:
         runtime.synchronize(runtime.record())
     except MeasurementError as error:
         raise DeviceError(
-            f"the GPU does not answer any more: {failure.what}",
-            where=failure.where,
+            f"the GPU does not answer any more, since this: {failure}",
             fix="what was measured is kept: look at 'dmesg' and nvidia-smi; the same command "
             "resumes in a new process",
         ) from error
