@@ -76,7 +76,9 @@ def test_a_lost_gpu_is_one_line_and_the_same_command_resumes(board: Path, tmp_pa
     done = bench(board, tmp_path, "gpu_lost", 1000)
     assert done.returncode == 1
     *_, line = done.stderr.splitlines()
-    assert line.startswith("mansard: the GPU does not answer any more, since this: CUDA: an illegal")
+    assert line.startswith(
+        "mansard: the GPU does not answer any more, since this: CUDA: an illegal"
+    )
     assert line.endswith("the same command resumes in a new process")
     n_rows = len(rows_of(tmp_path))
     assert n_rows > 0

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from mansard.microbench.cuda.nvrtc import find_nvrtc
+from tests.microbench.cupy_process import opened, run_python
 
-# A CuPy that was built for CUDA 13.0, as far as the probe asks before it takes its compiler.
-CUPY_13 = """
-import sys, types
-cupy, cuda = types.ModuleType("cupy"), types.ModuleType("cupy.cuda")
-cuda.runtime = types.SimpleNamespace(runtimeGetVersion=lambda: 13000)
-sys.modules |= {"cupy": cupy, "cupy.cuda": cuda}
-from mansard.microbench.cuda.probe import open_cupy
-open_cupy()
-"""
 # NVRTC that is loaded already, by its name, as cuda.pathfinder asks for it.
 LOADED = """
 import ctypes, os
@@ -43,22 +33,6 @@ int nvrtcCompileProgram(void) {
 """
 
 
-def run_python(code: str, *folders: Path) -> str:
-    """What a new process prints; ``folders`` come before all others that it imports from."""
-    path = os.pathsep.join([*map(str, folders), *sys.path])
-    environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env=environment | {"PYTHONPATH": path},
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def compile_library(source: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = path.with_suffix(".c")
@@ -77,13 +51,13 @@ def wheel_without_rpath(tmp_path: Path) -> Path:
 
 
 def test_nvrtc_without_rpath_has_its_builtins(wheel_without_rpath: Path) -> None:
-    code = CUPY_13 + LOADED + "print(loaded('libnvrtc.so.13').nvrtcCompileProgram())"
+    code = opened(13) + LOADED + "print(loaded('libnvrtc.so.13').nvrtcCompileProgram())"
     assert run_python(code, wheel_without_rpath) == "0"
 
 
 def test_nvrtc_whose_builtins_are_missing_is_loaded_and_refuses(wheel_without_rpath: Path) -> None:
     (wheel_without_rpath / "nvidia" / "cu13" / "lib" / "libnvrtc-builtins.so.13.0").unlink()
-    code = CUPY_13 + LOADED + "print(loaded('libnvrtc.so.13').nvrtcCompileProgram())"
+    code = opened(13) + LOADED + "print(loaded('libnvrtc.so.13').nvrtcCompileProgram())"
     assert run_python(code, wheel_without_rpath) == "7"
 
 
@@ -91,7 +65,7 @@ def test_a_broken_wheel_is_left_to_cupy(tmp_path: Path) -> None:
     library = tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
     library.parent.mkdir(parents=True)
     library.write_text("no library")
-    assert run_python(CUPY_13 + LOADED + "print(loaded('libnvrtc.so.13'))", tmp_path) == "None"
+    assert run_python(opened(13) + LOADED + "print(loaded('libnvrtc.so.13'))", tmp_path) == "None"
 
 
 @pytest.mark.parametrize("major", [12, 13])
@@ -114,7 +88,7 @@ def test_of_two_wheels_cupys_own_is_taken(major: int, other: int) -> None:
     if find_nvrtc(12) is None or find_nvrtc(13) is None:
         pytest.skip("the wheels of NVRTC 12 and 13 are not both here")
     code = (
-        CUPY_13.replace("13000", f"{major}000")
+        opened(major)
         + LOADED
         + (f"print(bool(loaded('libnvrtc.so.{major}')), loaded('libnvrtc.so.{other}'))")
     )
