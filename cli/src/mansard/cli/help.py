@@ -200,9 +200,8 @@ class HelpfulCommand(TyperCommand):
         _name_values(self.params)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Typer writes what has to be given in braces, here it stands bare; dots stand once."""
-        pieces = [re.sub(r"(\.{3}[]}])\.{3}$", r"\1", p) for p in super().collect_usage_pieces(ctx)]
-        return [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in pieces]
+        """What has to be given stands bare, and dots stand once."""
+        return [usage_piece(piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, then options; ranges in words."""
@@ -286,6 +285,11 @@ def _choices_and_kind(parameter: Any) -> tuple[Sequence[str], str]:
         return (), "FILE"
     number = "NUMBER" if annotation is float and descriptor.is_ranged else "TEXT"
     return descriptor.choices or (), "N" if annotation is int else number
+
+
+def usage_piece(text: str) -> str:
+    """Typer's ``{SOURCE}`` as ``SOURCE``, and ``[MODEL...]...`` of 0.29 as ``[MODEL...]``."""
+    return re.sub(r"^\{(.*)\}$", r"\1", re.sub(r"(\.{3}[]}])\.{3}$", r"\1", text))
 
 
 def help_record(parameter: Any, context: Any) -> tuple[str, str] | None:
