@@ -66,7 +66,7 @@ def run_job(job: ProfiledJob) -> ProfiledResult:
         for _ in range(_N_WARM):
             network.call()
         ranged = _nvtx()
-        with nullcontext() if trial.provider == "cpu" else _counted():
+        with nullcontext() if trial.provider == "cpu" else counted():
             for number in range(trial.n_calls):
                 with nullcontext() if ranged is None else ranged(call_range(number)):
                     network.call()
@@ -80,7 +80,7 @@ def run_job(job: ProfiledJob) -> ProfiledResult:
 
 
 @contextmanager
-def _counted() -> Iterator[None]:
+def counted() -> Iterator[None]:
     """Counters are read in this block: CUDA Driver API, "Profiler Control"."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
