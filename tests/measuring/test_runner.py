@@ -152,6 +152,7 @@ class SteadyMeter:
     total_rule = "the package"
     boundary = "CPU package"
     period_s = 0.01
+    pace_s = 0.0
 
     def step_w(self, rail: str) -> float | None:
         return None

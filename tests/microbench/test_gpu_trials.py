@@ -48,6 +48,47 @@ def test_levels_of_an_orin_by_hand() -> None:
     assert trials.chain_set(GPU) == trials.Sized("gpu", MIB)
 
 
+def card(sm: int, n_sms: int, l1_kib: int, l2_mib: int, mig: str | None = None) -> Gpu:
+    unknown = {} if mig else {"mig": "the GPU is not sliced"}
+    return msgspec.structs.replace(
+        CARD,
+        sm=sm,
+        n_sms=n_sms,
+        l1_bytes=l1_kib * KIB,
+        l2_bytes=l2_mib * MIB,
+        mig=mig,
+        unknown=unknown,
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sizes_mib"),
+    [
+        # Half of a partition, a quarter of the L2; √½ of it, between one and two; 9 times it.
+        (card(90, 132, 256, 50), (12.5, 35.355, 450)),  # H100
+        (card(90, 132, 256, 60), (15.0, 42.426, 540)),  # H200
+        (card(80, 108, 192, 40), (10.0, 28.284, 360)),  # A100
+        # One partition: half of it.
+        (card(89, 128, 128, 72), (36.0, 648)),  # RTX 4090
+        (card(90, 16, 256, 6, mig="1g.10gb"), (3.0, 54)),  # a slice lies within a partition
+        (GPU, (2.0, 36)),  # AGX Orin
+    ],
+    ids=("H100", "H200", "A100", "RTX 4090", "MIG slice", "AGX Orin"),
+)
+def test_latency_sets_tell_partitions_and_memory_apart(
+    gpu: Gpu, sizes_mib: tuple[float, ...]
+) -> None:
+    l1, *others = trials.latency_sets(gpu, 0)
+    assert l1 == trials.Sized("sm", (gpu.l1_bytes or 0) // 2)
+    assert [one.n_bytes / MIB for one in others] == pytest.approx(sizes_mib, abs=0.001)
+
+
+def test_the_l2_is_read_within_what_a_partition_holds() -> None:
+    # A quarter of 50 MiB is 12.5: one round of 64 KiB on 132 SMs is 8.25 MiB.
+    (l2,) = [one for one in trials.level_sets(CARD) if one.scope == "gpu"]
+    assert l2.n_bytes == 132 * 64 * KIB
+
+
 def test_a_first_level_smaller_than_one_round_has_no_trials() -> None:
     # One round of 512 threads sweeps 32 KiB, and the Nano's L1 has 24.
     assert [one.scope for one in trials.level_sets(NANO)] == ["gpu"]

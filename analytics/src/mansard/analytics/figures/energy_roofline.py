@@ -85,8 +85,8 @@ _WORDS = {
         title="G{}/J",
         heading="Efficiency",
         description="Energy roofline: {rate} over intensity in {intensity} at the roof of time, "
-        "for each precision of the chosen power mode, with its balance points and the networks under "
-        "it",
+        "for each precision of the chosen power mode, with its balance points and the networks "
+        "under it",
         caption=Markup(
             "1 / (ε<sub>work</sub> + ε<sub>byte</sub>/I + π<sub>0</sub>·T/W), data from main "
             "memory. The energy roof has no corner. The square marks half of its height. At the "

@@ -191,7 +191,8 @@ def network_points(
 ) -> Drawn:
     """Whole networks: intensity, attainable 10⁹ FLOP/s, 10⁹ FLOP/J, W, and what the tooltip says.
 
-    Of integers it is OP instead of FLOP.     Energy and power are null where they are unknown; ``under_roofs`` keeps the others.
+    Of integers it is OP instead of FLOP. Energy and power are null where they are unknown;
+    ``under_roofs`` keeps the others.
     """
     rows = [
         {

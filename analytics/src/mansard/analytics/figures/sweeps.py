@@ -40,7 +40,7 @@ from mansard.analytics.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.figures.tables import Column, ceiling_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS
-from mansard.analytics.roofs.levels import Level, gpu_levels
+from mansard.analytics.roofs.levels import Level, latency_levels
 from mansard.analytics.roofs.rates import USUAL_BACKENDS, TrialRate
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.core.precision import rate_unit, unit_title
@@ -116,10 +116,10 @@ def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
     base = told(
         plot(found.frame), path="loads", size="working set", interval="latency", trial="trial"
     ).encode(x=x, y=y, color=colour("path", PATHS))
-    # The caches that one SM sees. A published roof has no manifest.
+    # The caches that one thread sees. A published roof has no manifest.
     gpus = {each.run_id: each.gpu for each in results.dataset.manifests if each.gpu is not None}
     caches = cache_rules(
-        (roof.label, gpu_levels(gpus[roof.run_id], 1))
+        (roof.label, latency_levels(gpus[roof.run_id]))
         for roof in results.roofs
         if roof.run_id in gpus
     )

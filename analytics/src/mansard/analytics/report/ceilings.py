@@ -10,6 +10,7 @@ from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.roofs.roofline import Ridge
+from mansard.core.caches import FAR
 from mansard.core.precision import unit_title
 
 _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
@@ -133,13 +134,21 @@ def latency_table(results: Results) -> Table:
             seconds(each.value_s, each.low_s, each.high_s),
             UNKNOWN if each.cycles is None else f"{each.cycles:.0f}",
             str(len(each.trial_ids)),
-            display_text(each.unknown["value_s"]) if each.value_s is None else _left_out(each),
+            _latency_remark(each),
         ]
         for roof in results.roofs
         for each in roof.latencies
     ]
     columns = ("Mode", "Level", "Latency", "SM cycles", "Trials", "Remark")
     return Table("Latency of one load", columns, rows, frozenset({2, 3, 4}))
+
+
+def _latency_remark(found: Latency) -> str:
+    if found.value_s is None:
+        return display_text(found.unknown["value_s"])
+    is_mixed = found.level.endswith(f" {FAR}")
+    mixed = "part of these loads are near: the far partition alone takes longer" if is_mixed else ""
+    return ", ".join(filter(None, (mixed, _left_out(found))))
 
 
 def launch_table(results: Results) -> Table:
