@@ -11,6 +11,7 @@ from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.roofs.roofline import Ridge
 from mansard.core.caches import FAR
+from mansard.core.precision import unit_title
 
 _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
 
@@ -64,7 +65,7 @@ def bandwidth_table(results: Results) -> Table:
 
 
 def ridge_table(results: Results) -> Table:
-    """Ridge points of every precision and level, FLOP/byte."""
+    """Ridge points of every precision and level, FLOP/byte (integers: OP/byte)."""
     levels = list(dict.fromkeys(level.name for roof in results.roofs for level in roof.levels))
     rows = [
         [display_name(roof.label), peak.name]
@@ -73,7 +74,8 @@ def ridge_table(results: Results) -> Table:
         for peak in roof.peaks
     ]
     columns = ("Mode", "Precision", *levels)
-    caption = "Ridge points in FLOP/byte: the intensity above which arithmetic is the limit"
+    unit = unit_title("{}/byte", [peak.subject for roof in results.roofs for peak in roof.peaks])
+    caption = f"Ridge points in {unit}: the intensity above which arithmetic is the limit"
     return Table(caption, columns, rows, frozenset(range(2, 2 + len(levels))))
 
 
