@@ -12,10 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mansard.core.leftovers import temporary_folder
-from tools.card_check import Software, gpu_tests
+from tools.card_check import Software
 from tools.card_check.judging import judge
-from tools.card_check.looks import FILE as LOOKS
-from tools.card_check.steps import Step, run_steps
+from tools.card_check.processes import Step, run_steps
+from tools.card_check.steps import gpu_tests
+from tools.card_check.steps.looks import FILE as LOOKS
 from tools.card_check.table import as_text, counts
 from tools.card_check.workfolder import WorkFolder
 

@@ -10,7 +10,6 @@ from mansard.microbench.cuda.sampling import GpuLimits
 from tools.card_check import goals
 from tools.card_check.lines.rows import (
     clock_note,
-    failure_of,
     fastest,
     plain,
     rate_of,
@@ -33,7 +32,7 @@ def compute_lines(
         own = [row for row in computing if (row.kernel, row.precision) == (kernel, precision)]
         best = fastest(own)
         if best is None:
-            why = next((why for row in own if (why := failure_of(row))), "no sample counted")
+            why = next((why for row in own if (why := row.failure)), "no sample counted")
             yield Line(f"{kernel} {precision}", failure=why)
             continue
         cublas = fastest(
@@ -90,7 +89,7 @@ def twin_lines(rows: Sequence[Trial]) -> Iterator[Line]:
             continue
         name = f"numba {row.kernel} {row.precision}"
         if not row.seconds_s:
-            yield Line(name, failure=failure_of(row) or "no sample counted")
+            yield Line(name, failure=row.failure or "no sample counted")
             continue
         key = (row.kernel, row.precision, row.working_set_bytes, row.fma_per_element)
         twin = fastest(
