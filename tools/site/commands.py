@@ -80,11 +80,11 @@ def _described(called: str, command: Any) -> Iterator[str]:
         yield f"```text\n{' '.join(usage.split())}\n```"
         hidden = {"help", "install_completion", "show_completion"}
         rows = [
-            (help_record(each, context), each)
+            (record, each)
             for each in command.params
             if each.name not in hidden and not getattr(each, "hidden", False)
+            if (record := help_record(each, context)) is not None
         ]
-        rows = [(record, each) for record, each in rows if record is not None]
         for kind, title in (("argument", "argument"), ("option", "option")):
             found = [record for record, each in rows if each.param_type_name == kind]
             if found:

@@ -86,8 +86,9 @@ def _nothing_measured(written: Report | None) -> MeasurementError | None:
     modes = written.summary.of_runs(written.run_ids).modes if written is not None else ()
     if any(mode.n_trials for mode in modes) or not any(mode.n_trials_failed for mode in modes):
         return None
+    n_failed = sum(mode.n_trials_failed for mode in modes)
     return MeasurementError(
-        f"none of {sum(mode.n_trials_failed for mode in modes)} trials of kernels could be measured",
+        f"none of {n_failed} trials of kernels could be measured",
         fix="the notes above say why; the same command tries again",
     )
 
