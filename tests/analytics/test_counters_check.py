@@ -218,6 +218,7 @@ def _part(**fields: Any) -> Any:
         "name": "gemm",
         "nodes": (0,),
         "op_types": ("Gemm",),
+        "precisions": ("fp32",),
         "work_flop": product.flop,
         "multiply_add_flop": product.flop,
         "read_bytes": READ,

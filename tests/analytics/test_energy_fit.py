@@ -231,3 +231,26 @@ def test_points_that_no_meter_gives(window_s: float, energy_j: float) -> None:
 def test_it_survives_json() -> None:
     found = fit_energy(noisy(sweep(chains=(1, 2, 4, 8, 16, 24)), 0.01, 1))
     assert msgspec.json.decode(msgspec.json.encode(found), type=EnergyFit) == found
+
+
+def test_intervals_are_no_narrower_than_the_steps_of_the_counter_allow() -> None:
+    points = [*sweep(), *idle()]
+    exact = fit_energy(points)
+    assert exact.constant_w.high is not None
+    assert exact.constant_w.low is not None
+    # Without noise the interval has no width. Each energy may be 3 % off: 1.73 % in the mean
+    # square, so that the interval is as wide as that of such residuals.
+    assert exact.constant_w.high - exact.constant_w.low == pytest.approx(0, abs=1e-6)
+    stepped = [msgspec.structs.replace(one, error_j=0.03 * one.energy_j) for one in points]
+    found = fit_energy(stepped).constant_w
+    assert found.value == exact.constant_w.value
+    assert found.value is not None
+    assert found.high is not None
+    assert found.low is not None
+    width = (found.high - found.low) / found.value
+    assert 0.01 < width < 0.1
+    twice = [msgspec.structs.replace(one, error_j=0.06 * one.energy_j) for one in points]
+    wide = fit_energy(twice).constant_w
+    assert wide.high is not None
+    assert wide.low is not None
+    assert (wide.high - wide.low) / found.value == pytest.approx(2 * width, rel=1e-6)

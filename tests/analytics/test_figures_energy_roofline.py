@@ -98,7 +98,7 @@ def test_balance_points_lie_on_their_arch() -> None:
     assert points["time balance"]["x"] == pytest.approx(10.0)
     assert points["energy balance"]["x"] == pytest.approx(10.0)
     # left of the ridge: (50 + 100) pJ/byte over (5 + 2 · 10) pJ/FLOP; half of 1 / 15 pJ
-    half = points["half the best FLOP/J"]
+    half = points["half the best efficiency"]
     assert half["x"] == pytest.approx(6.0)
     assert half["efficiency"] == pytest.approx(1 / 0.030, rel=1e-3)
     # at the ridge: 10 W + 1 TFLOP/s · 5 pJ + 100 GB/s · 50 pJ = 20 W

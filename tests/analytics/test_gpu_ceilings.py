@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.report.ceilings import latency_table
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.gpu_kernels import KernelComparison
 from mansard.analytics.roofs.roofline import Roofline
@@ -257,3 +258,30 @@ def test_a_slice_and_a_gpu_without_its_l2(tmp_path: Path) -> None:
     found = roof_of(tmp_path / "b", [read], gpu_manifest("r", gpu=bare))
     assert found.levels == ()
     assert found.bandwidth("DRAM").value is None
+
+
+def test_the_two_partitions_of_a_cards_l2_are_levels_of_their_own(tmp_path: Path) -> None:
+    # Of 50 MiB one partition holds 25. Cycles as published for a GH200; those of DRAM are made up.
+    card = msgspec.structs.replace(orin(), sm=90, l1_bytes=256 * KIB, l2_bytes=50 * MIB)
+    through_l1 = Run("latency", "latency", HZ / 32, working_set_bytes=128 * KIB, scope="sm")
+    cycles = {12: 205, 25: 240, 35: 280, 450: 700}  # by MiB; 25 is at the edge, in no level
+    past_l1 = [
+        Run("latency", "latency", HZ / n, working_set_bytes=size * MIB)
+        for size, n in cycles.items()
+    ]
+    loads = [through_l1, *past_l1]
+    trials = [gpu_trial("r", load) for load in loads]
+    write_run(tmp_path / "r", gpu_manifest("r", len(trials), gpu=card), trials)
+    results = compute(ingest(tmp_path))
+    (found,) = results.roofs
+    assert {each.level: round(each.cycles or 0) for each in found.latencies} == {
+        "L1": 32,
+        "L2 near": 205,
+        "L2 far": 280,
+        "DRAM": 700,
+    }
+    remarks = {row[1]: row[-1] for row in latency_table(results).rows}
+    assert remarks["L2 far"].startswith("part of these loads are near")
+    assert remarks["L2 near"] == remarks["DRAM"] == ""
+    # Bandwidths, which all SMs share, have one L2.
+    assert [level.name for level in found.levels] == ["L1", "L2", "DRAM"]

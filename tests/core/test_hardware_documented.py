@@ -74,7 +74,7 @@ def test_the_page_names_what_nobody_confirmed() -> None:
 def test_the_page_tells_what_every_sm_does_in_a_cycle(sm: int) -> None:
     columns: list[tuple[Unit, tuple[str, ...]]] = [
         ("fma", ("fp64", "fp32", "fp16", "bf16")),
-        ("tensor", ("fp64", "tf32", "fp16", "bf16", "int8", "fp8")),
+        ("tensor", ("fp64", "tf32", "fp16", "bf16", "int8", "fp8", "fp4")),
     ]
     cells = [
         sm_flop_per_cycle(sm, precision, unit) or "–"

@@ -27,6 +27,7 @@ class ReplayMeter:
     name = "replay"
     total_rule = "sum of all replayed rails"
     boundary = "what was recorded"
+    pace_s = None
 
     def __init__(self, readings: Iterable[tuple[PowerSample, ...]], period_s: float = 0.1) -> None:
         recorded = tuple(readings)

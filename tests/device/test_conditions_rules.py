@@ -134,7 +134,7 @@ def test_events_disturb_in_every_mode(kind: str, known: dict[str, int], sentence
     assert disturbances(conditions(**known), mode(kind)) == (sentence,)
 
 
-@pytest.mark.parametrize("kind", LOCKING)
+@pytest.mark.parametrize("kind", ["nvpmodel", "clocks"])
 def test_a_temperature_that_has_not_settled(kind: str) -> None:
     rising, falling = (conditions(temperature_slope_c_per_s=at) for at in (0.84, -0.61))
     assert disturbances(rising, mode(kind)) == ("temperature rose by 0.8 °C/s",)
@@ -142,8 +142,8 @@ def test_a_temperature_that_has_not_settled(kind: str) -> None:
     assert disturbances(conditions(temperature_slope_c_per_s=0.5), mode(kind)) == ()
 
 
-@pytest.mark.parametrize("kind", GOVERNED)
-def test_temperature_follows_the_governor(kind: str) -> None:
+@pytest.mark.parametrize("kind", [*GOVERNED, "card"])
+def test_temperature_follows_the_governor_or_is_that_of_the_cpu_beside_a_card(kind: str) -> None:
     assert disturbances(conditions(temperature_slope_c_per_s=9.0), mode(kind)) == ()
 
 

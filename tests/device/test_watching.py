@@ -159,7 +159,7 @@ def test_a_folder_with_nothing_in_it_has_a_reason_for_everything(tmp_path: Path)
 class MadeUpMeter:
     """Says what it is given, one reading after the other."""
 
-    name, total_rule, boundary, period_s = "made up", None, None, 0.1
+    name, total_rule, boundary, period_s, pace_s = "made up", None, None, 0.1, None
 
     def __init__(self, *readings: PowerSample) -> None:
         self._readings = iter(readings)

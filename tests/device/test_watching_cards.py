@@ -50,10 +50,13 @@ def test_a_card_with_its_limits(tmp_path: Path) -> None:
     assert (gpu.gpu, gpu.name, gpu.busy_share) == ("gpu0", "Made-up card", 0.97)
     assert (gpu.clock_hz, gpu.cap_hz) == (1.2e9, 1.8e9)
     assert (gpu.memory_used_bytes, gpu.memory_total_bytes) == (3 << 30, 8 << 30)
-    limits = [(one.cause, one.parts, one.why) for one in sample.limits if one.is_throttling]
+    limits = [
+        (one.cause, one.is_throttling, one.why) for one in sample.limits if "gpu0" in one.parts
+    ]
+    # The power limit is the mode's: at it a card does what its mode allows.
     assert limits == [
-        ("thermal", ("gpu0",), "its driver slows it down: too hot (91 °C)"),
-        ("power", ("gpu0",), "it is at its power limit"),
+        ("thermal", True, "its driver slows it down: too hot (91 °C)"),
+        ("power", False, "it is at its power limit"),
     ]
     assert [(z.zone, z.temperature_c, z.trip_c) for z in sample.zones][-1] == ("gpu0", 91.0, 90.0)
     assert "gpu0" in [rail.rail for rail in sample.rails if rail.power_w == 250.0]

@@ -39,7 +39,7 @@ class Compiler:
         _check(library.nvrtcGetSupportedArchs(found), "list")
         return tuple(found)
 
-    def cubin(self, source: str, sm: int, options: tuple[str, ...] = ()) -> bytes:
+    def cubin(self, source: str, sm: int | str, options: tuple[str, ...] = ()) -> bytes:
         """Machine code of ``source``; raises AssertionError with the compiler's log."""
         library = load_nvrtc(self.path)
         program = ctypes.c_void_p()

@@ -1,6 +1,6 @@
 // CUDA C++ on a CPU: what the kernels' sources use, and stand-ins for access.cuh and mma.cuh.
 // RUN has threads run one after the other; RUN_WARPS gives every lane of a warp a thread of
-// the CPU, for kernels whose lanes work together.
+// the CPU, for kernels whose lanes work together, RUN_BLOCKS every thread of a block.
 #include <algorithm>
 #include <barrier>
 #include <cmath>
@@ -15,6 +15,8 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __shared__ static
+#define __align__(N) __attribute__((aligned(N)))
 
 struct Dim {
   unsigned x;
@@ -216,6 +218,68 @@ static void wmma_int8(int* c, const unsigned* a, const unsigned* b) {
 
 #endif
 
+// Products of a warpgroup, by the tables of the PTX ISA (wgmma.mma_async.m64nNk16, .m64nNk32 and
+// .m64nNk8 with TF32): A and the sums in the fragments of four warps, one below the other, B in
+// shared memory by its descriptor (K-major, no swizzling). All threads of a block are there.
+using Descriptor = unsigned long long;
+static Lane block_lanes[256];
+static std::barrier<>* block_barrier;
+static const char* shared_base;
+constexpr unsigned kSharedStart = 1024;  // where shared memory begins: descriptors hold no nulls
+
+static void __syncthreads() { block_barrier->arrive_and_wait(); }
+static void begin_products() {}
+static void end_products() {}
+static void show_to_tensor_cores() { __syncthreads(); }
+static unsigned shared_address(const void* pointer) {
+  shared_base = static_cast<const char*>(pointer);
+  return kSharedStart;
+}
+
+template <int kBits, class Sum>
+static void multiply_block_on_cpu(Sum* d, const unsigned* a, Descriptor b, int adds,
+                                  double (*value)(unsigned)) {
+  constexpr int kK = 256 / kBits, kEach = 32 / kBits;
+  const int thread = threadIdx.x, lane = thread % 32, group = lane >> 2, in_group = lane % 4;
+  std::copy(a, a + 4, block_lanes[thread].a);
+  __syncthreads();
+  if (b >> 62) std::abort();  // bits 62 and 63: swizzled
+  const unsigned start = unsigned(b & 0x3fff) << 4;
+  const unsigned k_step = unsigned(b >> 16 & 0x3fff) << 4, n_step = unsigned(b >> 32 & 0x3fff) << 4;
+  for (int i = 0; i < 128; ++i) {
+    const int row = (i % 4 < 2 ? group : group + 8), column = 8 * (i / 4) + in_group * 2 + (i & 1);
+    double sum = adds ? d[i] : 0;
+    for (int k = 0; k < kK; ++k) {
+      const int a_thread = thread - lane + (row % 8) * 4 + k % (4 * kEach) / kEach;
+      const int a_element = k % kEach + (row >= 8 ? kEach : 0) + (k >= 4 * kEach ? 2 * kEach : 0);
+      const int byte = k * kBits / 8;
+      const unsigned place = start + k_step * (byte / 16) + n_step * (column / 8) +
+                             16 * (column % 8) + byte % 16;
+      unsigned bits = 0;
+      std::memcpy(&bits, shared_base + place - kSharedStart, kBits / 8);
+      sum += value(element<kBits>(block_lanes[a_thread].a, a_element)) * value(bits);
+    }
+    d[i] = Sum(sum);
+  }
+  __syncthreads();
+}
+
+static void multiply_fp16(float* d, const unsigned* a, Descriptor b, int adds) {
+  multiply_block_on_cpu<16>(d, a, b, adds, fp16_value);
+}
+static void multiply_bf16(float* d, const unsigned* a, Descriptor b, int adds) {
+  multiply_block_on_cpu<16>(d, a, b, adds, bf16_value);
+}
+static void multiply_tf32(float* d, const unsigned* a, Descriptor b, int adds) {
+  multiply_block_on_cpu<32>(d, a, b, adds, tf32_value);
+}
+static void multiply_fp8(float* d, const unsigned* a, Descriptor b, int adds) {
+  multiply_block_on_cpu<8>(d, a, b, adds, e4m3_value);
+}
+static void multiply_int8(int* d, const unsigned* a, Descriptor b, int adds) {
+  multiply_block_on_cpu<8>(d, a, b, adds, int8_value);
+}
+
 #define RUN(NAME)                                                                             \
   extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \
                              long long n_elements, int n_steps, int repetitions,               \
@@ -246,5 +310,25 @@ static void wmma_int8(int* c, const unsigned* a, const unsigned* b) {
         }                                                                                      \
         for (std::thread& one : warp) one.join();                                              \
       }                                                                                        \
+    }                                                                                          \
+  }
+
+#define RUN_BLOCKS(NAME)                                                                      \
+  extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \
+                             long long n_elements, int n_steps, int repetitions,               \
+                             unsigned long long* clock) {                                      \
+    gridDim.x = grid;                                                                          \
+    blockDim.x = block;                                                                        \
+    std::barrier<> barrier(block);                                                             \
+    block_barrier = &barrier;                                                                  \
+    for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {                                    \
+      std::vector<std::thread> threads;                                                        \
+      for (unsigned thread = 0; thread < block; ++thread) {                                    \
+        threads.emplace_back([=] {                                                             \
+          threadIdx.x = thread;                                                                \
+          NAME(a, b, c, n_elements, n_steps, repetitions, clock);                              \
+        });                                                                                    \
+      }                                                                                        \
+      for (std::thread& one : threads) one.join();                                             \
     }                                                                                          \
   }

@@ -98,6 +98,7 @@ class Fake:
             memcpyDefault=4,
             cudaDevAttrMultiProcessorCount=16,
             deviceGetAttribute=lambda number, device: 16,
+            runtimeGetVersion=lambda: 13000,
             memsetAsync=lambda ptr, value, size, stream: ctypes.memset(ptr, value, size),
             memcpyAsync=lambda to, source, size, kind, stream: ctypes.memmove(to, source, size),
         )

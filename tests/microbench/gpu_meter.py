@@ -20,6 +20,7 @@ class SoftwareMeter:
     total_rule = "GPU alone"
     boundary = "the software GPU"
     period_s = 0.005
+    pace_s = 0.0
 
     def __init__(self, gpu: SoftwareGpu) -> None:
         self._gpu = gpu

@@ -187,6 +187,7 @@ class SoftLoad:
     """
 
     sample_bytes = 1
+    clock_step_hz: float | None = None
 
     def __init__(self) -> None:
         self.n_fma = 1

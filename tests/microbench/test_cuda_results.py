@@ -138,6 +138,33 @@ def test_tensor_cores_equal_the_reference(
         assert len(np.unique(after[1])) > 0.7 * after[1].size
 
 
+@pytest.mark.parametrize("operands", ["chaotic", "constant"])
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "tf32", "fp8", "int8"])
+def test_products_of_a_warpgroup_equal_the_reference(precision: str, operands: Operands) -> None:
+    kernel = find_kernel("wgmma", "cupy")
+    case = gpu_case("wgmma", precision, 0, operands=operands)
+    # Two blocks of int8, two sums and two repetitions; else one of each, for 256 threads take long.
+    n_blocks, rounds, repetitions = (2, 256, 2) if precision == "int8" else (1, 128, 1)
+    launch = replace(
+        kernel.launch(case, SHAPE),
+        grid=n_blocks,
+        fma_per_element=rounds,
+        array_bytes=(n_blocks * 12 * 1024, n_blocks * 128 * 1024),
+    )
+    entries = tuple(f"wgmma_{one}" for one in kernel.precisions)
+    library = compile_for_cpu("wgmma.cu", entries, "RUN_BLOCKS")
+    before, after, clock = run_on_cpu(library, kernel, case, launch, (repetitions,))
+    expected = kernel.reference(case, launch, before, repetitions)
+    expect_equal(after[:1], expected[:1])
+    if precision == "int8" or operands == "constant":
+        expect_equal(after, expected)
+    largest = np.abs(expected[1]).max()
+    np.testing.assert_allclose(after[1], expected[1], rtol=0, atol=2e-5 * largest)
+    if operands == "chaotic":
+        assert len(np.unique(after[1])) > 0.5 * after[1].size
+    assert (clock > 0).all()
+
+
 def test_the_clock_counts_from_the_first_repetition_to_the_last() -> None:
     kernel = find_kernel("stalled", "cupy")
     case = gpu_case("stalled", "fp32", 0)

@@ -179,6 +179,48 @@ def test_products_are_nearly_all_tensor_instructions(
     assert spills(code) == 0
 
 
+@needs_nvdisasm
+@pytest.mark.parametrize(("compiler", "sm"), pairs((90,)))
+@pytest.mark.parametrize(
+    ("precision", "opcode"),
+    [
+        ("fp16", "HGMMA.64x256x16.F32"),
+        ("bf16", "HGMMA.64x256x16.F32.BF16"),
+        ("tf32", "HGMMA.64x256x8.F32.TF32"),
+        ("fp8", "QGMMA.64x256x32.F32.E4M3.E4M3"),
+        ("int8", "IGMMA.64x256x32.S8.S8"),
+    ],
+)
+def test_products_of_a_warpgroup_are_its_own_instructions(
+    compiler: Compiler, sm: int, precision: str, opcode: str
+) -> None:
+    kernel = find_kernel("wgmma", "cupy")
+    functions = read_functions(compiler.cubin(kernel.source, f"{sm}a", OPTIONS))
+    entry = kernel.entry(gpu_case("wgmma", precision, 0))
+    code = parse_sass(disassemble({entry: functions[entry]}, sm)[entry])
+    loop = hottest_loop(code, lambda i: i.is_a(opcode.split(".", maxsplit=1)[0]))
+    # 16 products to the loop, and no other of the function's: each takes the tensor cores of an SM
+    # for 128 cycles (64·256·16·2 FLOP of 4096 a cycle), the other instructions one or two.
+    assert [i.opcode for i in loop if "GMMA" in i.opcode] == [opcode] * 16
+    assert sum("GMMA" in i.opcode for i in code) == 16
+    # Waited for once: where the compiler does not understand the registers, it waits for each.
+    assert sum(i.is_a("WARPGROUP") for i in loop) <= 2
+    assert len(loop) <= 16 + 15 + 12  # NVRTC 12.9 puts a NOP between any two
+    assert spills(code) == 0
+
+
+@every_pair
+def test_code_of_an_architecture_is_in_no_other(compiler: Compiler, sm: int) -> None:
+    kernel = find_kernel("wgmma", "cupy")
+    assert not any(name.startswith("wgmma") for name in machine_code(compiler, sm))
+    case = gpu_case("wgmma", "fp16", 0)
+    if sm == 90:
+        kernel.check(case, sm)
+    else:
+        with pytest.raises(UsageError, match="capability"):
+            kernel.check(case, sm)
+
+
 @every_pair
 def test_fp8_is_measured_only_where_it_is_not_emulated(compiler: Compiler, sm: int) -> None:
     kernel = find_kernel("mma", "cupy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import MeasurementError
 from mansard.core.power_mode import core_count_mode
-from mansard.core.records import Board
+from mansard.core.records import Board, Gpu
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples
@@ -24,7 +25,13 @@ from mansard.microbench.cuda.sampling import (
     share_of_limit,
 )
 from mansard.microbench.cuda.software_gpu import GPU, MIB, Physics, SoftwareGpu, launch_of
-from mansard.microbench.cuda.timing import describe_drift, judge_clocks
+from mansard.microbench.cuda.timing import (
+    clock_tolerance,
+    describe_change,
+    describe_drift,
+    judge_clocks,
+)
+from mansard.microbench.cuda.trials import latency_sets
 from mansard.microbench.kernel import Case, gpu_case
 from tests.microbench.test_plan import machine
 
@@ -38,10 +45,15 @@ PEAK_BYTES_PER_S = 204.7e9
 CARD = msgspec.structs.replace(GPU, is_integrated=False)
 
 
-def measure(case: Case, physics: Physics, limits: GpuLimits | None = None) -> Samples:
+def measure(
+    case: Case,
+    physics: Physics,
+    limits: GpuLimits | None = None,
+    step_hz: float | None = None,
+) -> Samples:
     gpu = SoftwareGpu(physics)
     kernel = find_kernel(case.kernel, "cublas" if case.kernel == "gemm" else "cupy")
-    opened = OpenGpu(physics.gpu, gpu, gpu.host.clock)
+    opened = OpenGpu(physics.gpu, gpu, gpu.host.clock, listed_step_hz=step_hz)
     return sample_cuda_case(kernel, case, opened, QUICK, limits or GpuLimits(physics.gpu, None))
 
 
@@ -175,6 +187,124 @@ def test_a_clock_that_never_rests_disturbs_the_trial() -> None:
     assert samples.disturbances[0].startswith("the SM clock drifted:")
 
 
+def mhz_of(*clocks: int) -> Callable[[float], float]:
+    return stepping(*[mhz * 1e6 for mhz in clocks])
+
+
+STEPS_OF_A_CARD = mhz_of(1695, 1725, 1710, 1740, 1755, 1725, 1740, 1710, 1755, 1695)
+
+
+def test_a_card_that_moves_by_its_own_steps_at_its_power_limit_is_not_disturbed() -> None:
+    # The median is 1725 MHz; 1695 and 1755 are 1.7 % off it and two steps of 15 MHz. Within 1 %
+    # lie 1710 to 1740 alone, and six of ten samples.
+    samples = measure(CHAIN, Physics(gpu=CARD, clock_hz=STEPS_OF_A_CARD))
+    assert samples.disturbances == ()
+    assert samples.rejected_s == ()
+    assert samples.stability == "stable"
+    assert samples.clock_hz is not None
+    assert {round(hz / 15e6) * 15 for hz in samples.clock_hz} == {1695, 1710, 1725, 1740, 1755}
+    share = share_of_limit(
+        FMA,
+        CHAIN,
+        launch_of(FMA, CHAIN),
+        GpuLimits(CARD, None),
+        samples.seconds_s,
+        samples.clock_hz,
+    )
+    assert share == pytest.approx(0.998, abs=0.002)  # at each sample's own clock
+
+
+def test_a_card_that_jumps_by_several_steps_is_judged_from_its_median() -> None:
+    # 1695, 1725 and 1755 MHz: two steps on either side. 1695 and 1755 alone are four steps apart:
+    # the samples at the median clock count, the others do not, and neither disturbs the trial.
+    samples = measure(CHAIN, Physics(gpu=CARD, clock_hz=mhz_of(1695, 1725, 1755)))
+    assert (samples.disturbances, samples.rejected_s) == ((), ())
+    samples = measure(CHAIN, Physics(gpu=CARD, clock_hz=mhz_of(1695, 1755)))
+    assert samples.disturbances == ()
+    assert samples.rejected_s
+    assert samples.clock_hz is not None
+    assert max(samples.clock_hz) - min(samples.clock_hz) < 15e6
+
+
+@pytest.mark.parametrize("gpu", [CARD, GPU])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+def test_a_clock_that_drops_in_the_middle_disturbs_the_trial(gpu: Gpu, share: float) -> None:
+    whole = measure(CHAIN, Physics(gpu=gpu, clock_hz=lambda _: 1980e6))
+    n_samples = len(whole.seconds_s)
+    # At 1980 MHz up to a share of the samples of 2 ms, which begin at some 100 s, then at 1410.
+    samples = measure(CHAIN, Physics(gpu=gpu, clock_hz=dropping(1980e6, 1410e6, share * n_samples)))
+    assert samples.disturbances == (
+        "the SM clock fell from 1980 MHz to 1410 MHz in the middle of the trial",
+    )
+    assert samples.clock_hz is not None
+    assert max(samples.clock_hz) - min(samples.clock_hz) < 15e6  # those at one clock count alone
+    assert samples.rejected_s
+
+
+def dropping(before_hz: float, after_hz: float, n_samples: float) -> Callable[[float], float]:
+    """One clock for so many samples after calibration and warm-up, then another for good."""
+    n_launches = [0]
+
+    def clock_hz(now_s: float) -> float:
+        n_launches[0] += now_s > 0
+        return before_hz if n_launches[0] < 30 + 1.1 * n_samples else after_hz
+
+    return clock_hz
+
+
+@given(st.lists(st.floats(1.71e9, 1.74e9), min_size=1, max_size=60))
+def test_what_moves_about_one_clock_has_not_changed_for_good(clocks_hz: list[float]) -> None:
+    assert describe_change([RawSample(0.002, 0.0, clock_hz=hz) for hz in clocks_hz]) is None
+
+
+def test_a_clock_that_was_there_after_a_sixth_of_the_trial_is_the_trial_s() -> None:
+    # Boost until the power limit holds: the first samples do not count, and the rest is steady.
+    assert describe_change(at_clocks(*[1980] * 15, *[1755] * 75)) is None
+    assert describe_change(at_clocks(*[1980] * 30, *[1755] * 60)) == (
+        "the SM clock fell from 1980 MHz to 1755 MHz in the middle of the trial"
+    )
+    assert describe_change(at_clocks(None, None, 1980)) is None
+
+
+def test_the_next_clock_of_a_board_is_another_operating_point() -> None:
+    # 1300.5 and 1198.5 MHz: 102 MHz are 7.8 %, in which no sample at the other clock may be taken.
+    samples = measure(CHAIN, Physics(clock_hz=mhz_of(1300, 1300, 1198)), step_hz=102e6)
+    assert samples.rejected_s
+    assert samples.clock_hz == pytest.approx([1.3e9] * len(samples.seconds_s), rel=1e-4)
+    assert samples.disturbances == ()
+
+
+def test_the_tolerance_of_a_clock() -> None:
+    # 2.1 steps of 15 MHz: 1.8 % of 1750, 0.0158 of 1995; of 3300 MHz they are below 1 %.
+    assert clock_tolerance(1750e6, 15e6) == pytest.approx(0.018)
+    assert clock_tolerance(1995e6, 15e6) == pytest.approx(0.0157894, rel=1e-5)
+    assert clock_tolerance(3300e6, 15e6) == 0.01
+    # 15 MHz are above 2.5 % of 590 MHz, as 102 MHz are of any clock; and where no step is known.
+    assert clock_tolerance(590e6, 15e6) == 0.01
+    assert clock_tolerance(1300e6, 102e6) == 0.01
+    assert clock_tolerance(1750e6, None) == 0.01
+
+
+def test_a_card_whose_clocks_are_not_listed_moves_as_all_cards_do() -> None:
+    gpu = SoftwareGpu()
+    assert OpenGpu(CARD, gpu).clock_step_hz == 15e6
+    assert OpenGpu(CARD, gpu, listed_step_hz=7.5e6).clock_step_hz == 7.5e6
+    assert OpenGpu(GPU, gpu).clock_step_hz is None
+
+
 def test_out_of_memory_names_what_was_wanted() -> None:
     with pytest.raises(MeasurementError, match="64 MiB wanted, 10 of 32768 MiB free"):
         measure(FROM_MEMORY, Physics(free_bytes=10 * MIB))
+
+
+def test_a_load_takes_as_long_as_the_cache_that_holds_its_set() -> None:
+    card = msgspec.structs.replace(CARD, sm=90, l1_bytes=256 * 1024, l2_bytes=50 * MIB)
+    caches = {"L1": 20e-9, "L2 near": 120e-9, "L2 far": 160e-9}
+    physics = Physics(gpu=card, cache_latency_s=caches, latency_s=400e-9)
+    seconds = []
+    for one in latency_sets(card, 0):
+        case = gpu_case("latency", "fp32", one.n_bytes, scope=one.scope)
+        samples = measure(case, physics)
+        seconds.append(median(samples.seconds_s) / 1024)  # of a repetition of 1024 loads
+    # L1, near, far, main memory; a launch of 4 µs in 2 ms is 0.2 %.
+    assert seconds == pytest.approx([20e-9, 120e-9, 160e-9, 400e-9], rel=0.005)

@@ -13,6 +13,7 @@ from mansard.core.caches import dram_low_bytes, gpu_level_windows, scope_of
 from mansard.core.records import Gpu
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import trials
+from mansard.microbench.cuda.kernels.gemm import matrix_bytes
 from mansard.microbench.cuda.software_gpu import GPU, MIB
 from mansard.microbench.cuda.trials import choose_trials, gpu_trials
 from mansard.microbench.kernel import gpu_case, shape_of
@@ -45,6 +46,47 @@ def test_levels_of_an_orin_by_hand() -> None:
     assert trials.memory_set(GPU) == trials.Sized("gpu", 64 * MIB)
     # 1024 threads with 64 bytes each on 16 SMs.
     assert trials.chain_set(GPU) == trials.Sized("gpu", MIB)
+
+
+def card(sm: int, n_sms: int, l1_kib: int, l2_mib: int, mig: str | None = None) -> Gpu:
+    unknown = {} if mig else {"mig": "the GPU is not sliced"}
+    return msgspec.structs.replace(
+        CARD,
+        sm=sm,
+        n_sms=n_sms,
+        l1_bytes=l1_kib * KIB,
+        l2_bytes=l2_mib * MIB,
+        mig=mig,
+        unknown=unknown,
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sizes_mib"),
+    [
+        # Half of a partition, a quarter of the L2; √½ of it, between one and two; 9 times it.
+        (card(90, 132, 256, 50), (12.5, 35.355, 450)),  # H100
+        (card(90, 132, 256, 60), (15.0, 42.426, 540)),  # H200
+        (card(80, 108, 192, 40), (10.0, 28.284, 360)),  # A100
+        # One partition: half of it.
+        (card(89, 128, 128, 72), (36.0, 648)),  # RTX 4090
+        (card(90, 16, 256, 6, mig="1g.10gb"), (3.0, 54)),  # a slice lies within a partition
+        (GPU, (2.0, 36)),  # AGX Orin
+    ],
+    ids=("H100", "H200", "A100", "RTX 4090", "MIG slice", "AGX Orin"),
+)
+def test_latency_sets_tell_partitions_and_memory_apart(
+    gpu: Gpu, sizes_mib: tuple[float, ...]
+) -> None:
+    l1, *others = trials.latency_sets(gpu, 0)
+    assert l1 == trials.Sized("sm", (gpu.l1_bytes or 0) // 2)
+    assert [one.n_bytes / MIB for one in others] == pytest.approx(sizes_mib, abs=0.001)
+
+
+def test_the_l2_is_read_within_what_a_partition_holds() -> None:
+    # A quarter of 50 MiB is 12.5: one round of 64 KiB on 132 SMs is 8.25 MiB.
+    (l2,) = [one for one in trials.level_sets(CARD) if one.scope == "gpu"]
+    assert l2.n_bytes == 132 * 64 * KIB
 
 
 def test_a_first_level_smaller_than_one_round_has_no_trials() -> None:
@@ -103,7 +145,9 @@ def test_constant_twins_stand_beside_chaotic_ones() -> None:
         if t.operands == "chaotic"
     }
     constant = [t for t in trials if t.operands == "constant"]
-    assert {t.kernel for t in constant} == {"fma", "read", "copy", "triad", "mma", "gemm"}
+    assert {t.kernel for t in constant} == {
+        *("fma", "read", "copy", "triad", "mma", "wgmma", "gemm")
+    }
     for t in constant:
         key = (t.kernel, t.backend, t.precision, t.working_set_bytes, t.fma_per_element)
         assert key in chaotic
@@ -150,7 +194,8 @@ def test_products_last_about_three_milliseconds() -> None:
     assert trials.gemm_set(CARD, "fp16", 4096) == trials.Sized("gpu", 3 * 2 * 8192**2)
     # An SM of the Nano does 256 FLOP a cycle: n = 793 -> 768.
     assert trials.gemm_set(NANO, "fp32", 256) == trials.Sized("gpu", 3 * 4 * 768**2)
-    assert trials.gemm_bytes("int8", 512) == (1 + 1 + 4) * 512**2
+    assert sum(matrix_bytes("int8", 512)) == (1 + 1 + 4) * 512**2
+    assert sum(matrix_bytes("fp4", 512)) == 512**2 // 2 + 512**2 // 2 + 2 * 512**2
 
 
 @given(

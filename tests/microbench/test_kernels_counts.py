@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -159,3 +161,24 @@ def test_compiles_where_nothing_can_be_kept_on_disk() -> None:
     text = "def kernel(a, b, c, n, steps, repetitions):\n    pass\n"
     exec(compile(text, "<no such file>", "exec"), scope)  # noqa: S102 -- has no file to cache beside
     assert compile_cached(scope["kernel"]).address != 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_a_callback_of_llvm_drops_still_interrupts(tmp_path: Path) -> None:
+    # Numba takes its machine code in such a callback, where Ctrl-C may come as anywhere else.
+    file = tmp_path / "made_up.py"
+    file.write_text("def kernel(a, b, c, n, steps, repetitions):\n    pass\n")
+    scope: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), scope)  # noqa: S102
+
+    def interrupt(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code.co_name == "_object_compiled_hook":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compile_cached(scope["kernel"])
+    finally:
+        sys.setprofile(None)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _OF_PEAK = 0.8  # of the memory's peak, where no board of the kind was recorded; made up
 _JITTER = 0.002  # relative, of a launch's time; made up
 _VERSION = "1"  # of the stand-in's physics: another one makes other runs
-_PRECISIONS = ("fp64", "fp32", "fp16", "bf16", "tf32", "int8")
+_PRECISIONS = ("fp64", "fp32", "fp16", "bf16", "tf32", "int8", "fp8", "fp4")
 
 
 class StandInTarget(LocalTarget):
@@ -39,7 +39,7 @@ class StandInTarget(LocalTarget):
             return super().probe(processor)
         libraries = dict.fromkeys(("cupy", "numba-cuda", "cublas"), f"stand-in {_VERSION}")
         gpu = stand_in_gpu(self.controller.identify())
-        return Probe(versions=cuda_versions(libraries), gpu=gpu)
+        return Probe(versions=cuda_versions(libraries, gpu), gpu=gpu)
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """What measures kernels of the GPU in virtual time, and the rest as it is."""

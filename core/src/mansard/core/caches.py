@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mansard.core.records import Cache, Scope
+from mansard.core.hardware import l2_partitions
+from mansard.core.records import Cache, Gpu, Scope
 
 # A set that fills a level to the brim already misses (other data, the stack and the
 # page tables live there too); one just above the previous level still hits in it.
@@ -29,13 +30,20 @@ class LevelWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Working sets w with low_bytes < w <= high_bytes run from this level; bytes in all.
 
     Where ``high_bytes`` is not above ``low_bytes`` the level has no window: it is hardly
-    larger than the caches below it together.
+    larger than the caches below it together. ``part``: of a cache in two partitions, as one SM
+    sees them.
     """
 
     level: int
     capacity_bytes: int
     low_bytes: float
     high_bytes: float
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        """L1, L2, L2 near."""
+        return f"L{self.level} {self.part}".strip()
 
 
 def instances_used(cache: Cache, cpus: Sequence[int]) -> int:
@@ -60,14 +68,21 @@ def level_windows(caches: Sequence[Cache], cpus: Sequence[int]) -> tuple[LevelWi
     for cache in sorted(caches, key=lambda cache: cache.level):
         capacity = capacity_bytes(cache, cpus)
         low, high = LOWER_MARGIN * below, UPPER_MARGIN * capacity
-        if high < NARROW_MARGIN * low and NARROW_MARGIN**2 * below <= capacity:
-            middle = math.sqrt(below * capacity)
-            low, high = middle / NARROW_MARGIN, middle * NARROW_MARGIN
+        if high < NARROW_MARGIN * low:
+            low, high = _narrowed(below, capacity) or (low, high)
         windows.append(
             LevelWindow(level=cache.level, capacity_bytes=capacity, low_bytes=low, high_bytes=high)
         )
         below = capacity
     return tuple(windows)
+
+
+def _narrowed(below: int, capacity: int) -> tuple[float, float] | None:
+    """The middle of a level that is less than twice the caches below it; None: nothing is left."""
+    if NARROW_MARGIN**2 * below > capacity:
+        return None
+    middle = math.sqrt(below * capacity)
+    return middle / NARROW_MARGIN, middle * NARROW_MARGIN
 
 
 # Of the L2's size. A GPU's L2 does not evict the oldest line first: of a set of three times
@@ -89,6 +104,37 @@ def gpu_level_windows(
     if l2_bytes is not None:
         windows.append(_window(2, l2_bytes, LOWER_MARGIN * (l1_bytes or 0)))
     return tuple(windows)
+
+
+NEAR, FAR = "near", "far"
+
+
+def latency_windows(gpu: Gpu) -> tuple[LevelWindow, ...]:
+    """The windows of what one thread's loads go through, as far as the sizes are known.
+
+    An L2 of two partitions is two levels. Each caches for the SMs beside it ("near"), so that a set
+    that one partition holds comes from there. Of one that only both hold, a part comes from the
+    other ("far"). A set of just half the L2 is at the edge, and in neither window.
+    """
+    near_bytes = near_l2_bytes(gpu)
+    if gpu.l2_bytes is None or near_bytes == gpu.l2_bytes:
+        return gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, 1)
+    *first, near = gpu_level_windows(gpu.l1_bytes, near_bytes, 1)
+    low, high = _narrowed(near_bytes or 0, gpu.l2_bytes) or (gpu.l2_bytes, gpu.l2_bytes)
+    far = LevelWindow(
+        level=2, capacity_bytes=gpu.l2_bytes, low_bytes=low, high_bytes=high, part=FAR
+    )
+    return (*first, msgspec.structs.replace(near, part=NEAR), far)
+
+
+def near_l2_bytes(gpu: Gpu) -> int | None:
+    """What one partition of the L2 holds; all of it where it is one, None where it is not known.
+
+    A MIG slice lies within a partition.
+    """
+    if gpu.l2_bytes is None or gpu.mig is not None:
+        return gpu.l2_bytes
+    return gpu.l2_bytes // l2_partitions(gpu.sm)
 
 
 def scope_of(level: int) -> Scope:

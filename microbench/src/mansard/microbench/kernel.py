@@ -30,8 +30,8 @@ FMA_PER_ELEMENT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 # Kernels whose files were moved or described anew since they first ran, by the hash of their text
 # now: they compute and count as before, so their runs keep the ids that they had.
 _SAME_AS = {
-    "cbcf495560da4a76": "f771c828a23e0c90",  # fma of numba-cpu
-    "9ac3386d085013c4": "7bdd1f2ee277e5d6",  # the streams of numba-cpu, as far as not revised
+    "828d1a421edbac51": "f771c828a23e0c90",  # fma of numba-cpu
+    "948cacf33cc7b5e2": "7bdd1f2ee277e5d6",  # the streams of numba-cpu, as far as not revised
     "7b463ea6652aadd7": "22dedc2a091f36b1",  # all of numba-cuda
 }
 
@@ -163,6 +163,9 @@ class Kernel:
     # precision -> compute capabilities, from the first up to but without the second, on which
     # other units do its work piece by piece: the time would not be that of the precision
     emulated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # what NVRTC makes code for, where only one architecture has its instructions: "90a" is that of
+    # compute capability 9.0; empty: the card's own
+    architecture: str = ""
     # precision -> how far a result may be from the reference, in parts of its largest value
     tolerance: Mapping[str, float] = field(default_factory=dict)  # not named: bit by bit
 
@@ -175,6 +178,10 @@ class Kernel:
             parts.append(f"vectors of {case.vector_bytes} bytes")
         return "; ".join(parts)
 
+    def has_code_for(self, sm: int) -> bool:
+        """Whether its source compiles for a GPU of compute capability ``sm``."""
+        return self.architecture in {"", f"{sm}a"}
+
     def runs_in(self, precision: str, sm: int) -> bool:
         """Whether a GPU of compute capability ``sm`` has it in this precision, not emulated."""
         first, end = self.emulated.get(precision, (0, 0))
@@ -182,6 +189,7 @@ class Kernel:
             precision in self.precisions
             and sm >= self.precisions[precision]
             and not (first <= sm < end)
+            and self.has_code_for(sm)
         )
 
     def check(self, case: Case, sm: int = 0) -> None:
@@ -203,6 +211,12 @@ class Kernel:
             raise UsageError(
                 f"kernel {self.name} in {case.precision} needs compute capability "
                 f"{lowest / 10:.1f}, this GPU has {sm / 10:.1f}",
+                fix="leave it out of the plan",
+            )
+        if not self.has_code_for(sm):
+            raise UsageError(
+                f"kernel {self.name} is code for sm_{self.architecture} alone, and this GPU has "
+                f"compute capability {sm / 10:.1f}",
                 fix="leave it out of the plan",
             )
         if not self.runs_in(case.precision, sm):

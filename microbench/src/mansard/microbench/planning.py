@@ -42,15 +42,20 @@ def probe(processor: Processor) -> Probe:
         return Probe(versions=cpu_versions(), gpu=None, unknown={"gpu": _ON_CPU})
     found = probe_gpu()
     return Probe(
-        versions=cuda_versions(found.versions),
+        versions=cuda_versions(found.versions, found.gpu),
         gpu=found.gpu,
         unknown={} if found.gpu is not None else {"gpu": found.reason},
     )
 
 
-def cuda_versions(libraries: Mapping[str, str]) -> dict[str, str]:
-    """Versions of everything that can change a timing on a GPU, beside those of ``libraries``."""
-    kernels = {f"kernel {one.name} {one.backend}": one.source_hash for one in cuda_kernels()}
+def cuda_versions(libraries: Mapping[str, str], gpu: Gpu | None) -> dict[str, str]:
+    """Versions of everything that can change a timing on ``gpu``, beside those of ``libraries``."""
+    sm = 0 if gpu is None else gpu.sm
+    kernels = {
+        f"kernel {one.name} {one.backend}": one.source_hash
+        for one in cuda_kernels()
+        if one.has_code_for(sm)
+    }
     return {"mansard": VERSION, **libraries, **kernels}
 
 

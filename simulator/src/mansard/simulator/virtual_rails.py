@@ -63,7 +63,8 @@ class VirtualRails:
         load_now: Callable[[], tuple[float, float]],
     ) -> None:
         self._real, self._clocks, self._time, self._load_now = real, clocks, time, load_now
-        self.name, self.rails, self.period_s = real.name, real.rails, real.period_s
+        self.name, self.rails = real.name, real.rails
+        self.period_s, self.pace_s = real.period_s, real.pace_s
         self.total_rule, self.boundary = real.total_rule, real.boundary
         self.step_w, self.step_note, self.sensor = real.step_w, real.step_note, real.sensor
         self._noise = Random(0)  # noqa: S311

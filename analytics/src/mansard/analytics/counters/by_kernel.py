@@ -22,6 +22,7 @@ class KernelSum(Record, frozen=True, kw_only=True):
     time_s: float | None
     share: float | None  # of the time of all kernels
     work_flop: float | None
+    precisions: tuple[str, ...]  # of that work
     read_bytes: float | None  # from memory
     write_bytes: float | None
     traffic_bytes: float | None
@@ -74,6 +75,11 @@ def _work(rows: Sequence[KernelCounters], calls: int) -> tuple[WorkCount, ...]:
             found.setdefault((work.unit, work.precision), []).append(scaled)
     summed = (replace(own[0], flop=sum(each.flop for each in own)) for own in found.values())
     return tuple(sorted(summed, key=lambda work: -work.flop))
+
+
+def precisions_of(work: Iterable[WorkCount]) -> tuple[str, ...]:
+    """The precisions of some work, each once."""
+    return tuple(dict.fromkeys(each.precision for each in work))
 
 
 def _traffic(rows: Sequence[KernelCounters], calls: int) -> Iterator[TrafficCount]:
@@ -148,6 +154,7 @@ def _kernel(name: str, call: CallSum, whole_s: float | None) -> KernelSum:
     return KernelSum(
         kernel=name,
         launches=call.launches,
+        precisions=precisions_of(call.work),
         **values,
         unknown={n: reasons[n] for n, value in values.items() if value is None},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mansard.analytics.counters.by_kernel import call_sum, n_calls
+from mansard.analytics.counters.by_kernel import call_sum, n_calls, precisions_of
 from mansard.analytics.counters.differences import traffic_classes, work_classes
 from mansard.analytics.counters.estimates import Part, parts_of
 from mansard.analytics.counters.matching import Matching, match
@@ -21,6 +21,7 @@ class CheckedPart(Record, frozen=True, kw_only=True):
     nodes: tuple[int, ...]
     op_types: tuple[str, ...]
     kernels: tuple[str, ...]
+    precisions: tuple[str, ...]  # of its work, as estimated and as counted
     estimated_flop: float | None
     counted_flop: float | None
     least_flop: float | None  # of the units that were counted
@@ -54,6 +55,7 @@ class CheckedNetwork(Record, frozen=True, kw_only=True):
     matched_share: float | None
     parts: tuple[CheckedPart, ...]
     left: tuple[str, ...]
+    precisions: tuple[str, ...]  # of its work: of most of the estimated, and as counted
     estimated_flop: float | None
     counted_flop: float | None
     least_flop: float | None
@@ -125,9 +127,15 @@ def check_network(
         citation=first.citation,
         batch=first.batch,
         precision=first.precision,
+        precisions=_precisions((score.precision,), rows),
         **values,
         unknown=unknown,
     )
+
+
+def _precisions(estimated: Sequence[str], rows: Sequence[KernelCounters]) -> tuple[str, ...]:
+    counted = precisions_of(work for row in rows for work in row.work)
+    return tuple(dict.fromkeys((*estimated, *counted)))
 
 
 def _share(matching: Matching, rows: Sequence[KernelCounters]) -> float:
@@ -201,6 +209,7 @@ def _part(
         nodes=part.nodes,
         op_types=part.op_types,
         kernels=tuple(row.kernel for row in rows),
+        precisions=_precisions(part.precisions, rows),
         work_classes=() if known_flop is None else work_classes(part, rows, known_flop),
         bytes_classes=()
         if bytes_ is None or is_warm

@@ -23,6 +23,7 @@ class Part:
     name: str
     nodes: tuple[int, ...]
     op_types: tuple[str, ...]
+    precisions: tuple[str, ...]  # of its work
     work_flop: float | None
     multiply_add_flop: float | None
     read_bytes: float | None
@@ -48,6 +49,7 @@ def joined(parts: Sequence[Part]) -> Part:
         name=f"{heavy.name} + {len(parts) - 1} more",
         nodes=tuple(node for part in parts for node in part.nodes),
         op_types=tuple(dict.fromkeys(op_type for part in parts for op_type in part.op_types)),
+        precisions=tuple(dict.fromkeys(name for part in parts for name in part.precisions)),
         product=products[0] if len(products) == 1 else None,
         between_bytes=2 * sum(part.write_bytes or 0 for part in parts[:-1]),
         **sums,
@@ -81,6 +83,7 @@ def _part(layers: Sequence[LayerScore], *, fused: bool) -> Part:
         name=heavy.name or f"{heavy.op_type} {heavy.index}",
         nodes=tuple(layer.index for layer in layers),
         op_types=tuple(dict.fromkeys(layer.op_type for layer in layers)),
+        precisions=tuple(dict.fromkeys(layer.precision for layer in layers if layer.work_flop)),
         work_flop=_sum(layer.work_flop for layer in layers),
         multiply_add_flop=_sum(layer.multiply_add_flop for layer in layers),
         read_bytes=_sum(getattr(layer, read) for layer in layers),

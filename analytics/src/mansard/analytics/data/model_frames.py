@@ -12,6 +12,7 @@ from types import MappingProxyType
 import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
+from mansard.core.precision import work_unit
 
 # One row for each power mode of a device. A device is one processor of one machine.
 MODE_SCHEMA: FrameSchema = {
@@ -42,16 +43,23 @@ COEFFICIENT_SCHEMA: FrameSchema = {
     "is_extrapolated": pl.Boolean,  # outside the clocks of the modes it was fitted on
     "reason": pl.String,  # why there is no value
 }
+# What work is counted in depends on the precision: ``quantity_unit``.
 QUANTITIES = MappingProxyType(
     {
-        "peak": "FLOP/s",
+        "peak": "{}/s",
         "bandwidth": "B/s",
         "launch": "s",  # to start one fused group
-        "flop_energy": "J/FLOP",
+        "flop_energy": "J/{}",
         "byte_energy": "J/B",
         "constant_power": "W",
     }
 )
+
+
+def quantity_unit(quantity: str, subject: str) -> str:
+    """The unit of a coefficient; "" of a quantity that is not known."""
+    return QUANTITIES.get(quantity, "").format(work_unit(subject))
+
 
 # What a network needs: one row for each fused group of a score, in the order of the network.
 GROUP_SCHEMA: FrameSchema = {

@@ -70,6 +70,7 @@ ENERGY_SCHEMA: FrameSchema = {
     "repetitions": pl.Int64,
     "rail": pl.String,  # null: the total, by the rule of the run
     "energy_j": pl.Float64,
+    "error_j": pl.Float64,  # at most, by a counter that moves in steps
     "power_w": pl.Float64,
     "n_samples": pl.Int64,
     "n_changed": pl.Int64,
@@ -109,6 +110,16 @@ def known_totals(windows: Iterable[EnergyWindow]) -> list[tuple[float, EnergyWin
         for window in windows
         if window.total_j is not None and window.total_j > 0 and window.window_s > 0
     ]
+
+
+def meter_deviation(windows: Iterable[EnergyWindow]) -> float:
+    """The relative standard deviation of the mean of ``windows`` by the steps of their counters.
+
+    The phase of a step is random: an error is taken to be anywhere within its bound, and windows
+    to err each by itself. 0 where no meter tells such a bound.
+    """
+    shares = [(window.error_j or 0.0) / total_j for total_j, window in known_totals(windows)]
+    return float(np.sqrt(np.sum(np.square(shares)) / 3)) / len(shares) if shares else 0.0
 
 
 def why_no_total(windows: Iterable[EnergyWindow]) -> str:
@@ -176,6 +187,7 @@ def _window_rows(
         yield {
             **common,
             "energy_j": window.total_j,
+            "error_j": window.error_j,
             "power_w": _power_w(window.total_j, window.window_s),
             "unknown_json": to_json(window.unknown),
         }

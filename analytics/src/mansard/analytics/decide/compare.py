@@ -37,6 +37,7 @@ from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.analytics.scaling.coefficients import newest_runs
 from mansard.analytics.scaling.observations import counted_measurements
 from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.precision import work_unit
 from mansard.core.records import Manifest, Measurement, Record
 
 Kind = Literal["peak", "bandwidth", "energy", "network"]
@@ -139,7 +140,10 @@ def _costs(energy: EnergyFit | None) -> dict[str, ComparedQuantity]:
     if energy is None:
         return {}
     kinds: list[tuple[str, str, Coefficient]] = [
-        *((f"energy of {name} work", "J/FLOP", cost) for name, cost in energy.flop_j.items()),
+        *(
+            (f"energy of {name} work", f"J/{work_unit(name)}", cost)
+            for name, cost in energy.flop_j.items()
+        ),
         *((f"energy of {name} traffic", "J/B", cost) for name, cost in energy.byte_j.items()),
         ("constant power", "W", energy.constant_w),
     ]

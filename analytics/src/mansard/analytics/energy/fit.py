@@ -33,6 +33,7 @@ class EnergyPoint(Record, frozen=True, kw_only=True):
     traffic_bytes: dict[str, float]  # by memory level
     window_s: float
     energy_j: float
+    error_j: float = 0.0  # at most, by counters that move in steps; 0 of a meter without
 
     @property
     def is_idle(self) -> bool:
@@ -80,7 +81,10 @@ def fit_energy(points: Sequence[EnergyPoint]) -> EnergyFit:
     # Dividing by the energy weights by relative error: meters err by a share of what they read.
     energies_j = np.array([point.energy_j for point in ordered])
     rows = np.array([_row(point, columns) for point in ordered]) / energies_j[:, None]
-    solution = solve_non_negative(rows, np.ones(len(ordered)))
+    errors = np.array([point.error_j for point in ordered]) / energies_j
+    # An error is taken to be anywhere within its bound: few residuals may be small by chance.
+    least_scatter = float(np.sqrt(np.mean(errors**2) / 3))
+    solution = solve_non_negative(rows, np.ones(len(ordered)), least_scatter)
     coefficients = [_coefficient(solution, at, missing) for at in range(len(columns))]
     values = np.array([_row(point, columns) for point in points]) @ solution.values
     return _fit(columns, coefficients, points, _relative(values, points), missing)

@@ -43,12 +43,13 @@ class Solution:
     residuals: Array
 
 
-def solve_non_negative(rows: Array, wanted: Array) -> Solution:
+def solve_non_negative(rows: Array, wanted: Array, least_scatter: float = 0.0) -> Solution:
     """The x ≥ 0 with the least squared error of ``rows @ x - wanted``.
 
     Intervals are those of linear regression, from the scatter of the residuals and Student's
-    t: equal errors in all rows are assumed, so weight them beforehand. No column of ``rows``
-    is of zeros alone.
+    t: equal errors in all rows are assumed, so weight them beforehand. ``least_scatter``: the
+    standard deviation of an error that the rows have in any case. No column of ``rows`` is of
+    zeros alone.
     """
     scale = np.linalg.norm(rows, axis=0)
     unit = rows / scale  # columns of flops and of seconds differ by twelve orders of magnitude
@@ -62,7 +63,7 @@ def solve_non_negative(rows: Array, wanted: Array) -> Solution:
     half = None
     if n_free > 0:
         variance = ((right[:rank] / singular[:rank, None]) ** 2).sum(axis=0)
-        scatter = float(residuals @ residuals) / n_free
+        scatter = max(float(residuals @ residuals) / n_free, least_scatter**2)
         half = student_quantile(n_free) * np.sqrt(variance * scatter) / scale
     return Solution(values / scale, free / scale, half, is_hidden, residuals)
 

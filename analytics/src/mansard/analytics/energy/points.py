@@ -71,6 +71,7 @@ def energy_points(
         .group_by("run_id", "trial_id")
         .agg(
             pl.col("energy_j").sum(),
+            pl.col("error_j").sum(),  # no more than that; null adds nothing
             pl.col("window_s").sum(),
             pl.col("repetitions").cast(pl.Float64).sum(),
         )
@@ -94,6 +95,7 @@ def _idle_point(row: dict[str, float], name: str) -> EnergyPoint:
         traffic_bytes={},
         window_s=row["window_s"],
         energy_j=row["energy_j"],
+        error_j=row["error_j"] or 0.0,
     )
 
 
@@ -109,6 +111,7 @@ def _loaded_point(row: dict[str, float], roof: Roofline) -> EnergyPoint | None:
         traffic_bytes={} if level is None else {level: traffic},
         window_s=row["window_s"],
         energy_j=row["energy_j"],
+        error_j=row["error_j"] or 0.0,
     )
 
 

@@ -1,6 +1,7 @@
 """The rooflines of energy and of power: arches over intensity, networks under them.
 
-An arch is GFLOP/J, or W, over intensity for one precision, with data from main memory.
+An arch is GFLOP/J (integers: GOP/J), or W, over intensity for one precision, with data from main
+memory.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.core.precision import unit_title, work_unit
 
 WIDTH_PX = 400
 MOST_VERTICES, LEAST_VERTICES = 41, 17  # of an arch: 41 are a sixth of a decade apart
 MOST_ROWS = 2000  # of all arches
 BALANCE_FIELDS = ("time", "energy", "half")
-BALANCES = ("time balance", "energy balance", "half the best FLOP/J")
+BALANCES = ("time balance", "energy balance", "half the best efficiency")
 Kind = Literal["efficiency", "power"]
 NO_METER = (
     "No energy roofline: it takes the energy of the trials, from a power meter that this machine "
@@ -71,20 +73,20 @@ NO_PUBLISHED = "No energy roofline: nothing is published of the energy of work, 
 @dataclass(frozen=True)
 class _Words:
     name: str
-    title: str  # of the axis
+    title: str  # of the axis; "{}" for the unit of work
     heading: str
-    description: str
+    description: str  # {rate}: the title; {intensity}: that of the other axis
     caption: str
 
 
 _WORDS = {
     "efficiency": _Words(
         name="energy-roofline",
-        title="GFLOP/J",
+        title="G{}/J",
         heading="Efficiency",
-        description="Energy roofline: GFLOP/J over intensity in FLOP/byte at the roof of time, for "
-        "each precision of the chosen power mode, with its balance points and the networks under "
-        "it",
+        description="Energy roofline: {rate} over intensity in {intensity} at the roof of time, "
+        "for each precision of the chosen power mode, with its balance points and the networks "
+        "under it",
         caption=Markup(
             "1 / (ε<sub>work</sub> + ε<sub>byte</sub>/I + π<sub>0</sub>·T/W), data from main "
             "memory. The energy roof has no corner. The square marks half of its height. At the "
@@ -95,7 +97,7 @@ _WORDS = {
         name="power-roof",
         title="W",
         heading="Power",
-        description="Power roof: watts over intensity in FLOP/byte at the roof of time, for each "
+        description="Power roof: watts over intensity in {intensity} at the roof of time, for each "
         "precision of the chosen power mode, with the networks' mean power",
         caption="The power at the roof of time. It is highest at the ridge, where memory and "
         "arithmetic are both busy. It includes the constant power.",
@@ -115,7 +117,7 @@ class PricedRoof:
 
 
 def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) -> Figure | Missing:
-    """FLOP/J or W over intensity, or why there is neither."""
+    """Work per joule, or W, over intensity, or why there is neither."""
     priced, gaps = priced_roofs(results)
     if not priced:
         if not results.roofs:
@@ -134,8 +136,11 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
         seen,
     )
     words = _WORDS[kind]
-    x, y = axes(seen, kind, words.title)
-    _, height = axes(seen, "y", words.title)
+    precisions = [*(each.precision for each in priced), *points.every["precision"].to_list()]
+    intensity = unit_title("{}/byte", precisions)
+    rate = words.title if kind == "power" else unit_title(words.title, precisions)
+    x, y = axes(seen, kind, rate, intensity)
+    _, height = axes(seen, "y", rate, intensity)
     roof_names = roof_name_marks(names.roofs, x, height, seen)
     if kind == "power":
         roof_names = [each.transform_filter(OF_PRECISION) for each in roof_names]
@@ -157,7 +162,7 @@ def arch_figure(results: Results, chosen: Chosen, points: Points, kind: Kind) ->
         width=seen.width_px,
         height=seen.height_px,
         title=title(words.heading),
-        description=words.description,
+        description=words.description.format(rate=rate, intensity=intensity),
     )
     networks = under_roofs(points.networks, kind)
     table = balance_table(priced) if kind == "efficiency" else power_table(priced, networks)
@@ -239,7 +244,7 @@ def cap_w(results: Results, roof: Roofline) -> float | None:
 
 
 def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataFrame:
-    """GFLOP/J and W of each roof over FLOP/byte; ``is_main``: the best of its mode."""
+    """Work per joule and W of each roof over intensity; ``is_main``: the best of its mode."""
     n_each = MOST_ROWS // max(1, len(roofs))
     at = np.geomspace(x_low, x_high, max(LEAST_VERTICES, min(MOST_VERTICES, n_each)))
     best = main_roofs(roofs)
@@ -263,7 +268,7 @@ def arches(roofs: Sequence[PricedRoof], x_low: float, x_high: float) -> pl.DataF
 
 
 def main_roofs(roofs: Sequence[PricedRoof]) -> dict[str, PricedRoof]:
-    """The roof of each mode with the best FLOP/J."""
+    """The roof of each mode with the best efficiency."""
     best: dict[str, PricedRoof] = {}
     for each in roofs:
         if each.mode not in best or _best(each) > _best(best[each.mode]):
@@ -276,7 +281,7 @@ def _best(each: PricedRoof) -> float:
 
 
 def balance_points(roofs: Sequence[PricedRoof]) -> pl.DataFrame:
-    """Where time, energy, and energy with constant power turn from traffic to work, FLOP/byte."""
+    """Where time, energy, and energy with constant power turn from traffic to work."""
     best = main_roofs(roofs)
     rows = [
         {
@@ -284,7 +289,8 @@ def balance_points(roofs: Sequence[PricedRoof]) -> pl.DataFrame:
             "precision": each.precision,
             "is_main": best[each.mode] is each,
             "kind": kind,
-            "text": f"{each.name}: {quantity(span.value, 'FLOP/byte', span.low, span.high)}",
+            "text": f"{each.name}: "
+            + quantity(span.value, f"{work_unit(each.precision)}/byte", span.low, span.high),
             "x": span.value,
             "efficiency": float(1 / each.roof.energy_per_flop_j(span.value)) / GIGA,
             "power": float(each.roof.power_w(span.value)),
@@ -390,17 +396,27 @@ def balance_table(roofs: Sequence[PricedRoof], *, is_short: bool = False) -> Liv
                 name: _span(span, is_short=is_short)
                 for name, span in zip(BALANCE_FIELDS, _spans(each.balance), strict=True)
             },
-            "best": _span(each.balance.best_flop_per_j, "FLOP/J", is_short=is_short),
+            "best": _span(
+                each.balance.best_flop_per_j,
+                f"{work_unit(each.precision)}/J",
+                is_short=is_short,
+            ),
         }
         for each in roofs
     ]
-    titles = {"time": "Time", "energy": "Energy", "half": "Half the best FLOP/J", "best": "Best"}
+    titles = {
+        "time": "Time",
+        "energy": "Energy",
+        "half": "Half the best efficiency",
+        "best": "Best",
+    }
     columns = [
         Column.text("Precision", "name"),
         *(Column.text(title, field, is_numeric=True) for field, title in titles.items()),
     ]
     shown = Shown(pl.DataFrame(rows, _BALANCE_SCHEMA), {"mode": "equal", "precision": "all"})
-    caption = "Balance points of {mode} from main memory, FLOP/byte"
+    unit = unit_title("{}/byte", (each.precision for each in roofs))
+    caption = f"Balance points of {{mode}} from main memory, {unit}"
     return LiveTable("balances" if is_short else "energy-roofline", caption, columns, shown)
 
 

@@ -275,7 +275,7 @@ def positive(rows: Iterable[Row], schema: Schema, *names: str) -> Drawn:
 
 
 def in_giga(value: float | None) -> float | None:
-    """Per second in GFLOP/s or GB/s; None stays None."""
+    """In 10⁹: GFLOP/s, GOP/s or GB/s; None stays None."""
     return None if value is None else value / GIGA
 
 

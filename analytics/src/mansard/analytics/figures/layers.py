@@ -13,6 +13,7 @@ from mansard.analytics.figures.network_points import BOUNDS, Points, bound_scale
 from mansard.analytics.figures.parameters import Chosen, Name, equals
 from mansard.analytics.figures.selection import How, LiveTable, Shown, heading
 from mansard.analytics.figures.tables import Column
+from mansard.core.precision import unit_title
 
 ENERGY_BOUNDS = ("work", "traffic", "constant")
 MOST_BARS = 14  # layers of one network
@@ -38,8 +39,6 @@ _COLUMNS = (
     *(Column.text("Layer", "layer"), Column.text("Class", "operator")),
     Column.number("Time at best, ms", "time_ms"),
     *(Column.number("Share, %", "share"), Column.text("Bound by", "bound")),
-    *(Column.number("MFLOP", "mflop"), Column.number("MB", "mbytes")),
-    Column.number("FLOP/byte", "intensity"),
 )
 _ENERGY_COLUMNS = (
     Column.number("Energy at best, mJ", "energy_mj"),
@@ -65,7 +64,13 @@ def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figur
     every = Shown(points.layers, _BY, network)
     own = slowest.resolve(chosen)[0]
     has_energy = bool(points.layers["energy_mj"].is_not_null().any())
-    columns = (*_COLUMNS, *(_ENERGY_COLUMNS if has_energy else ()))
+    precisions = points.layers["precision"].to_list()
+    columns = (
+        *_COLUMNS,
+        *(Column.number(unit_title("M{}", precisions), "mflop"), Column.number("MB", "mbytes")),
+        Column.number(unit_title("{}/byte", precisions), "intensity"),
+        *(_ENERGY_COLUMNS if has_energy else ()),
+    )
     caption = f"Layers of {HEADING}: the slowest of {{n_layers}}"
     table = LiveTable("layers", caption, columns, every, order="rank")
     follows = Following(slowest, chosen, HEADING, NONE)
@@ -143,7 +148,7 @@ def bar_chart(layers: pl.DataFrame, chosen: Chosen, kind: str = "time") -> Chart
         time_ms="time at best, ms",
         share="of the network's time, %",
         energy_mj="energy at best, mJ",
-        intensity="FLOP/byte",
+        intensity=unit_title("{}/byte", layers["precision"]),
         bound="time bound by",
         energy_bound="energy mostly for",
     ).encode(y=bar_names("layer", _longest_first("time_ms")))

@@ -21,6 +21,7 @@ from mansard.analytics.predict.work_table import NO_SLOWER_THAN_FP32
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.core.precision import unit_title
 
 MOST_LAYERS_DRAWN = 30  # of one network in one mode, under the roofs
 MOST_LAYERS = 60  # of one network in one mode, in its table
@@ -175,7 +176,7 @@ def spots(networks: pl.DataFrame, height: str) -> pl.DataFrame:
 
 
 def roof_at(roof: Roofline, precision: str, intensity: float | None) -> float | None:
-    """The most that work in ``precision`` reaches at ``intensity`` from main memory, GFLOP/s."""
+    """The most that work in ``precision`` reaches at ``intensity`` from main memory, in 10⁹/s."""
     instead = "fp32" if precision in NO_SLOWER_THAN_FP32 else COMPUTED_IN.get(precision, precision)
     slope = roof.bandwidth(DRAM).value
     for name in (precision, instead):
@@ -188,9 +189,10 @@ def roof_at(roof: Roofline, precision: str, intensity: float | None) -> float | 
 def network_points(
     networks: pl.DataFrame, names: Mapping[str, str], roofs: Mapping[str, Roofline]
 ) -> Drawn:
-    """Whole networks: intensity, attainable GFLOP/s, GFLOP/J, W, and what the tooltip says.
+    """Whole networks: intensity, attainable 10⁹ FLOP/s, 10⁹ FLOP/J, W, and what the tooltip says.
 
-    Energy and power are null where they are unknown; ``under_roofs`` keeps the others.
+    Of integers it is OP instead of FLOP. Energy and power are null where they are unknown;
+    ``under_roofs`` keeps the others.
     """
     rows = [
         {
@@ -214,7 +216,7 @@ def network_points(
 def _under(
     row: Mapping[str, Any], roofs: Mapping[str, Roofline], rate: float | None
 ) -> dict[str, object]:
-    """Where a network of ``rate`` GFLOP/s stands under its roof, and what binds it by the model."""
+    """Where a network stands under its roof, and what binds it by the model; ``rate``: 10⁹/s."""
     roof = roof_at(roofs[row["label"]], row["precision"], row["intensity"])
     return {
         "intensity": row["intensity"],
@@ -386,7 +388,7 @@ def layer_marks(layers: pl.DataFrame, y: str) -> Chart:
         layer="layer",
         operator="operator",
         network="network",
-        intensity="FLOP/byte",
+        intensity=unit_title("{}/byte", layers["precision"]),
         time_ms="time at best, ms",
         share="of the network's time, %",
         energy_mj="energy at best, mJ",
@@ -455,7 +457,7 @@ def _told(points: pl.DataFrame, *, is_measured: bool) -> Chart:
         batch="batch",
         precision="precision",
         **({"engine": "engine"} if is_measured else {}),
-        intensity="FLOP/byte",
+        intensity=unit_title("{}/byte", points["precision"]),
         time=f"{kind} time",
         share="of its roof, %",
         energy=f"{kind} energy",

@@ -20,6 +20,7 @@ from mansard.analytics.figures.roofline import HEADING, NO_ROOFS, title
 from mansard.analytics.figures.selection import How, LiveTable, Shown
 from mansard.analytics.figures.tables import Column
 from mansard.analytics.results import Results
+from mansard.core.precision import unit_title
 
 WIDTH_PX, BAR_PX = 170, 19
 FULL = 100.0
@@ -42,14 +43,6 @@ _ROOF = (
     "The roof is that of the network's precision and of main memory; what stays in the caches can "
     "pass it. What binds is the model's."
 )
-_COLUMNS = (
-    *(Column.text("Network", "network"), Column.text("Batch", "batch")),
-    Column.text("Precision", "precision"),
-    Column.text("Measured or modelled", "kind"),
-    Column.number("Of the roof, %", "share"),
-    *(Column.number("GFLOP/s", "rate"), Column.number("Roof, GFLOP/s", "roof")),
-    *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
-)
 
 
 def share_figure(results: Results, chosen: Chosen, points: Points) -> Figure | Missing:
@@ -60,13 +53,25 @@ def share_figure(results: Results, chosen: Chosen, points: Points) -> Figure | M
     if bars.is_empty():
         return Missing(NO_SHARES)
     by: dict[Name, How] = {"mode": "equal", "batch": "equal", "precision": "all", "network": "all"}
-    table = LiveTable("shares", "Shares of the roof in {mode}", _COLUMNS, Shown(bars, by))
+    table = LiveTable("shares", "Shares of the roof in {mode}", _columns(bars), Shown(bars, by))
     follows = Following(Shown(bars, by), chosen, HEADING, NONE_HERE)
     said = [_SOLID.format(solid=SIGNS["measured"])] if len(points.measured) else []
     said += [_HOLLOW.format(hollow=SIGNS["modelled"])] if "modelled" in bars["kind"] else []
     chart = share_chart(bars, chosen)
     said.append(_ROOF)
     return make_figure("roof-shares", chart, table, said, follows=follows, subtitle=_subtitle(bars))
+
+
+def _columns(bars: pl.DataFrame) -> tuple[Column, ...]:
+    rate = unit_title("G{}/s", bars["precision"])
+    return (
+        *(Column.text("Network", "network"), Column.text("Batch", "batch")),
+        Column.text("Precision", "precision"),
+        Column.text("Measured or modelled", "kind"),
+        Column.number("Of the roof, %", "share"),
+        *(Column.number(rate, "rate"), Column.number(f"Roof, {rate}", "roof")),
+        *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
+    )
 
 
 def _subtitle(bars: pl.DataFrame) -> str:
@@ -123,6 +128,7 @@ def share_bars(points: Points) -> pl.DataFrame:
 
 def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
     """Bars from 0 to the greatest share or 100 %, coloured by what binds the network."""
+    rate = unit_title("G{}/s", bars["precision"])
     widest = max(FULL, *bars["share"].to_list()) * 1.02
     base = told(
         plot(bars).transform_filter(SHOWN),
@@ -133,8 +139,8 @@ def share_chart(bars: pl.DataFrame, chosen: Chosen) -> Chart:
         engine="engine",
         share="of its roof, %",
         best="at best by the model, %",
-        rate="GFLOP/s",
-        roof="roof, GFLOP/s",
+        rate=rate,
+        roof=f"roof, {rate}",
         time="time",
         bound="bound by, modelled",
     )

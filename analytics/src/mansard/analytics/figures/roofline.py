@@ -46,6 +46,7 @@ from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Ridge, Roofline
+from mansard.core.precision import unit_title, work_unit
 
 WIDTH_PX = 500
 ONE_LINE = 0.02  # peaks this near to each other have one name, with the value of the highest
@@ -86,7 +87,10 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
     lines = roof_lines(results.roofs, seen)
     ridges = ridge_points(results.roofs)
     names = place_names(named_roofs(results.roofs, seen), ridges, spots(points.marks, "rate"), seen)
-    x, y = axes(seen, "y", "GFLOP/s")
+    precisions = [peak.subject for roof in results.roofs for peak, _ in _known(roof.peaks)]
+    precisions += points.every["precision"].to_list()
+    rate, intensity = (unit_title(form, precisions) for form in ("G{}/s", "{}/byte"))
+    x, y = axes(seen, "y", rate, intensity)
     marks = [
         _bands(lines, x),
         *_lines(lines, x, y),
@@ -107,22 +111,13 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
         width=seen.width_px,
         height=seen.height_px,
         title=title("Roofs"),
-        description="Time roofline: attainable GFLOP/s over intensity in FLOP/byte, with the "
+        description=f"Time roofline: attainable {rate} over intensity in {intensity}, with the "
         "roofs of the chosen power mode and the networks under them",
     )
     why = "their time or their work is unknown or zero; counted over all modes"
     notes = dropped_note(points.n_networks_dropped, "networks", why)
-    columns = (
-        *(Column.text("Network", "network"), Column.text("Batch", "batch")),
-        Column.text("Precision", "precision"),
-        *(Column.number("FLOP/byte", "intensity"), Column.number("GFLOP/s", "rate")),
-        Column.number("Of the roof, %", "share"),
-        *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
-        *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
-    )
-    table = LiveTable(
-        "roofline", "{network} in {mode}, batch {batch}, drawn or not", columns, under(points)
-    )
+    caption = "{network} in {mode}, batch {batch}, drawn or not"
+    table = LiveTable("roofline", caption, _columns(points), under(points))
     follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
     return make_figure(
         "roofline",
@@ -132,6 +127,19 @@ def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure 
         notes,
         follows=follows,
         subtitle=subtitle(points, names, seen),
+    )
+
+
+def _columns(points: Points) -> tuple[Column, ...]:
+    precisions = points.every["precision"].to_list()
+    return (
+        *(Column.text("Network", "network"), Column.text("Batch", "batch")),
+        Column.text("Precision", "precision"),
+        Column.number(unit_title("{}/byte", precisions), "intensity"),
+        Column.number(unit_title("G{}/s", precisions), "rate"),
+        Column.number("Of the roof, %", "share"),
+        *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
+        *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
     )
 
 
@@ -173,8 +181,9 @@ def under(points: Points) -> Shown:
     return Shown(points.every, by)
 
 
-def axes(seen: Window, height: str, title: str) -> tuple[alt.X, alt.Y]:
-    """Intensity across and the column ``height`` up, both logarithmic."""
+def axes(seen: Window, height: str, title: str, intensity: str) -> tuple[alt.X, alt.Y]:
+    """Intensity across, in the unit ``intensity``, and the column ``height`` up, both
+    logarithmic."""
 
     def axis(name: str, ticks: list[float]) -> alt.Axis:
         return alt.Axis(title=name, format=".12~g", values=ticks)
@@ -183,7 +192,7 @@ def axes(seen: Window, height: str, title: str) -> tuple[alt.X, alt.Y]:
         alt.X(
             "x:Q",
             scale=log_scale(seen.x_low, seen.x_high),
-            axis=axis("Intensity, FLOP/byte", seen.x_ticks),
+            axis=axis(f"Intensity, {intensity}", seen.x_ticks),
         ),
         alt.Y(
             f"{height}:Q",
@@ -272,7 +281,9 @@ def ridge_points(roofs: Sequence[Roofline]) -> pl.DataFrame:
             "mode": roof.label,
             "precision": ridge.precision,
             "text": f"{ridge.name} meets {ridge.level}",
-            "interval": quantity(ridge.value, "FLOP/byte", ridge.low, ridge.high),
+            "interval": quantity(
+                ridge.value, f"{work_unit(ridge.precision)}/byte", ridge.low, ridge.high
+            ),
             "x": ridge.value,
             "y": (roof.peak(ridge.precision, ridge.family).value or 0.0) / GIGA,
         }

@@ -11,6 +11,7 @@ from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.figures.charting import Chart, colour, log_scale, plot, shape, told
 from mansard.analytics.figures.figure import Figure, make_figure, schema_of
 from mansard.analytics.figures.tables import Table
+from mansard.core.precision import unit_title, work_unit
 from mansard.core.records import LayerScore, ModelScore
 
 MOST_BARS = 30  # layers of one network in the chart of shares
@@ -93,13 +94,15 @@ def point_frame(layers: Sequence[LayerScore]) -> pl.DataFrame:
             "intensity": (layer.work_flop or 0) / (layer.traffic_bytes or 1),
             "mflop": (layer.work_flop or 0) / 1e6,
             "mbytes": (layer.traffic_bytes or 0) / 1e6,
-            "text": f"{(layer.work_flop or 0) / 1e6:,.4g} MFLOP, "
+            "text": f"{(layer.work_flop or 0) / 1e6:,.4g} M{work_unit(layer.precision)}, "
             f"{(layer.traffic_bytes or 0) / 1e6:,.4g} MB, "
-            f"{(layer.work_flop or 0) / (layer.traffic_bytes or 1):,.4g} FLOP/byte",
+            f"{(layer.work_flop or 0) / (layer.traffic_bytes or 1):,.4g} "
+            f"{work_unit(layer.precision)}/byte",
+            "precision": layer.precision,
         }
         for layer in drawn
     ]
-    schema = schema_of(text="layer operator text", number="intensity mflop mbytes")
+    schema = schema_of(text="layer operator text precision", number="intensity mflop mbytes")
     return pl.DataFrame(rows, schema=schema)
 
 
@@ -130,6 +133,7 @@ def share_chart(frame: pl.DataFrame) -> Chart:
 def spread_chart(frame: pl.DataFrame) -> Chart:
     """Work over intensity, both logarithmic: one point for each layer."""
     operators = in_order(frame["operator"].to_list())
+    intensity, work = (unit_title(form, frame["precision"]) for form in ("{}/byte", "M{}"))
     return (
         told(plot(frame), layer="layer", operator="operator", text="counts")
         .mark_point(opacity=0.75)
@@ -137,10 +141,10 @@ def spread_chart(frame: pl.DataFrame) -> Chart:
             x=alt.X(
                 "intensity:Q",
                 scale=_scale(frame["intensity"]),
-                axis=alt.Axis(title="Arithmetic intensity, FLOP/byte", format="~g"),
+                axis=alt.Axis(title=f"Arithmetic intensity, {intensity}", format="~g"),
             ),
             y=alt.Y(
-                "mflop:Q", scale=_scale(frame["mflop"]), axis=alt.Axis(title="MFLOP", format="~g")
+                "mflop:Q", scale=_scale(frame["mflop"]), axis=alt.Axis(title=work, format="~g")
             ),
             size=alt.Size("mbytes:Q", scale=alt.Scale(type="sqrt", range=[20, 700]), legend=None),
             color=colour("operator", operators),

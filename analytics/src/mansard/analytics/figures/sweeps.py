@@ -40,9 +40,10 @@ from mansard.analytics.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.figures.tables import Column, ceiling_text
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS
-from mansard.analytics.roofs.levels import Level, gpu_levels
+from mansard.analytics.roofs.levels import Level, latency_levels
 from mansard.analytics.roofs.rates import USUAL_BACKENDS, TrialRate
 from mansard.analytics.roofs.roofline import Roofline
+from mansard.core.precision import rate_unit, unit_title
 
 WIDTH_PX, HEIGHT_PX = 900, 330
 LINE_PX = 15  # of text
@@ -115,10 +116,10 @@ def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
     base = told(
         plot(found.frame), path="loads", size="working set", interval="latency", trial="trial"
     ).encode(x=x, y=y, color=colour("path", PATHS))
-    # The caches that one SM sees. A published roof has no manifest.
+    # The caches that one thread sees. A published roof has no manifest.
     gpus = {each.run_id: each.gpu for each in results.dataset.manifests if each.gpu is not None}
     caches = cache_rules(
-        (roof.label, gpu_levels(gpus[roof.run_id], 1))
+        (roof.label, latency_levels(gpus[roof.run_id]))
         for roof in results.roofs
         if roof.run_id in gpus
     )
@@ -135,13 +136,14 @@ def latency_figure(results: Results, chosen: Chosen) -> Figure | None:
 
 
 def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
-    """FLOP/s over the length of the FMA chain; None where no chain was timed."""
+    """Rate of work over the length of the FMA chain; None where no chain was timed."""
     found = chains(results.rates, results.labels())
     if found.frame.is_empty():
         return None
     precisions = in_order(found.frame["precision"].to_list())
     highest = max(found.frame["rate"].to_list()) * 1.15
-    y = alt.Y("rate:Q", scale=alt.Scale(domain=[0, highest]), axis=rate_axis("GFLOP/s"))
+    unit = unit_title("G{}/s", precisions)
+    y = alt.Y("rate:Q", scale=alt.Scale(domain=[0, highest]), axis=rate_axis(unit))
     base = told(
         plot(found.frame),
         precision="precision",
@@ -170,7 +172,7 @@ def chain_figure(results: Results, chosen: Chosen) -> Figure | None:
         ],
         _curves(base, "precision", precisions, size=56),
         chosen,
-        "GFLOP/s of the FMA chains over the FMA done on each element",
+        f"{unit} of the FMA chains over the FMA done on each element",
     )
     across = Column.number("FMA per element", "fma_per_element", "g")
     table = _table("chains", "Rate", found, "Precision", "precision", across)
@@ -218,7 +220,7 @@ def latencies(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
 
 
 def chains(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
-    """FLOP/s of each FMA trial over the FMA done per element.
+    """Rate of work of each FMA trial over the FMA done per element.
 
     A precision that ran over several working sets has a curve for each of them.
     """
@@ -238,7 +240,7 @@ def chains(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
             **_trial_fields(rate, labels),
             "precision": name(rate),
             "fma_per_element": rate.fma_per_element,
-            **_rate_fields(rate, "FLOP/s"),
+            **_rate_fields(rate, rate_unit(rate.precision)),
         }
         for rate in chosen
     ]

@@ -19,6 +19,7 @@ from mansard.analytics.roofs.roofline import Roofline
 from mansard.core.errors import UsageError
 from mansard.core.hardware import MODULES, Module, memory_bytes_per_s, peak_flop_per_s
 from mansard.core.hashing import content_hash
+from mansard.core.precision import rate_unit
 from mansard.core.records import PublishedMode, PublishedRate, Scope
 
 MOST_ROOFS = 48  # of one table: each is drawn with every network under it
@@ -72,7 +73,7 @@ def _roofline(rates: Sequence[PublishedRate], name: str, mode: PublishedMode) ->
         clock_hz=None,
         levels=_levels(rates),
         peaks=_peaks(rates),
-        bandwidths=tuple(_ceiling(r, "stream", "B/s") for r in rates if r.quantity == "bandwidth"),
+        bandwidths=tuple(_ceiling(r, "stream") for r in rates if r.quantity == "bandwidth"),
         kernel_comparisons=(),
         latencies=(),
         launches=(),
@@ -86,9 +87,7 @@ def _roofline(rates: Sequence[PublishedRate], name: str, mode: PublishedMode) ->
 def _peaks(rates: Sequence[PublishedRate]) -> tuple[Ceiling, ...]:
     """CUDA cores before tensor cores, narrow precisions' names first, as measured ones stand."""
     families: dict[str, CeilingFamily] = {"CUDA core": "fma", "tensor core": "tensor"}
-    peaks = [
-        _ceiling(rate, families[rate.unit], "FLOP/s") for rate in rates if rate.quantity == "peak"
-    ]
+    peaks = [_ceiling(rate, families[rate.unit]) for rate in rates if rate.quantity == "peak"]
     return tuple(sorted(peaks, key=lambda c: (c.family, len(c.subject), c.subject)))
 
 
@@ -109,7 +108,7 @@ def _levels(rates: Sequence[PublishedRate]) -> tuple[Level, ...]:
     )
 
 
-def _ceiling(rate: PublishedRate, family: CeilingFamily, unit: RateUnit) -> Ceiling:
+def _ceiling(rate: PublishedRate, family: CeilingFamily) -> Ceiling:
     unknown = {
         "low": NO_INTERVAL,
         "high": NO_INTERVAL,
@@ -123,7 +122,7 @@ def _ceiling(rate: PublishedRate, family: CeilingFamily, unit: RateUnit) -> Ceil
         family=family,
         kernel=rate.method,
         backend=None,
-        unit=unit,
+        unit=unit_of(rate),
         value=rate.value,
         low=None,
         high=None,
@@ -162,7 +161,12 @@ def limit_notes(imported: Imported, module: Module | None) -> list[str]:
 
 
 def _text(rate: PublishedRate, value: float) -> str:
-    return quantity(value, "FLOP/s" if rate.quantity == "peak" else "B/s")
+    return quantity(value, unit_of(rate))
+
+
+def unit_of(rate: PublishedRate) -> RateUnit:
+    """The unit of a peak or a bandwidth."""
+    return rate_unit(rate.subject) if rate.quantity == "peak" else "B/s"
 
 
 def module_called(name: str) -> Module | None:
@@ -171,7 +175,7 @@ def module_called(name: str) -> Module | None:
 
 
 def hardware_limit(rate: PublishedRate, module: Module | None) -> float | None:
-    """FLOP/s or B/s at the row's clocks, at the module's highest where it says none.
+    """What it can do at the row's clocks, in ``unit_of``; at its highest where the row says none.
 
     None without a module, and where its hardware's limit is not known.
     """

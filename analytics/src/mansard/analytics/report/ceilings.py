@@ -10,6 +10,8 @@ from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
 from mansard.analytics.roofs.roofline import Ridge
+from mansard.core.caches import FAR
+from mansard.core.precision import unit_title
 
 _UNITS = {"fma": "CUDA cores", "tensor": "tensor cores", "stream": "main memory"}
 
@@ -63,7 +65,7 @@ def bandwidth_table(results: Results) -> Table:
 
 
 def ridge_table(results: Results) -> Table:
-    """Ridge points of every precision and level, FLOP/byte."""
+    """Ridge points of every precision and level, FLOP/byte (integers: OP/byte)."""
     levels = list(dict.fromkeys(level.name for roof in results.roofs for level in roof.levels))
     rows = [
         [display_name(roof.label), peak.name]
@@ -72,7 +74,8 @@ def ridge_table(results: Results) -> Table:
         for peak in roof.peaks
     ]
     columns = ("Mode", "Precision", *levels)
-    caption = "Ridge points in FLOP/byte: the intensity above which arithmetic is the limit"
+    unit = unit_title("{}/byte", [peak.subject for roof in results.roofs for peak in roof.peaks])
+    caption = f"Ridge points in {unit}: the intensity above which arithmetic is the limit"
     return Table(caption, columns, rows, frozenset(range(2, 2 + len(levels))))
 
 
@@ -131,13 +134,21 @@ def latency_table(results: Results) -> Table:
             seconds(each.value_s, each.low_s, each.high_s),
             UNKNOWN if each.cycles is None else f"{each.cycles:.0f}",
             str(len(each.trial_ids)),
-            display_text(each.unknown["value_s"]) if each.value_s is None else _left_out(each),
+            _latency_remark(each),
         ]
         for roof in results.roofs
         for each in roof.latencies
     ]
     columns = ("Mode", "Level", "Latency", "SM cycles", "Trials", "Remark")
     return Table("Latency of one load", columns, rows, frozenset({2, 3, 4}))
+
+
+def _latency_remark(found: Latency) -> str:
+    if found.value_s is None:
+        return display_text(found.unknown["value_s"])
+    is_mixed = found.level.endswith(f" {FAR}")
+    mixed = "part of these loads are near: the far partition alone takes longer" if is_mixed else ""
+    return ", ".join(filter(None, (mixed, _left_out(found))))
 
 
 def launch_table(results: Results) -> Table:

@@ -11,6 +11,7 @@ from mansard.analytics.counters.check import CheckedNetwork, CheckedPart
 from mansard.analytics.data.names import display_text
 from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.figures.tables import Column, Table, tabulate
+from mansard.core.precision import work_unit
 from mansard.core.records import Source, TrafficCount
 
 _MOST_PARTS = 40
@@ -27,7 +28,7 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
         Column("Launches", lambda row: f"{row.launches:.4g}", is_numeric=True),
         Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
         Column("Share", lambda row: percent(row.share), is_numeric=True),
-        Column("Work", lambda row: quantity(row.work_flop, "FLOP"), is_numeric=True),
+        Column("Work", lambda row: _work(row.work_flop, row), is_numeric=True),
         Column("Read", lambda row: quantity(row.read_bytes, "B"), is_numeric=True),
         Column("Written", lambda row: quantity(row.write_bytes, "B"), is_numeric=True),
         Column("Both", lambda row: quantity(row.traffic_bytes, "B"), is_numeric=True),
@@ -36,10 +37,12 @@ def kernel_table(caption: str, kernels: Sequence[KernelSum]) -> Table:
 
 
 def call_words(call: CallSum) -> str:
-    """What a call comes to: time, clocks that ran, FLOP by unit and precision, bytes by level."""
+    """What a call comes to: time, clocks that ran, work by unit and precision, bytes by level."""
     words = [f"a call takes {seconds(call.time_s)} in {call.launches:.4g} launches"]
     words += [f"{name} clock {quantity(hz, 'Hz')}" for name, hz in call.clocks_hz.items()]
-    words += [f"{w.unit} {w.precision} {quantity(w.flop, 'FLOP')}" for w in call.work]
+    words += [
+        f"{w.unit} {w.precision} {quantity(w.flop, work_unit(w.precision))}" for w in call.work
+    ]
     words += [_level_words(each) for each in call.traffic if each.traffic_bytes is not None]
     why = call.unknown.get("work_flop")
     return "; ".join([*words, f"not all work is known: {display_text(why)}"] if why else words)
@@ -69,7 +72,7 @@ def checked_table(checked: CheckedNetwork) -> Table:
     columns = [
         Column("Layer", lambda row: display_text(row.name)),
         Column("Kernel", _kernels_text),
-        Column("Work", lambda row: quantity(row.estimated_flop, "FLOP"), is_numeric=True),
+        Column("Work", lambda row: _work(row.estimated_flop, row), is_numeric=True),
         Column("Counted", _work_text, is_numeric=True),
         Column("Ratio", lambda row: _ratio_text(row.work_ratio), is_numeric=True),
         Column("Bytes", lambda row: quantity(row.estimated_bytes, "B"), is_numeric=True),
@@ -94,7 +97,7 @@ def checked_words(checked: CheckedNetwork) -> str:
         else f"no kernel joined to a layer: {checked.unknown['matched_share']}"
     )
     words = [
-        f"work {quantity(checked.estimated_flop, 'FLOP')} estimated, {_work_text(checked)} counted",
+        f"work {_work(checked.estimated_flop, checked)} estimated, {_work_text(checked)} counted",
         f"bytes {quantity(checked.estimated_bytes, 'B')} estimated, "
         f"{quantity(checked.counted_bytes, 'B')} counted",
         joined,
@@ -120,10 +123,14 @@ def _kernels_text(row: CheckedPart) -> str:
 
 
 def _work_text(row: CheckedPart | CheckedNetwork) -> str:
-    """The counted FLOP; at least so many where a unit was not counted."""
+    """The counted work; at least so many where a unit was not counted."""
     if row.counted_flop is None and row.least_flop:
-        return f"≥{NBSP}{quantity(row.least_flop, 'FLOP')}"
-    return quantity(row.counted_flop, "FLOP")
+        return f"≥{NBSP}{_work(row.least_flop, row)}"
+    return _work(row.counted_flop, row)
+
+
+def _work(value: float | None, row: KernelSum | CheckedPart | CheckedNetwork) -> str:
+    return quantity(value, work_unit(*row.precisions))
 
 
 def _ratio_text(ratio: float | None) -> str:

@@ -15,6 +15,7 @@ from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
+from mansard.core.precision import work_unit
 from mansard.core.records import Manifest
 
 PICO = 1e-12
@@ -54,7 +55,7 @@ def _costs(fit: EnergyFit) -> Iterator[tuple[str, str, str]]:
     """What costs, its cost with an interval, and a remark where it is unknown."""
     costs = [
         *(
-            (f"work in {display_name(name)}", cost, "pJ/FLOP", PICO)
+            (f"work in {display_name(name)}", cost, f"pJ/{work_unit(name)}", PICO)
             for name, cost in fit.flop_j.items()
         ),
         *(

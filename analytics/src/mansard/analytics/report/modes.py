@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from mansard.analytics.data.model_frames import QUANTITIES
+from mansard.analytics.data.model_frames import quantity_unit
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, counted, percent
 from mansard.analytics.figures.modes import MOST_TABLE_ROWS as MOST_ROWS
@@ -82,7 +82,7 @@ def _quantity_name(row: dict[str, str]) -> str:
     words = row["quantity"].replace("_", " ")
     on = f" on {row['unit']}s" if row["unit"] else ""
     subject = f", {display_name(row['subject'])}" if row["subject"] else ""
-    return f"{words}{subject}{on}, {QUANTITIES.get(row['quantity'], '')}"
+    return f"{words}{subject}{on}, {quantity_unit(row['quantity'], row['subject'])}"
 
 
 def _megahertz(value: float | None) -> str:

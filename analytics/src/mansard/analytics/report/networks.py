@@ -23,6 +23,7 @@ from mansard.analytics.figures.tables import (
 from mansard.analytics.report import memory_traffic, parts, workloads
 from mansard.analytics.report.workloads import ModeText, measured_text, network_tables
 from mansard.analytics.results import Results
+from mansard.core.precision import unit_title
 
 Cells = dict[str, Any]  # a row of a frame
 
@@ -33,13 +34,22 @@ def network_table(results: Results) -> Table:
     measured = measured_times(results)
     has_energy = bool(results.networks["energy_j"].is_not_null().any())
     order = {roof.label: at for at, roof in enumerate(results.roofs)}
+    precisions = results.networks["precision"].to_list()
     columns = [
         Column("Network", lambda row: results.names[network_key(row["model"], row["model_hash"])]),
         Column("Batch", lambda row: batch_text(row["batch"]), is_numeric=True),
         Column.name("Precision", "precision"),
-        Column("GFLOP", lambda row: scaled(row["work_flop"], 1e9, 3), is_numeric=True),
+        Column(
+            unit_title("G{}", precisions),
+            lambda row: scaled(row["work_flop"], 1e9, 3),
+            is_numeric=True,
+        ),
         Column("MB", lambda row: scaled(row["traffic_bytes"], 1e6, 3), is_numeric=True),
-        Column("FLOP/byte", lambda row: scaled(row["intensity"], 1.0, 3), is_numeric=True),
+        Column(
+            unit_title("{}/byte", precisions),
+            lambda row: scaled(row["intensity"], 1.0, 3),
+            is_numeric=True,
+        ),
         Column.name("Mode", "label"),
         Column("Time", _time_text, is_numeric=True),
         *([Column("Measured", lambda row: measured.get(_key(row), ""))] if measured else []),

@@ -16,6 +16,7 @@ from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.roofline import Ridge, Roofline
+from mansard.core.precision import work_unit
 from mansard.core.text import listed
 
 MOST_ROOFS = 3  # that the first screen tells in sentences
@@ -83,7 +84,7 @@ def _does(roof: Roofline) -> str:
     ridge = next((found for peak in first if (found := _ridge(roof, peak))), None)
     turn = "."
     if ridge is not None:
-        intensity = quantity(ridge.value, "FLOP", n_digits=3)
+        intensity = quantity(ridge.value, work_unit(ridge.precision), n_digits=3)
         turn = f": below {intensity} per byte, a layer in {_where(ridge)} is bound by memory."
     return f"computes at most {computes} and {moves}{turn}"
 

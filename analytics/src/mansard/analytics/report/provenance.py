@@ -10,7 +10,12 @@ from mansard.analytics.data.names import device_labels, display_name, display_te
 from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, seconds
 from mansard.analytics.figures.parameters import mode_labels
 from mansard.analytics.figures.tables import Table, shortened
-from mansard.analytics.published.rooflines import MOST_ROOFS, hardware_limit, module_called
+from mansard.analytics.published.rooflines import (
+    MOST_ROOFS,
+    hardware_limit,
+    module_called,
+    unit_of,
+)
 from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.results import Results
 from mansard.analytics.scaling.observations import PROGRAM
@@ -185,9 +190,6 @@ def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
         yield f"{labels.get(key, key[1])} ({manifest.kind})", manifest
 
 
-_UNITS = {"peak": "FLOP/s", "bandwidth": "B/s"}
-
-
 def published_table(published: Published) -> Table:
     """One row for each figure of a device, with how it was come by; sources are another table's."""
     names = device_names(published)
@@ -232,10 +234,10 @@ def _modes(modes: list[str]) -> str:
 def _limit(rate: PublishedRate) -> str:
     """What the device's hardware can do at the mode's clocks, where it is a module that we know."""
     limit = hardware_limit(rate, module_called(rate.device))
-    return UNKNOWN if limit is None else quantity(limit, _UNITS[rate.quantity])
+    return UNKNOWN if limit is None else quantity(limit, unit_of(rate))
 
 
 def _figure(rate: PublishedRate) -> str:
     if rate.quantity == "launch":
         return seconds(rate.value)
-    return quantity(rate.value, _UNITS[rate.quantity])
+    return quantity(rate.value, unit_of(rate))

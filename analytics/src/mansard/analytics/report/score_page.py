@@ -20,6 +20,7 @@ from mansard.analytics.figures.score import busy_layers, layer_name, share_figur
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
 from mansard.analytics.report.page import choice, write_page
 from mansard.analytics.results import compute
+from mansard.core.precision import unit_title
 from mansard.core.records import LayerScore, ModelScore
 from mansard.estimator.summary import differing_dimensions
 
@@ -181,6 +182,7 @@ def summary_table(scores: Sequence[ModelScore], sizes: Sequence[str]) -> Table:
 
         return Column(title, cell, is_numeric=True)
 
+    work = unit_title("G{}", (score.precision for score in scores))
     columns = (
         Column("Network", lambda row: full_name(*row)),
         Column(
@@ -190,7 +192,7 @@ def summary_table(scores: Sequence[ModelScore], sizes: Sequence[str]) -> Table:
         ),
         Column("Precision", lambda row: row[0].precision),
         Column("Phase", lambda row: row[0].phase),
-        *(total("GMAC", "macs", 1e9), total("GFLOP", "work_flop", 1e9)),
+        *(total("GMAC", "macs", 1e9), total(work, "work_flop", 1e9)),
         *(total("Parameters, M", "parameters"), total("Weights, MB", "weight_bytes")),
         *(total("Traffic, MB", "traffic_bytes"), total("Fused, MB", "fused_traffic_bytes")),
         total("Cached, MB", "cached_traffic_bytes"),
@@ -223,7 +225,7 @@ def operator_table(score: ModelScore) -> Table:
         ]
         for name, (runs, flop, moved) in sorted(work.items(), key=lambda item: -item[1][1])
     ]
-    columns = ("Operator", "Runs", "MFLOP", "Share, %", "MB")
+    columns = ("Operator", "Runs", _work_title("M{}", busy_layers(score)), "Share, %", "MB")
     return Table("By operator", columns, rows, frozenset({1, 2, 3, 4}))
 
 
@@ -243,7 +245,8 @@ def class_table(score: ModelScore) -> Table:
         [by, display_name(name), scaled(flop, 1e6), f"{100 * flop / whole:.3g}"]
         for (by, name), flop in sorted(parts.items(), key=lambda item: (item[0][0], -item[1]))
     ]
-    return Table("By kind of work", ("By", "Work", "MFLOP", "Share, %"), rows, frozenset({2, 3}))
+    columns = ("By", "Work", _work_title("M{}", layers), "Share, %")
+    return Table("By kind of work", columns, rows, frozenset({2, 3}))
 
 
 def layer_table(score: ModelScore) -> tuple[Table, str]:
@@ -253,11 +256,17 @@ def layer_table(score: ModelScore) -> tuple[Table, str]:
     if len(layers) > MOST_ROWS:
         heaviest = sorted(layers, key=lambda layer: -(layer.work_flop or 0))[:MOST_ROWS]
         listed = sorted(heaviest, key=lambda layer: layer.index)
-    columns = ("Layer", "Operator", "Precision", "Unit", "Runs", "MFLOP", "MB", "FLOP/byte")
+    work, intensity = (_work_title(form, listed) for form in ("M{}", "{}/byte"))
+    columns = ("Layer", "Operator", "Precision", "Unit", "Runs", work, "MB", intensity)
     rows = [_layer_row(layer) for layer in listed]
     left = len(layers) - len(listed)
     note = f"{left} layers with less work are left out; CSV and JSON hold all." if left else ""
     return Table("Layers", (*columns, "Fused, MB"), rows, frozenset({4, 5, 6, 7, 8})), note
+
+
+def _work_title(form: str, layers: Sequence[LayerScore]) -> str:
+    """``form`` with the unit of the work of ``layers``."""
+    return unit_title(form, (layer.precision for layer in layers if layer.work_flop))
 
 
 def _layer_row(layer: LayerScore) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Literal
 from mansard.analytics.data.names import display_text
 from mansard.analytics.roofs.levels import DRAM, DRAM_LEAST_MARGIN, DRAM_MARGIN, Level, in_level
 from mansard.analytics.roofs.rates import TrialRate, estimate, members
+from mansard.core.precision import rate_unit
 from mansard.core.records import Record, Source
 
 STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
@@ -24,12 +25,14 @@ STREAM_TOLERANCE = 0.05  # block medians of memory kernels are stopped at 3 %
 STREAM_KERNELS = ("read", "copy", "scale", "triad")
 STORING_KERNELS = STREAM_KERNELS[1:]
 
-RateUnit = Literal["FLOP/s", "B/s"]
+RateUnit = Literal["FLOP/s", "OP/s", "B/s"]
 CeilingFamily = Literal["fma", "tensor", "stream"]
 
 
 class Ceiling(Record, frozen=True, kw_only=True):
-    """One limit of the machine: FLOP/s of a precision, or bytes/s of a memory level."""
+    """One limit of the machine: FLOP/s of a precision (integers: OP/s), or bytes/s of a memory
+    level.
+    """
 
     subject: str  # a precision, or a level
     family: CeilingFamily  # fma: on CUDA cores or the CPU; tensor: on tensor cores
@@ -225,5 +228,5 @@ def _candidate(family: CeilingFamily, trials: Sequence[TrialRate]) -> Ceiling:
     long = [r for r in trials if r.fma_per_element is None or r.fma_per_element >= FMA_LEAST]
     if not long:
         reason = f"no {precision} chain of at least {FMA_LEAST} FMA per element gave a rate"
-        return missing(precision, family, kernel, "FLOP/s", reason)
-    return ceiling_of(precision, family, "FLOP/s", long, TOLERANCE)
+        return missing(precision, family, kernel, rate_unit(precision), reason)
+    return ceiling_of(precision, family, rate_unit(precision), long, TOLERANCE)

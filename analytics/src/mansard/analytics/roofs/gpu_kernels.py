@@ -6,7 +6,9 @@ arithmetic SMs × FLOP per cycle and SM × f (core/hardware/peaks.py); main memo
 
 Latency is how long one dependent load takes from each level: one thread follows a random cycle
 through the working set, so each load waits for the one before. A level's latency is the plateau of
-its trials, those within 5 % of the fastest: in larger sets translation of addresses adds to it.
+its trials, those within 5 % of the fastest: in larger sets translation of addresses adds to it. An
+L2 of two partitions has two latencies: of sets that one of them holds beside the SM ("near"), and
+of sets that only both hold ("far"), some of whose loads are near as well.
 
 What a launch takes is the time of an empty kernel, launched one by one or as a node of a graph.
 """
@@ -20,7 +22,7 @@ from statistics import median
 from msgspec.structs import replace
 
 from mansard.analytics.roofs.ceilings import Ceiling, best_of, find_bandwidth
-from mansard.analytics.roofs.levels import DRAM, Level, gpu_levels, in_level
+from mansard.analytics.roofs.levels import DRAM, Level, in_level, latency_levels
 from mansard.analytics.roofs.rates import TrialRate, estimate, members
 from mansard.core.hardware import MODULES, Module, Unit, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import Gpu, Manifest, Record
@@ -200,12 +202,12 @@ class Latency(Record, frozen=True, kw_only=True):
 
 
 def find_latencies(gpu: Gpu | None, rates: Sequence[TrialRate]) -> tuple[Latency, ...]:
-    """The latency of each level that a single SM sees; empty where none was measured."""
+    """The latency of each level that a single thread sees; empty where none was measured."""
     loads = [rate for rate in rates if rate.family == "latency" and rate.memory != "zero-copy"]
     if gpu is None or not loads:
         return ()
     found = []
-    for level in gpu_levels(gpu, 1):
+    for level in latency_levels(gpu):
         # Loads of the scope gpu go past L1; those through it miss it in larger sets.
         seen = [rate for rate in loads if level.scope != "sm" or rate.scope == "sm"]
         inside = [rate for rate in seen if in_level(level, rate.working_set_bytes)]

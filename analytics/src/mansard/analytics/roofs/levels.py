@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mansard.core.caches import DRAM_MARGIN as GPU_DRAM_MARGIN
-from mansard.core.caches import LevelWindow, gpu_level_windows, level_windows, scope_of
+from mansard.core.caches import (
+    LevelWindow,
+    gpu_level_windows,
+    latency_windows,
+    level_windows,
+    scope_of,
+)
 from mansard.core.records import Gpu, MachineIdentity, Record, Scope
 
 # STREAM's rule is arrays of four times the last caches; three are enough for one
@@ -46,19 +52,31 @@ def memory_levels(machine: MachineIdentity, cpus: Sequence[int]) -> tuple[Level,
 def gpu_levels(gpu: Gpu, n_sms: int) -> tuple[Level, ...]:
     """The levels of a GPU with ``n_sms`` SMs on: L1 of all SMs together, L2, DRAM.
 
-    With one SM they are what a single thread's loads go through. Empty where the size of
-    the L2 is not known.
+    Empty where the size of the L2 is not known.
     """
     if gpu.l2_bytes is None:
         return ()
-    windows = gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, n_sms)
+    return _of_windows(gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, n_sms), gpu.l2_bytes)
+
+
+def latency_levels(gpu: Gpu) -> tuple[Level, ...]:
+    """The levels that a single thread's loads go through; empty as those of ``gpu_levels``.
+
+    The L2 of a card may be two of them, near and far (core/caches.py).
+    """
+    if gpu.l2_bytes is None:
+        return ()
+    return _of_windows(latency_windows(gpu), gpu.l2_bytes)
+
+
+def _of_windows(windows: Sequence[LevelWindow], l2_bytes: int) -> tuple[Level, ...]:
     caches = (_cache(window, scope_of(window.level)) for window in windows)
-    return (*caches, _dram(GPU_DRAM_MARGIN * gpu.l2_bytes, "gpu"))
+    return (*caches, _dram(GPU_DRAM_MARGIN * l2_bytes, "gpu"))
 
 
 def _cache(window: LevelWindow, scope: Scope) -> Level:
     return Level(
-        name=f"L{window.level}",
+        name=window.name,
         scope=scope,
         capacity_bytes=window.capacity_bytes,
         low_bytes=window.low_bytes,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
-from mansard.analytics.data.names import run_labels
+from mansard.analytics.data.names import processor_name, run_labels
 from mansard.analytics.roofs.ceilings import (
     STREAM_KERNELS,
     Ceiling,
@@ -30,11 +30,13 @@ from mansard.analytics.roofs.kernel_choice import RoofChoice, choose_roof
 from mansard.analytics.roofs.levels import DRAM, Level, gpu_levels, memory_levels
 from mansard.analytics.roofs.rates import TrialRate, trial_rates
 from mansard.core.hardware import sm_flop_per_cycle
+from mansard.core.precision import rate_unit
 from mansard.core.records import Manifest, PowerMode, Processor, Record, Scope, Source
 
 
 class Ridge(Record, frozen=True, kw_only=True):
-    """Where compute and memory ceilings meet, FLOP/byte; the interval is the corners'."""
+    """Where compute and memory ceilings meet, FLOP/byte (integers: OP/byte); the interval is the
+    corners'."""
 
     precision: str
     family: CeilingFamily
@@ -110,7 +112,7 @@ class Roofline(Record, frozen=True, kw_only=True):
             if (ceiling.subject, ceiling.family) == (precision, family):
                 return ceiling
         reason = f"no {precision} peak was measured in mode {self.mode}"
-        return missing(precision, family, None, "FLOP/s", reason)
+        return missing(precision, family, None, rate_unit(precision), reason)
 
     def bandwidth(self, level: str) -> Ceiling:
         """The roof of ``level``, which bounds every mix of loads and stores: ``kernel_choice``."""
@@ -196,8 +198,8 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
     return Roofline(
         run_id=manifest.run_id,
         machine_id=machine_id(manifest.machine),
-        machine=manifest.machine.name if gpu is None else gpu.name,
-        host=manifest.machine.name,
+        machine=processor_name(manifest),
+        host=manifest.machine.name if gpu is not None else processor_name(manifest),
         processor=processor,
         mode=mode.name,
         label=label,

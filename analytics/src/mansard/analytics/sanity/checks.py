@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mansard.analytics.data.names import device_labels
 from mansard.analytics.predict.models import Models
-from mansard.analytics.published.rooflines import hardware_limit, module_called
+from mansard.analytics.published.rooflines import hardware_limit, module_called, unit_of
 from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.sanity.finding import Finding
 from mansard.analytics.sanity.modes import rate_findings, time_findings
@@ -45,8 +45,7 @@ def _published_findings(published: Published) -> Iterator[Finding]:
             continue
         device, over = names[rate.device, rate.table_id], rate.value / limit
         if over > worst.get(device, (0.0, ""))[0]:
-            unit = "FLOP/s" if rate.quantity == "peak" else "B/s"
-            words = f"{rate.mode.name}: {rate.subject} of {above(rate.value, limit, unit)}"
+            words = f"{rate.mode.name}: {rate.subject} of {above(rate.value, limit, unit_of(rate))}"
             worst[device] = (over, words)
     for device, (_, words) in worst.items():
         yield Finding(

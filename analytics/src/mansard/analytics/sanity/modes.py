@@ -16,6 +16,7 @@ from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.sanity.finding import Finding
 from mansard.analytics.scaling.repeats import pool_repeats
 from mansard.core.power_mode import nominal_w
+from mansard.core.precision import rate_unit
 
 Array = NDArray[np.float64]
 Mask: TypeAlias = "NDArray[np.bool_]"
@@ -124,7 +125,7 @@ def _rate_words(subject: str, found: Inversion) -> str:
     is_memory = subject == DRAM
     what = f"the bandwidth of {DRAM}" if is_memory else f"the {display_name(subject)} peak"
     low, high = (
-        quantity(1 / each_s, "B/s" if is_memory else "FLOP/s", n_digits=3)
+        quantity(1 / each_s, "B/s" if is_memory else rate_unit(subject), n_digits=3)
         for each_s in (found.slow_s, found.fast_s)
     )
     return (

@@ -237,7 +237,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _named(ceiling: Ceiling) -> str:
-    is_peak = ceiling.unit == "FLOP/s"
+    is_peak = ceiling.family != "stream"
     return f"the {ceiling.name} peak" if is_peak else f"the bandwidth of {ceiling.name}"
 
 

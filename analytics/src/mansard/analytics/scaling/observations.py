@@ -29,7 +29,7 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
-from mansard.analytics.data.run_frames import known_totals, why_no_total
+from mansard.analytics.data.run_frames import known_totals, meter_deviation, why_no_total
 from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.records import (
     EnergyWindow,
@@ -330,7 +330,9 @@ def _values(
         "latency_s": float(np.median(times_s)) if times_s else None,
         "latency_deviation": repetition_deviation(times_s),
         "power_w": float(np.median(powers_w)) if powers_w else None,
-        "power_deviation": repetition_deviation(powers_w),
+        # That of repetitions has the meter's share in it already, where there are enough of them.
+        "power_deviation": max(repetition_deviation(powers_w) or 0.0, meter_deviation(windows))
+        or None,
         "citation": None,
         "reason": "; ".join(reasons) or None,
     }

@@ -257,7 +257,8 @@ def _limits(sample: BoardSample, width: int) -> list[Line]:
         else:
             lines.append([(f"{'throttled':<{_LABEL}} ", "dim"), ("no", "good")])
     for limit in sample.limits:
-        lines += _wrapped(_CAUSES[limit.cause], limit.why, _style_of(limit), width)
+        label = "limit" if limit.cause == "power" and not limit.is_throttling else None
+        lines += _wrapped(label or _CAUSES[limit.cause], limit.why, _style_of(limit), width)
     counts = (
         ("throttled", sample.n_throttle_events),
         ("over-current", sample.n_overcurrent_events),

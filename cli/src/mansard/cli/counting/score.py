@@ -23,7 +23,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
-from mansard.core.precision import parse_precision
+from mansard.core.precision import parse_precision, unit_title
 from mansard.core.records import LayerScore, ModelScore, Optimizer
 
 _SHOWN = 20  # notes on the terminal
@@ -34,8 +34,7 @@ _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 _LESS_TOLD = ("layers", "phase", "weights (MB)", "traffic (MB)", "peak (MB)", "precision", "GMAC")
 _LESS_TOLD_OF_LAYERS = (
     *("runs", "precision", "MMAC", "unit", "group", "parameters (k)", "fused (MB)"),
-    *("FLOP/byte", "operator"),
-)
+)  # then the intensity and the operator
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]  # columns and rows of a table
 Format = Literal["table", "json", "csv", "parquet"]
@@ -239,7 +238,8 @@ def _print_layers(score: ModelScore) -> None:
 def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
     table = (title, columns, rows[:_MOST_ROWS])
-    print_fitting(table, _LESS_TOLD_OF_LAYERS, "--format csv or json has them")
+    less_told = (*_LESS_TOLD_OF_LAYERS, columns[-1], "operator")
+    print_fitting(table, less_told, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
         note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")
 
@@ -250,8 +250,11 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
     Layers are those that work or move something. The cached traffic, keys and values, and
     dimensions have a column where they tell something.
     """
-    columns = ("network", "batch", "precision", "phase", "layers", "GMAC", "GFLOP", "params (M)")
-    moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)", "FLOP/byte")
+    precisions = [score.precision for score in scores]
+    columns = ("network", "batch", "precision", "phase", "layers", "GMAC")
+    work = (unit_title("G{}", precisions), "params (M)")
+    moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)")
+    intensity = unit_title("{}/byte", precisions)
     more: dict[str, list[str]] = {}
     if any(score.cache_bytes is not None for score in scores):
         more["cached (MB)"] = [_cached(score) for score in scores]
@@ -264,7 +267,7 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
         (*_score_row(score), *(cells[i] for cells in more.values()))
         for i, score in enumerate(scores)
     ]
-    return (*columns, *moved, *more), rows
+    return (*columns, *work, *moved, intensity, *more), rows
 
 
 def _cached(score: ModelScore) -> str:
@@ -321,7 +324,7 @@ def _work_rows(score: ModelScore) -> Rows:
         rows += [
             (what, name, _part(flop, total), _share(flop, total)) for name, flop in parts.items()
         ]
-    return ("by", "work", "GFLOP", "share"), rows
+    return ("by", "work", unit_title("G{}", total.by_precision), "share"), rows
 
 
 def _part(flop: int, total: api.Totals) -> str:
@@ -338,9 +341,12 @@ def _share(flop: int | None, total: api.Totals) -> str:
 
 def _layer_rows(layers: Sequence[LayerScore]) -> Rows:
     """Columns and one row for each layer that works or moves something."""
-    columns = ("layer", "operator", "precision", "unit", "runs", "MMAC", "MFLOP")
-    moved = ("parameters (k)", "read (MB)", "written (MB)", "fused (MB)", "group", "FLOP/byte")
-    return columns + moved, [_layer_row(layer) for layer in layers if api.is_functional(layer)]
+    shown = [layer for layer in layers if api.is_functional(layer)]
+    precisions = [layer.precision for layer in shown if layer.work_flop]
+    work = ("layer", "operator", "precision", "unit", "runs", "MMAC", unit_title("M{}", precisions))
+    moved = ("parameters (k)", "read (MB)", "written (MB)", "fused (MB)", "group")
+    intensity = unit_title("{}/byte", precisions)
+    return (*work, *moved, intensity), [_layer_row(layer) for layer in shown]
 
 
 def _layer_row(layer: LayerScore) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from mansard import api
 from mansard.cli.console import note
 from mansard.cli.tables import Table, print_tables, without, without_silent
+from mansard.core.precision import unit_title
 
 MOST_ROWS = 1000  # of a table: more of them take minutes to draw
 
@@ -145,7 +146,7 @@ def _networks(networks: Sequence[api.NetworkSummary], names: Mapping[str, str]) 
         "network",
         "batch",
         "precision",
-        "GFLOP",
+        unit_title("G{}", (network.precision for network in networks)),
         "traffic (MB)",
         "modelled time",
         "modelled energy",

@@ -26,12 +26,11 @@ from mansard.cli.options import (
     parse_precisions,
 )
 from mansard.cli.tables import print_tables, without_silent
+from mansard.core.precision import work_unit
 
-_COLUMNS = (
-    "batch", "time", "items/s", "power", "energy per item", "FLOP/byte", "bound by", "remark",
-)  # fmt: skip
+_BEFORE = ("batch", "time", "items/s", "power", "energy per item")
 _MEASURED = ("measured time", "measured items/s", "measured energy per item")
-_DROPPABLE = ("power", "energy per item", "FLOP/byte", *_MEASURED, "remark")
+_DROPPABLE = ("power", "energy per item", "FLOP/byte", "OP/byte", *_MEASURED, "remark")
 _Texts = list[str] | None
 
 
@@ -84,12 +83,13 @@ def batch(
         ran_in = "" if first["precision"] is None else f" in {first['precision']}"
         title = f"{first['network']}{ran_in} on {first['device']}, {first['mode']}"
         rows_of_curve = [_cells(row, is_alone=len(curve) == 1) for row in curve]
-        columns: tuple[str, ...] = _COLUMNS
+        intensity = f"{work_unit(first['precision'] or '')}/byte"
+        columns: tuple[str, ...] = (*_BEFORE, intensity, "bound by", "remark")
         beside = ""
         engines = dict.fromkeys(row["engine"] for row in curve if row["engine"] is not None)
         if engines:
             beside = f", beside what was measured by {' and '.join(engines)}"
-            columns = (*_COLUMNS[:-1], *_MEASURED, _COLUMNS[-1])
+            columns = (*columns[:-1], *_MEASURED, columns[-1])
             rows_of_curve = [
                 (*cells[:-1], *_measured_cells(row), cells[-1])
                 for cells, row in zip(rows_of_curve, curve, strict=True)

@@ -17,7 +17,9 @@ from mansard.cli.tables import Table, print_fitting
 from mansard.cli.terminal import columns
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
-_RATES = frozenset(("FLOP/s", "B/s"))  # of which more is better; of times and energies less is
+_RATES = frozenset(
+    ("FLOP/s", "OP/s", "B/s")
+)  # of which more is better; of times and energies less is
 
 
 def compare(
@@ -94,7 +96,7 @@ def _row(change: api.Change, threshold: float, *, with_ends: bool) -> tuple[str,
 def _value(value: float, low: float | None, high: float | None, unit: str) -> str:
     if unit == "s":
         return api.seconds(value, low, high)
-    if unit in {"J/FLOP", "J/B"}:
+    if unit.startswith("J/"):
         low, high = (None if end is None else end * 1e12 for end in (low, high))
         return api.fixed(value * 1e12, f"p{unit}", low, high)
     return api.quantity(value, unit, low, high)

@@ -3,7 +3,7 @@
 What the system reports at run time (SMs that are on, clocks, cache sizes) wins over it.
 """
 
-from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, sm_l1_bytes
+from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, l2_partitions, sm_l1_bytes
 from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.metering import Metering
 from mansard.core.hardware.module import CoreCluster, Module
@@ -32,6 +32,7 @@ __all__ = [
     "boards_called",
     "cache_bytes",
     "jetpack_of",
+    "l2_partitions",
     "memory_bytes_per_s",
     "memory_roof_bytes_per_s",
     "peak_flop_per_s",

@@ -42,6 +42,17 @@ _L1_KIB = MappingProxyType(
 )
 
 
+# The L2's partitions, each of which caches for the SMs beside it. Source: NVIDIA A100 Tensor Core
+# GPU Architecture, "A100 L2 Cache"; NVIDIA H100 Tensor Core GPU Architecture, whose L2 has the same
+# structure; of 10.0 and 10.3 the two dies (NVIDIA Blackwell Architecture Technical Brief).
+_L2_PARTITIONS = MappingProxyType({80: 2, 90: 2, 100: 2, 103: 2})
+
+
+def l2_partitions(sm: int) -> int:
+    """In how many partitions the L2 lies; 1 where nothing else is published."""
+    return _L2_PARTITIONS.get(sm, 1)
+
+
 def sm_l1_bytes(sm: int) -> int | None:
     """Bytes of one SM's unified data cache, shared memory included; None: not known."""
     kib = _L1_KIB.get(sm)

@@ -12,6 +12,9 @@ peak over its SMs and clock, from NVIDIA's white papers (V100, TU102, A100, GA10
 H100) and data sheets (AGX Xavier 11.3, AGX Orin 42.6 and Thor 258 TFLOP/s fp16; HGX B200 and
 B300). 87: also the best that recorded boards show; its tf32 is half its fp16, as on A100.
 
+fp4: 100 from the data sheet of HGX B200 (9 PFLOP/s dense of each GPU, twice its fp8), 110 from that
+of Jetson Thor (2070 TFLOP/s with sparsity, twice the dense rate).
+
 75, 86, 89 and 120: GeForce cards accumulate in fp32 at half the rate of the professional
 cards of the same compute capability, which therefore does not tell: unknown, but for int8,
 which both do alike. How far 103's int8 was cut is not published per SM.
@@ -59,7 +62,7 @@ _FMA = MappingProxyType(
 )
 
 _BLACKWELL = {"fp16": 8192, "bf16": 8192, "tf32": 4096, "fp8": 16384}
-_THOR = {"fp16": 8192, "bf16": 8192, "int8": 16384, "fp8": 16384}
+_THOR = {"fp16": 8192, "bf16": 8192, "int8": 16384, "fp8": 16384, "fp4": 32768}
 _TENSOR: Mapping[int, Row] = MappingProxyType(
     {
         70: {"fp16": 1024},
@@ -70,7 +73,7 @@ _TENSOR: Mapping[int, Row] = MappingProxyType(
         87: {"tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096},
         89: {"int8": 2048},
         90: {"fp64": 256, "tf32": 2048, "fp16": 4096, "bf16": 4096, "int8": 8192, "fp8": 8192},
-        100: {**_BLACKWELL, "int8": 16384},
+        100: {**_BLACKWELL, "int8": 16384, "fp4": 32768},
         101: _THOR,  # CUDA 12.9's name for 110
         103: _BLACKWELL,
         110: _THOR,

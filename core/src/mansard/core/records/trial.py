@@ -8,6 +8,19 @@ import msgspec
 
 from mansard.core.records.base import Record, Schema, Source
 
+_NOT_RECORDED = "the version of Mansard that measured did not record it"
+
+
+def explain_absent(record: Record, *names: str) -> None:
+    """Give fields that rows of earlier versions do not have their reason."""
+    absent = {
+        name: _NOT_RECORDED
+        for name in names
+        if getattr(record, name) is None and name not in record.unknown
+    }
+    if absent:
+        msgspec.structs.force_setattr(record, "unknown", {**record.unknown, **absent})
+
 
 class PowerSample(Record, frozen=True, kw_only=True):
     """One reading of one rail, at a monotonic time."""
@@ -29,6 +42,11 @@ class RailEnergy(Record, frozen=True, kw_only=True):
     n_changed: int  # samples that differ from the one before: the sensor's own pace
     n_gaps: int  # pauses between samples of more than three periods
     step_w: float | None  # the smallest change of power that the sensor can show
+    error_j: float | None = None  # at most, by a counter that moves in steps
+
+    def __post_init__(self) -> None:
+        explain_absent(self, "error_j")
+        super().__post_init__()
 
 
 class EnergyWindow(Record, frozen=True, kw_only=True):
@@ -39,6 +57,12 @@ class EnergyWindow(Record, frozen=True, kw_only=True):
     repetitions: int  # of the kernel, within the window; 0 when idle
     rails: tuple[RailEnergy, ...]
     total_j: float | None
+    error_j: float | None = None  # of the total, at most, by counters that move in steps
+    is_settled: bool | None = None  # whether the power no longer changed when it began
+
+    def __post_init__(self) -> None:
+        explain_absent(self, "error_j", "is_settled")
+        super().__post_init__()
 
 
 Family = Literal["fma", "stream", "tensor", "latency", "stalled", "launch"]
@@ -88,13 +112,7 @@ class Conditions(Record, frozen=True, kw_only=True):
     memory_use: MemoryUse | None = None
 
     def __post_init__(self) -> None:
-        absent = {
-            name: _NOT_RECORDED
-            for name in _ADDED
-            if getattr(self, name) is None and name not in self.unknown
-        }
-        if absent:
-            msgspec.structs.force_setattr(self, "unknown", {**self.unknown, **absent})
+        explain_absent(self, *_ADDED)
         super().__post_init__()
 
 
@@ -106,7 +124,6 @@ _ADDED = (  # since version 3
     "fan_drive_share",
     "memory_use",
 )
-_NOT_RECORDED = "the version of Mansard that measured did not record it"
 
 
 # How the failure of a trial begins whose result cannot be: its work, its time or its clock is

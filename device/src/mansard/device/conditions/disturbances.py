@@ -22,6 +22,8 @@ MOST_SWAPPED_BYTES = 1 << 20
 MOST_OTHER_CPU_SHARE = 0.05
 # Modes in which Mansard holds every clock that they name at its cap.
 _LOCKING = frozenset({"nvpmodel", "clocks", "card"})
+# And in which the temperature that is read is that of what runs: beside a card it is the CPU's.
+_STEADY = _LOCKING - {"card"}
 # They hold buffers as long as a screen or camera is there; that alone disturbs nothing.
 _RESIDENTS = (
     *("Xorg", "Xwayland", "gnome-", "gsd-", "mutter", "compiz", "unity", "kwin", "weston"),
@@ -117,7 +119,7 @@ def _events(conditions: Conditions) -> Iterator[str]:
 def _temperature(conditions: Conditions, mode: PowerMode) -> Iterator[str]:
     slope = conditions.temperature_slope_c_per_s
     # Where the governor moves the clock with the load, the temperature follows it.
-    if slope is not None and abs(slope) > MOST_SLOPE_C_PER_S and mode.kind in _LOCKING:
+    if slope is not None and abs(slope) > MOST_SLOPE_C_PER_S and mode.kind in _STEADY:
         yield f"temperature {'rose' if slope > 0 else 'fell'} by {abs(slope):.1f} °C/s"
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.settings import find_clocks
+from mansard.device.conditions.card_slowdowns import CardSlowdowns, find_card_slowdowns
 from mansard.device.conditions.gpu_processes import GpuProcesses
 from mansard.device.conditions.memory_use import MemoryMonitor, find_memory_monitor
 from mansard.device.conditions.mode_settings import Change, ModeSettings, find_mode_settings
@@ -183,7 +184,7 @@ class ConditionsReading(msgspec.Struct, frozen=True, kw_only=True):
     gpu_clock_hz: float | None
     memory_clock_hz: float | None
     temperature_c: float | None
-    limits: tuple[int | None, ...]  # states of the cooling devices that slow down
+    limits: tuple[int | None, ...]  # states of cooling devices that slow down, and of the card
     changes: tuple[Change, ...]  # of the mode's settings
     engines: tuple[str, ...] | None  # at work
     fan_speed_rpm: float | None
@@ -215,6 +216,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     memory_use: MemoryMonitor
     thermometers: Thermometers
     throttling: Events
+    card_slowdowns: CardSlowdowns
     overcurrent: Events
     processes: GpuProcesses
 
@@ -226,7 +228,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
             gpu_clock_hz=self.gpu_clock.read_hz() if self.gpu_clock else None,
             memory_clock_hz=self.memory_clock.read_hz() if self.memory_clock else None,
             temperature_c=self.thermometers.read_c(),
-            limits=self.throttling.read_alarms(),
+            limits=(*self.throttling.read_alarms(), *self.card_slowdowns.read_alarms()),
             changes=self.settings.changes(),
             engines=self.engines.read(),
             fan_speed_rpm=self.fans.read_speed_rpm(),
@@ -237,6 +239,13 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
         """The share of the memory's bandwidth in use now; None where it is not known."""
         clock = self.memory_clock
         return self.memory_use.read_share(clock.read_hz() if clock else None)
+
+    @property
+    def why_no_throttling(self) -> str:
+        """Why throttling cannot be seen here; empty where it can."""
+        if self.throttling.are_known or self.card_slowdowns.is_known:
+            return ""
+        return "; ".join(filter(None, (self.throttling.why_not, self.card_slowdowns.why_not)))
 
     def losses(self) -> tuple[str, ...]:
         """How the machine has left the mode since the sources were found; never raises."""
@@ -263,6 +272,7 @@ def find_sources(root: Path, cpus: Sequence[int], *, uses_gpu: bool = False) -> 
         memory_use=find_memory_monitor(root, uses_gpu=uses_gpu),
         thermometers=find_thermometers(root),
         throttling=find_throttling(root, cpus),
+        card_slowdowns=find_card_slowdowns(root, uses_gpu=uses_gpu),
         overcurrent=find_overcurrent(root),
         processes=GpuProcesses(root),
     )

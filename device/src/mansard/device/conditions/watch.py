@@ -69,7 +69,7 @@ def summarise(
             temperature_slope(readings),
             f"it takes {LEAST_READINGS} readings over {LEAST_S} s in the second half of the trial",
         ),
-        "n_throttle_events": (_n_throttles(sources, readings, looks), sources.throttling.why_not),
+        "n_throttle_events": (_n_throttles(sources, readings, looks), sources.why_no_throttling),
         "n_overcurrent_events": (_n_overcurrents(sources, looks), sources.overcurrent.why_not),
         "gpu_processes": (
             _processes(neighbours),
@@ -133,7 +133,7 @@ def _spread(readings: Sequence[float | None]) -> Spread | None:
 def _n_throttles(
     sources: Sources, readings: Sequence[ConditionsReading], looks: Sequence[TrialReadings]
 ) -> int | None:
-    if not (sources.throttling.are_known and looks):
+    if sources.why_no_throttling or not looks:
         return None
     counted = count_increase(looks[0].throttles, looks[-1].throttles)
     return counted + count_rises([reading.limits for reading in readings])

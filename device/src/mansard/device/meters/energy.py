@@ -1,8 +1,8 @@
 """Energy of a window from raw samples: pure functions, no clock and no hardware.
 
 A meter either reads power, whose trapezoid over time is energy, or counts energy, whose
-difference it is. In both cases the ends of the window are interpolated between the
-samples around them. Samples that do not cover the window are an error: half a window
+difference it is, in steps (``counters``). In both cases the ends of the window are interpolated
+between the samples around them. Samples that do not cover the window are an error: half a window
 never passes for a whole one. A rail whose readings say too little, or cannot be true, has
 no energy but a reason.
 """
@@ -15,9 +15,10 @@ from math import ceil
 
 from mansard.core.records import EnergyWindow, PowerSample, RailEnergy
 from mansard.device.meters.meter import RailFacts
-from mansard.device.meters.readings import RailReading, around, read_rail
+from mansard.device.meters.readings import RailReading, around, counted_near, read_rail
 from mansard.device.totals import Total, total_power
 
+NOT_SETTLED = "only a kernel or network that is repeated without pause is let settle"
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
 _STUCK_STEPS = 4  # that a part moves while the whole stays: more than rounding explains
 _PAUSE_SHARE = 0.1  # of a window may lie in gaps; beyond, a trapezoid would be invention
@@ -40,13 +41,17 @@ def window_energy(
     to within a step. Raises MeasurementError if samples do not cover the window.
     """
     window_s = end_s - start_s
+    inside = around(samples, start_s, end_s)
+    is_counted = any(found[0].energy_j is not None for found in inside.values())
+    near = counted_near(samples, start_s, end_s) if is_counted else {}
     readings = {
-        rail: read_rail(rail, found, start_s, end_s, facts)
-        for rail, found in around(samples, start_s, end_s).items()
+        rail: read_rail(rail, found, near.get(rail, ()), (start_s, end_s), facts)
+        for rail, found in inside.items()
     }
     changes = _sensor_changes(readings, facts)
     why = {
         rail: reading.fault
+        or _stood_still(reading, window_s)
         or _stuck(rail, readings, facts.total)
         or _paused(reading, window_s)
         or _too_few(reading, changes[rail], n_changed_min, window_s, facts.period_s)
@@ -54,13 +59,19 @@ def window_energy(
     }
     rails = tuple(_rail_energy(rail, reading, why[rail]) for rail, reading in readings.items())
     total_j, reason = _total(rails, readings, window_s, facts)
+    unknown = {} if total_j is not None else {"total_j": reason}
+    error_j, why_no_error = _total_error(rails, total_j, reason, facts)
+    if error_j is None:
+        unknown["error_j"] = why_no_error
     return EnergyWindow(
         start_s=start_s,
         window_s=window_s,
         repetitions=repetitions,
         rails=rails,
         total_j=total_j,
-        unknown={} if total_j is not None else {"total_j": reason},
+        error_j=error_j,
+        is_settled=None,
+        unknown=unknown | {"is_settled": NOT_SETTLED},
     )
 
 
@@ -78,6 +89,16 @@ def _sensor_changes(readings: dict[str, RailReading], facts: RailFacts) -> dict[
         most = max(len(reading.changed_s) for reading in rails)
         counts[chip] = max(most, apart + 1 if times_s else 0)
     return {rail: counts[facts.sensors.get(rail, rail)] for rail in readings}
+
+
+def _stood_still(reading: RailReading, window_s: float) -> str | None:
+    if not reading.is_counter or reading.changed_s:
+        return None  # a rail at a constant power is one thing, no energy in a window another
+    return (
+        f"not measurable: the energy counter stood still for {window_s:.3g} s, in "
+        f"{reading.n_samples} readings; let it last longer, in a loop, unless the counter has "
+        "stopped"
+    )
 
 
 def _stuck(rail: str, readings: dict[str, RailReading], total: Total | None) -> str | None:
@@ -130,11 +151,14 @@ def _round_up(seconds_s: float) -> float:
 
 def _rail_energy(rail: str, reading: RailReading, why: str | None) -> RailEnergy:
     unknown = {"energy_j": why} if why else {}
+    if why or reading.error_j is None:
+        unknown["error_j"] = why or reading.why_no_error
     if reading.step_w is None:
         unknown["step_w"] = reading.why_no_step
     return RailEnergy(
         rail=rail,
         energy_j=None if why else reading.energy_j,
+        error_j=None if why else reading.error_j,
         n_samples=reading.n_samples,
         n_changed=len(reading.changed_s),
         n_gaps=len(reading.gaps_s),
@@ -165,3 +189,16 @@ def _total(
         return None, total.reason
     # Not power times length: one rail that is the total has its very energy.
     return sum(readings[rail].energy_j for rail in facts.total.rails), ""
+
+
+def _total_error(
+    rails: tuple[RailEnergy, ...], total_j: float | None, why_no_total: str, facts: RailFacts
+) -> tuple[float | None, str]:
+    """The errors of the rails of the total together, at most."""
+    if total_j is None or facts.total is None:
+        return None, why_no_total
+    added = [rail for rail in rails if rail.rail in facts.total.rails]
+    errors_j = [rail.error_j for rail in added if rail.error_j is not None]
+    if len(errors_j) < len(added):
+        return None, next(rail.unknown["error_j"] for rail in added if rail.error_j is None)
+    return sum(errors_j), ""

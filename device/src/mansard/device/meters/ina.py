@@ -115,6 +115,7 @@ class RailMeter:
     ) -> None:
         self.name = name
         self.period_s = period_s
+        self.pace_s = None
         self._channels = {channel.rail: channel for channel in tell_apart(channels)}
         self._blanks = [
             (channel, power_sample(rail, 0.0, 0.0)) for rail, channel in self._channels.items()

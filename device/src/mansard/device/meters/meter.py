@@ -34,7 +34,11 @@ class Meter(Protocol):
 
     @property
     def period_s(self) -> float:
-        """How often it is worth reading: about the pace of the sensor."""
+        """How often it is worth reading."""
+
+    @property
+    def pace_s(self) -> float | None:
+        """How often its counters are renewed at least; None: its readings show it."""
 
     def read(self) -> tuple[PowerSample, ...]:
         """One sample per rail, stamped on the monotonic clock; raises DeviceError.
@@ -59,6 +63,7 @@ class RailFacts(msgspec.Struct, frozen=True, kw_only=True):
     total: Total | None = None
     why_no_total: str = "which of these rails make the total is not known"
     steps_w: dict[str, float] = {}  # of the rails whose step the meter knows
+    paces_s: dict[str, float] = {}  # of the counters whose pace the meter knows
     sensors: dict[str, str] = {}  # rail -> the chip that reads it
 
 
@@ -85,6 +90,7 @@ class Meters(msgspec.Struct, frozen=True):
             total=self.total,
             why_no_total=self.why_no_total,
             steps_w={rail: step_w for rail, step_w in steps_w.items() if step_w is not None},
+            paces_s={rail: meter.pace_s for meter, rail in pairs if meter.pace_s is not None},
             sensors={rail: f"{meter.name} {meter.sensor(rail)}" for meter, rail in pairs},
         )
 

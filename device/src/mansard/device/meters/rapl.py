@@ -25,9 +25,11 @@ class RaplMeter:
     name = "RAPL"
     total_rule = "sum of the package zones and the dram zones"
     boundary = "processor packages, and their memory where there are dram zones"
-    # The counters advance about every millisecond. Energy needs them only at the ends of a
-    # window; 20 readings a second show that they go on, and disturb little.
+    # The counters advance about every millisecond (Intel 64 and IA-32 Architectures Software
+    # Developer's Manual, "RAPL Interfaces"). Energy needs them only at the ends of a window; 20
+    # readings a second show that they go on, and disturb little.
     period_s = 0.05
+    pace_s = 0.002
 
     def __init__(self, zones: dict[str, Path], clock: Callable[[], float]) -> None:
         self._zones = zones

@@ -10,6 +10,7 @@ import msgspec
 
 from mansard.core.errors import MeasurementError
 from mansard.core.records import PowerSample
+from mansard.device.meters.counters import NEAR_S, count_energy, find_steps
 from mansard.device.meters.meter import RailFacts
 
 _MOST_RAILS = 64  # of all meters together; no board comes near
@@ -45,6 +46,20 @@ def around(
         if any(b.monotonic_s < a.monotonic_s for a, b in pairwise(found)):
             raise MeasurementError("the samples are not in the order of time", where=f"rail {rail}")
     return series
+
+
+def counted_near(
+    samples: Sequence[PowerSample], start_s: float, end_s: float
+) -> dict[str, list[tuple[float, float]]]:
+    """Per counter its readings (s, J) within the window and ``NEAR_S`` before and after it."""
+    n = len(samples)
+    first = bisect_left(samples, start_s - NEAR_S, hi=n, key=_time_s)
+    last = bisect_right(samples, end_s + NEAR_S, lo=first, hi=n, key=_time_s)
+    counted: dict[str, list[tuple[float, float]]] = {}
+    for sample in samples[first:last]:
+        if sample.energy_j is not None:
+            counted.setdefault(sample.rail, []).append((sample.monotonic_s, sample.energy_j))
+    return counted
 
 
 def _time_s(sample: PowerSample) -> float:
@@ -180,6 +195,7 @@ def _jump(points: Sequence[tuple[float, float]]) -> str | None:
     return None
 
 
+NO_STEPS = "the meter reads power: its step, step_w, bounds each reading"
 GAP_PERIODS = 3  # a longer pause between two samples is a gap
 
 
@@ -187,6 +203,8 @@ class RailReading(msgspec.Struct, frozen=True, kw_only=True):
     """One rail in one window."""
 
     energy_j: float
+    error_j: float | None  # at most, of a counter that moves in steps
+    why_no_error: str
     n_samples: int
     changed_s: tuple[float, ...]  # when a sample differed from the one before
     gaps_s: tuple[float, ...]
@@ -198,9 +216,17 @@ class RailReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_rail(
-    rail: str, samples: Sequence[PowerSample], start_s: float, end_s: float, facts: RailFacts
+    rail: str,
+    samples: Sequence[PowerSample],
+    near: Points,
+    window: tuple[float, float],
+    facts: RailFacts,
 ) -> RailReading:
-    """What ``samples`` of one rail say, of which only the first and last are outside the window."""
+    """What ``samples`` of one rail say, of which only the first and last are outside the window.
+
+    ``near``: what its counter showed within the window and near it; empty of one that reads power.
+    """
+    start_s, end_s = window
     counted = all(sample.energy_j is not None for sample in samples)
     points = [
         (sample.monotonic_s, (sample.energy_j if counted else sample.power_w) or 0.0)
@@ -219,10 +245,15 @@ def read_rail(
     ]
     step_w, why_no_step = _step(facts.steps_w.get(rail), counted, changes)
     is_total = facts.total is not None and facts.total.rails == (rail,)
+    if counted:
+        pace_s = facts.paces_s.get(rail)
+        energy_j, error_j, why_no_error = _count(points, near, window, pace_s)
+    else:
+        energy_j, error_j, why_no_error = trapezoid(points, start_s, end_s), None, NO_STEPS
     return RailReading(
-        energy_j=difference(points, start_s, end_s)
-        if counted
-        else trapezoid(points, start_s, end_s),
+        energy_j=energy_j,
+        error_j=error_j,
+        why_no_error=why_no_error,
         n_samples=sum(start_s <= time_s <= end_s for time_s, _ in points),
         changed_s=tuple(time_s for time_s, _ in changes),
         gaps_s=tuple(pause_s for pause_s in pauses if pause_s > 0),
@@ -232,6 +263,24 @@ def read_rail(
         span_w=0.0 if counted else max(w for _, w in points) - min(w for _, w in points),
         fault=find_fault(samples, step_w, is_total=is_total),
     )
+
+
+def _count(
+    points: Points, near: Points, window: tuple[float, float], pace_s: float | None
+) -> tuple[float, float | None, str]:
+    """The energy of a window by a counter, its error at most, and why that is not known."""
+    before = [point for point in near if point[0] < points[0][0]]
+    after = [point for point in near if point[0] > points[-1][0]]
+    all_points = [*before, *points, *after]
+    if any(later[1] < sooner[1] for sooner, later in pairwise(all_points)):
+        all_points = list(points)  # a counter that was reset nearby
+    steps = find_steps(all_points, pace_s)
+    counted = count_energy(steps, *window)
+    if counted is not None:
+        return *counted, ""
+    seen = f"(steps seen: {len(steps) - 1})"
+    why = f"the counter moved too seldom near the window to tell its pace {seen}"
+    return difference(points, *window), None, why
 
 
 def _step(

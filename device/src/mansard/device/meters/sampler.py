@@ -6,11 +6,13 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from math import ceil
+from itertools import pairwise
+from math import ceil, inf
 
 from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
+from mansard.device.meters.counters import NEAR_S
 from mansard.device.meters.energy import N_CHANGED_MIN, window_energy
 from mansard.device.meters.meter import Meter, Meters, silent
 from mansard.device.meters.readings import GAP_PERIODS
@@ -19,6 +21,9 @@ CPU_SHARE = 0.02  # of one core: what sampling may cost
 _WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included
 _N_TRIED = 3  # readings whose cost decides the period
 _LONGEST_SLEEP_S = 0.05  # so that it ends soon when it is told to
+N_STEPS_MIN = 5  # of a counter, in a stretch that is long against its pace
+LONGEST_PACE_S = 0.5  # for which a counter's next step is waited for
+_IDLE_FACTOR = 3.0  # that an idle window may be longer than asked for, until a counter has moved
 MOST_SAMPLES = 200_000  # about 50 MB; of four rails read forty times a second, twenty minutes
 
 
@@ -101,9 +106,36 @@ class Sampler:
         """Drop the samples that no window from ``before_s`` on needs."""
         with self._reading:
             n_rails = sum(len(meter.rails) for meter in self._meters.found)
-            first = bisect_left(self._samples, before_s, key=_time_s)
+            first = bisect_left(self._samples, before_s - NEAR_S, key=_time_s)
             whole = max(0, first - 2 * n_rails)  # readings: of each rail one sample
             self._samples = self._samples[whole - whole % max(1, n_rails) :]
+
+    def step_times(self, start_s: float, end_s: float = inf) -> dict[str, list[float]]:
+        """When each counter moved in a stretch, but for counters whose pace the meter knows.
+
+        Those are fast; where there is no other counter the answer is empty.
+        """
+        known = self._meters.facts(self.period_s).paces_s
+        counted: dict[str, list[tuple[float, float]]] = {}
+        for sample in self.between(start_s, end_s):
+            if sample.energy_j is not None and sample.rail not in known:
+                counted.setdefault(sample.rail, []).append((sample.monotonic_s, sample.energy_j))
+        return {
+            rail: [now_s for (_, before_j), (now_s, now_j) in pairwise(points) if now_j != before_j]
+            for rail, points in counted.items()
+        }
+
+    def has_moved_since(self, time_s: float) -> bool:
+        """Whether a reading covers that moment, and each counter has moved since it."""
+        is_covered = bool(self._samples) and self._samples[-1].monotonic_s >= time_s
+        return is_covered and all(self.step_times(time_s).values())
+
+    def read_past(self, time_s: float) -> None:
+        """Read on until each counter has moved since that moment, ``LONGEST_PACE_S`` at most."""
+        self.read()
+        while not self.has_moved_since(time_s) and self._clock.now_s() < time_s + LONGEST_PACE_S:
+            self._clock.sleep(self.period_s)
+            self.read()
 
     def window(
         self,
@@ -195,11 +227,17 @@ def idle_window(
 ) -> EnergyWindow:
     """The energy of ``seconds`` in which no kernel runs, for the brackets of a trial.
 
-    An idle board may sit on one step of its sensor: one change shows that the sensor lives.
+    An idle board may sit on one step of its sensor: one change shows that the sensor lives. A
+    counter that moves seldom has up to three times as long.
     """
     sampler.read()
     start_s = clock.now_s()
     clock.sleep(seconds)
     end_s = clock.now_s()
-    sampler.read()
+    while end_s < start_s + _IDLE_FACTOR * seconds and any(
+        len(times_s) < N_STEPS_MIN for times_s in sampler.step_times(start_s).values()
+    ):
+        clock.sleep(seconds / 4)
+        end_s = clock.now_s()
+    sampler.read_past(end_s)
     return sampler.window(start_s, end_s, n_changed_min=n_changed_min)

@@ -41,6 +41,7 @@ class TegrastatsMeter:
     total_rule = None
     boundary = None
     period_s = INTERVAL_S / 4  # of looking for a new line
+    pace_s = None
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._root = root

@@ -16,17 +16,24 @@ from mansard.core.errors import DeviceError
 from mansard.core.records import GpuNow, Limit, LimitCause, ZoneNow
 from mansard.core.text import printable
 from mansard.device.cards import as_text, card_handle, load_nvml, nvml_errors
+from mansard.device.conditions.card_slowdowns import (
+    DRIVER_HEAT,
+    HARDWARE,
+    HARDWARE_HEAT,
+    POWER_BRAKE,
+    POWER_CAP,
+)
 
 _Answer = TypeVar("_Answer")
 # nvmlClocksEventReasons; idle (0x1) and clocks that were set (0x2, 0x100) slow nothing down.
 _REASONS: tuple[tuple[int, LimitCause, str], ...] = (
-    (0x20, "thermal", "its driver slows it down: too hot"),
-    (0x40, "thermal", "its hardware slows it down: too hot"),
-    (0x08, "thermal", "its hardware slows it down: heat, or a brake of the power supply"),
-    (0x80, "power", "the power supply asks it to slow down (power brake)"),
-    (0x04, "power", "it is at its power limit"),
+    (DRIVER_HEAT, "thermal", "its driver slows it down: too hot"),
+    (HARDWARE_HEAT, "thermal", "its hardware slows it down: too hot"),
+    (HARDWARE, "thermal", "its hardware slows it down: heat, or a brake of the power supply"),
+    (POWER_BRAKE, "power", "the power supply asks it to slow down (power brake)"),
+    (POWER_CAP, "power", "it is at its power limit"),
 )
-_CAUSES_OF_HEAT = 0x60
+_SURER = DRIVER_HEAT | HARDWARE_HEAT | POWER_BRAKE  # than HARDWARE, which is set beside them
 
 
 class CardsNow(msgspec.Struct, frozen=True):
@@ -121,8 +128,10 @@ def _limits(gpu: str, reasons: int, celsius: float | None) -> tuple[Limit, ...]:
     at = "" if celsius is None else f" ({celsius:.0f} °C)"
     found: list[Limit] = []
     for bit, cause, why in _REASONS:
-        if not reasons & bit or (bit == 0x08 and reasons & (_CAUSES_OF_HEAT | 0x80)):
-            continue  # 0x08 is set beside the surer ones
+        if not reasons & bit or (bit == HARDWARE and reasons & _SURER):
+            continue
         words = f"{why}{at}" if cause == "thermal" else why
-        found.append(Limit(cause=cause, parts=(gpu,), is_throttling=True, why=words))
+        # The power limit is a part of the mode: at it a card runs as its mode allows.
+        is_throttling = bit != POWER_CAP
+        found.append(Limit(cause=cause, parts=(gpu,), is_throttling=is_throttling, why=words))
     return tuple(found)

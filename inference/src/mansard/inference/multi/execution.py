@@ -96,6 +96,7 @@ def run(
                 start_s = time.monotonic() + _LEAD_S
                 shared.window.open(start_s, trial.seconds_s)
                 _sleep(_LEAD_S + trial.seconds_s, hands)
+                sampler.read_past(start_s + trial.seconds_s)
             instruments.announce(f"ending {trial.title}", _LOADING_S)
             for hand in hands:
                 hand.end()

@@ -91,7 +91,7 @@ def measure_program(
                 stdout=passing.stdout,
                 input_at=passing.input_at,
             )
-            sampler.read()
+            sampler.read_past(ran.end_s)
             _check_success(ran, spec, len(repetitions))
             windows = _read_windows(lines, ran, passing.say)
             repetitions.append(

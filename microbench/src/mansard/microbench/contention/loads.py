@@ -44,6 +44,7 @@ class Load(Seam):
     """A processor whose demand on memory can be chosen; a context manager."""
 
     sample_bytes: int  # traffic of one sample
+    clock_step_hz: float | None  # between two clocks, of a GPU that has it known
 
     def __enter__(self) -> Load:
         """Take its memory."""
@@ -66,6 +67,8 @@ class Load(Seam):
 
 class CpuLoad:
     """Pinned threads on some CPUs, each over an array beyond the last cache."""
+
+    clock_step_hz: float | None = None
 
     def __init__(self, cpus: tuple[int, ...], machine: MachineIdentity, sample_s: float) -> None:
         case = Case(
@@ -116,6 +119,7 @@ class GpuLoad:
                 fix="--processor cpu measures two halves of the CPUs",
             )
         self._n_bytes, self._opened, self._sample_s = largest.n_bytes, opened, sample_s
+        self.clock_step_hz = opened.clock_step_hz
         self._kernel = find_kernel(_KERNEL, "cupy")
         self._stack = ExitStack()
         self._source: CudaSource | None = None

@@ -116,7 +116,7 @@ def _take_blocks(protocol: Protocol, victim: Load, aggressor: Load | None) -> _R
     while True:
         _take_block(protocol, victim, aggressor, taken)
         n_blocks += 1
-        rates = _rates(taken, victim.sample_bytes, protocol.cpu_share_min)
+        rates = _rates(taken, victim, protocol.cpu_share_min)
         n_counted = min(len(rates.alone), len(rates.achieved))
         is_enough = n_blocks >= protocol.n_blocks_min and 2 * n_counted >= protocol.n_accepted_min
         if is_enough or time.monotonic() > end_s:
@@ -144,14 +144,14 @@ def _take_block(protocol: Protocol, victim: Load, aggressor: Load | None, taken:
     taken.beside += beside
 
 
-def _rates(taken: _Taken, sample_bytes: int, cpu_share_min: float) -> _Rates:
+def _rates(taken: _Taken, victim: Load, cpu_share_min: float) -> _Rates:
     """Those of the samples that no other work interrupted."""
     raw = [*taken.alone, *taken.beside]
     external = [*[0.0] * len(taken.alone), *taken.external_byte_per_s]
     kept = [
-        (k, sample_bytes / one.duration_s, rate)
+        (k, victim.sample_bytes / one.duration_s, rate)
         for k, (one, off_clock, rate) in enumerate(
-            zip(raw, judge_clocks(raw), external, strict=True)
+            zip(raw, judge_clocks(raw, victim.clock_step_hz), external, strict=True)
         )
         if rate is not None and off_clock is None and rejection(one, cpu_share_min) is None
     ]

@@ -48,20 +48,26 @@ def compile_kernel(key: tuple[str, ...], make: Callable[[], Callable[..., None]]
 
 def compile_cached(function: Callable[..., None]) -> Any:
     """Numba's C function for ``function``, kept on disk where there is a place for it."""
-    try:
-        return cfunc(SIGNATURE, nopython=True, cache=True)(function)
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        return cfunc(SIGNATURE, nopython=True)(function)  # a read-only installation
+    return _cached(lambda cache: cfunc(SIGNATURE, nopython=True, cache=cache)(function))
 
 
 def jit_cached(function: Callable[..., Any], signature: str | None = None) -> Any:
     """Numba's version of ``function`` that runs without the interpreter's lock."""
     arguments = () if signature is None else (signature,)
+    return _cached(lambda cache: njit(*arguments, nogil=True, cache=cache)(function))
+
+
+def _cached(compile_with: Callable[[bool], Any]) -> Any:
+    """What Numba compiles, with its cache where the installation can be written.
+
+    Raises KeyboardInterrupt where one was lost: Numba takes the machine code in a callback of LLVM,
+    which drops what is raised in it, and then misses the code.
+    """
     try:
-        return njit(*arguments, nogil=True, cache=True)(function)
+        return compile_with(True)
     except RuntimeError as error:
+        if "no compiled object yet" in str(error):
+            raise KeyboardInterrupt from error
         if "cannot cache" not in str(error):
             raise
-        return njit(*arguments, nogil=True)(function)
+        return compile_with(False)  # a read-only installation

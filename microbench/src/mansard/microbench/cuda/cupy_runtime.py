@@ -16,8 +16,8 @@ some 6 µs of a sample of 2 ms.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
@@ -30,7 +30,9 @@ import numpy as np
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import MemoryKind
 from mansard.core.text import printable
+from mansard.microbench.cuda import cublaslt
 from mansard.microbench.cuda.building import OPTIONS
+from mansard.microbench.cuda.nvrtc import module_for
 from mansard.microbench.cuda.runtime import CLOCK_WORDS, WORD_BYTES, MemoryInfo, Start
 from mansard.microbench.kernel import Array, Case, Kernel, Launch
 
@@ -183,15 +185,23 @@ def cuda_error(doing: str, error: BaseException) -> MeasurementError:
     )
 
 
-def compile_function(source: str, entry: str) -> Any:
-    """One function of a source text, loaded; raises MeasurementError with the compiler's words."""
+def compile_function(source: str, entry: str, architecture: str = "") -> Any:
+    """One function of a source text, loaded; raises MeasurementError with the compiler's words.
+
+    ``architecture``: what code is made for, such as "90a"; by default CuPy's choice, the compute
+    capability of the card or the newest that this NVRTC knows.
+    """
     import cupy
     from cupy.cuda.compiler import CompileException
 
     try:
-        # CuPy adds the architecture of the card, or the newest that this NVRTC knows.
-        function = cupy.RawModule(code=source, options=OPTIONS).get_function(entry)
-        function.compile()
+        with (
+            module_for(architecture, source, OPTIONS)
+            if architecture
+            else nullcontext(cupy.RawModule(code=source, options=OPTIONS))
+        ) as module:
+            function = module.get_function(entry)
+            function.compile()
     except CompileException as error:
         raise MeasurementError(
             f"NVRTC does not compile {entry}: {printable(_first_error(str(error)), _LONGEST_LOG)}",
@@ -255,7 +265,7 @@ def _load_raw(
     clock: CudaMemory,
 ) -> Start:
     """The kernel's function, compiled now, and how one sample of it is enqueued."""
-    function = compile_function(kernel.source, kernel.entry(case))
+    function = compile_function(kernel.source, kernel.entry(case), kernel.architecture)
     try:
         if launch.shared_bytes > _STATIC_SHARED_BYTES:
             function.max_dynamic_shared_size_bytes = launch.shared_bytes
@@ -365,35 +375,73 @@ def _load_gemm(
     arrays: Sequence[CudaMemory],
     clock: CudaMemory,
 ) -> Start:
-    """How one sample is enqueued: a stamp, so many products, a stamp."""
-    types, doing = gemm_types(case.precision), f"cuBLAS in {case.precision}"
+    """How one sample is enqueued: a stamp, as many products, a stamp."""
+    doing = f"cuBLAS in {case.precision}"
+    prepare = _narrow_product if case.precision in cublaslt.OPERANDS else _product
     try:
-        from cupy.cuda import device
-        from cupy_backends.cuda.libs import cublas
+        multiply = prepare(runtime, case.precision, isqrt(launch.n_elements), arrays)
     except ImportError as error:
         raise cuda_error(doing, error) from error
-    n = isqrt(launch.n_elements)
-    a, b, c = (array.address for array in arrays)
-    one, zero = np.ones(1, dtype=types.scalar), np.zeros(1, dtype=types.scalar)
     stamps = Stamps(runtime, clock)
 
     def start(repetitions: int, slot: int) -> None:
-        try:
-            handle = device.get_cublas_handle()
-            with runtime.stream:  # CuPy hands its current stream on to cuBLAS
-                stamps.before()
-                for _ in range(repetitions):
-                    cublas.gemmEx(
-                        handle, _TRANSPOSED, _AS_IS, n, n, n,
-                        one.ctypes.data, a, types.operand, n, b, types.operand, n,
-                        zero.ctypes.data, c, types.result, n,
-                        types.compute, _DEFAULT_ALGORITHM,
-                    )  # fmt: skip
-                stamps.after(slot)
-        except RuntimeError as error:
-            raise cuda_error(doing, error) from error
+        with _named(doing), runtime.stream:
+            stamps.before()
+            for _ in range(repetitions):
+                multiply()
+            stamps.after(slot)
 
     return start
+
+
+def _product(
+    runtime: CupyRuntime,  # noqa: ARG001 - as _narrow_product
+    precision: str,
+    n: int,
+    arrays: Sequence[CudaMemory],
+) -> Callable[[], None]:
+    """What enqueues one product of n × n on CuPy's current stream, which CuPy hands to cuBLAS."""
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cublas
+
+    types = gemm_types(precision)
+    a, b, c = (array.address for array in arrays)
+    one, zero = np.ones(1, dtype=types.scalar), np.zeros(1, dtype=types.scalar)
+
+    def multiply() -> None:
+        cublas.gemmEx(
+            device.get_cublas_handle(), _TRANSPOSED, _AS_IS, n, n, n,
+            one.ctypes.data, a, types.operand, n, b, types.operand, n,
+            zero.ctypes.data, c, types.result, n,
+            types.compute, _DEFAULT_ALGORITHM,
+        )  # fmt: skip
+
+    return multiply
+
+
+def _narrow_product(
+    runtime: CupyRuntime, precision: str, n: int, arrays: Sequence[CudaMemory]
+) -> Callable[[], None]:
+    """What enqueues one product of fp8 or fp4 on the runtime's stream."""
+    from cupy.cuda import runtime as cuda
+
+    workspace = runtime.allocate(cublaslt.WORKSPACE_BYTES, "device")
+    scales = None
+    if precision == "fp4":
+        scales = runtime.allocate(n * n // cublaslt.SCALED_ELEMENTS, "device")
+        runtime.fill(scales, np.full(1, cublaslt.SCALE_ONE, dtype=np.uint8))
+    a, b, c = (array.address for array in arrays)
+    buffers = cublaslt.ProductBuffers(
+        a, b, c, workspace.address, 0 if scales is None else scales.address
+    )
+    library = cublaslt.open_cublaslt(int(cuda.runtimeGetVersion()) // 1000)
+    enqueue = cublaslt.plan_product(library, precision, n, buffers)
+
+    # The function holds the memory that only its addresses name.
+    def multiply(_memory: tuple[CudaMemory | None, ...] = (workspace, scales)) -> None:
+        enqueue(runtime.stream.ptr)
+
+    return multiply
 
 
 def gemm_types(precision: str) -> GemmTypes:

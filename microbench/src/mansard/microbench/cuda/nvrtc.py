@@ -1,11 +1,14 @@
-"""NVIDIA's runtime compiler in its wheels: which of them is there, and how it is loaded."""
+"""NVIDIA's runtime compiler: which wheel of it is loaded, and code for an architecture by name."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 # Below the package nvidia, by the major version of CUDA.
 _PLACES = {12: "cuda_nvrtc/lib/libnvrtc.so.12", 13: "cu13/lib/libnvrtc.so.13"}
@@ -45,3 +48,35 @@ def prefer_nvrtc(major: int) -> None:
     if path is not None:
         with suppress(OSError):  # CuPy says what is wrong with it
             load_nvrtc(path)
+
+
+@contextmanager
+def module_for(architecture: str, source: str, options: tuple[str, ...]) -> Iterator[Any]:
+    """A module of CuPy with code for sm_``architecture``, whose functions are loaded in this block.
+
+    CuPy compiles for the card's compute capability, a number: "90a" it cannot name. Raises CuPy's
+    CompileException with NVRTC's log, as CuPy does.
+    """
+    import cupy
+
+    with NamedTemporaryFile(suffix=".cubin") as file:  # CuPy loads machine code from files alone
+        file.write(compile_for(architecture, source, options))
+        file.flush()
+        yield cupy.RawModule(path=file.name)
+
+
+def compile_for(architecture: str, source: str, options: tuple[str, ...]) -> bytes:
+    """Machine code (CUBIN) for sm_``architecture``; raises as ``module_for``."""
+    from cupy.cuda.compiler import CompileException
+    from cupy_backends.cuda.libs import nvrtc
+
+    options = (f"--gpu-architecture=sm_{architecture}", *options)
+    program = nvrtc.createProgram(source, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, options)
+        return bytes(nvrtc.getCUBIN(program))
+    except nvrtc.NVRTCError as error:
+        log = nvrtc.getProgramLog(program) or str(error)
+        raise CompileException(log, source, "kernel.cu", options, "nvrtc") from error
+    finally:
+        nvrtc.destroyProgram(program)

@@ -18,18 +18,21 @@ from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import ABOVE_LIMIT, Gpu, MachineIdentity, PowerMode
+from mansard.device.clocks.gpu_step import read_gpu_step_hz
 from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
+from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples, collect
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.runtime import Runtime
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.cuda.timing import describe_drift, judge_clocks
+from mansard.microbench.cuda.timing import describe_change, describe_drift, judge_clocks
 from mansard.microbench.kernel import Case, Kernel, Launch
 from mansard.microbench.plan import KernelPlan, TrialSpec
 
 _COMPUTE = frozenset({"fma", "tensor"})
+_CARD_STEP_HZ = 15e6  # of the clocks that NVML lists of cards since Volta
 
 
 class AboveLimitError(MeasurementError):
@@ -50,6 +53,14 @@ class OpenGpu:
     gpu: Gpu
     runtime: Runtime
     clock: Clock = SYSTEM_CLOCK
+    listed_step_hz: float | None = None  # between two of its clocks; None: nothing lists them
+
+    @property
+    def clock_step_hz(self) -> float | None:
+        """Between two of its clocks; of a card whose clocks are not listed, that of all cards."""
+        if self.listed_step_hz is not None or self.gpu.is_integrated:
+            return self.listed_step_hz
+        return _CARD_STEP_HZ
 
 
 @cache
@@ -60,7 +71,7 @@ def open_gpu() -> OpenGpu:
     found = probe_gpu()
     if found.gpu is None:
         raise DeviceError(found.reason, fix="'mansard doctor' says what is missing")
-    return OpenGpu(found.gpu, CupyRuntime())
+    return OpenGpu(found.gpu, CupyRuntime(), listed_step_hz=read_gpu_step_hz())
 
 
 def sample_on_gpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None) -> Samples:
@@ -121,13 +132,28 @@ def sample_cuda_case(
     """
     interval = protocol.fma_interval if kernel.family in _COMPUTE else protocol.stream_interval
     with CudaSource(kernel, case, opened.gpu, opened.runtime, opened.clock) as source:
-        samples = collect(source, protocol, interval, should_stop, opened.clock, judge_clocks)
+        judge = _ClockJudge(opened.clock_step_hz)
+        samples = collect(source, protocol, interval, should_stop, opened.clock, judge)
         check_limits(kernel, case, source.launch, limits, samples)
         energy = UNMETERED
         if metering is not None and not should_stop():
             energy = metering.run(source, samples.repetitions_per_sample, should_stop)
-    drift = describe_drift(len(samples.seconds_s), samples.rejected_reason)
+    drift = describe_change(judge.raw) or describe_drift(
+        len(samples.seconds_s), samples.rejected_reason
+    )
     return replace(samples, energy=energy, disturbances=() if drift is None else (drift,))
+
+
+class _ClockJudge:
+    """Judges samples by their clocks, and keeps them in their order: the last call has them all."""
+
+    def __init__(self, step_hz: float | None) -> None:
+        self._step_hz = step_hz
+        self.raw: Sequence[RawSample] = ()
+
+    def __call__(self, raw: Sequence[RawSample]) -> list[str | None]:
+        self.raw = raw
+        return judge_clocks(raw, self._step_hz)
 
 
 EXCESS = 1.02  # of a limit: what errors of time and clock may add up to

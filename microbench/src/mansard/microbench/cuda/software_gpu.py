@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mansard.core.caches import latency_windows
 from mansard.core.clock import SYSTEM_CLOCK, VirtualClock
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Gpu, MemoryKind
@@ -75,7 +76,8 @@ class Physics:
     l1_bytes_per_cycle: float = 128.0
     l2_bytes_per_cycle: float = 32.0
     memory_bytes_per_s: float = 190e9
-    latency_s: float = 400e-9  # of every access
+    latency_s: float = 400e-9  # of a load from main memory, and of every one that is not named:
+    cache_latency_s: Mapping[str, float] = field(default_factory=dict)  # L1, L2, L2 near, L2 far
     launch_s: float = 4e-6
     enqueue_s: float = 5e-6  # of the host
     node_s: float = 1.5e-6  # of a graph
@@ -92,7 +94,7 @@ class Physics:
         if kernel.family == "launch":
             return self.node_s if kernel.is_graph else max(self.launch_s, self.enqueue_s)
         if kernel.family == "latency":
-            return kernel.traffic_bytes(case, launch) / 4 * self.latency_s
+            return kernel.traffic_bytes(case, launch) / 4 * self.load_s(case)
         bandwidth = self.bandwidth(case, self.n_sms or self.gpu.n_sms, hz)
         traffic_s = kernel.traffic_bytes(case, launch) / bandwidth
         return max(self.work_s(kernel, case, launch, hz), traffic_s, 1e-9)
@@ -108,6 +110,14 @@ class Physics:
         work = 0.0 if kernel.family in _IDLE else self.work_s(kernel, case, launch, hz) / duration_s
         memory = traffic if bandwidth == self.memory_bytes_per_s else 0.0
         return GpuLoad(min(1.0, 0.75 * work + 0.25 * traffic), min(1.0, memory))
+
+    def load_s(self, case: Case) -> float:
+        """One dependent load: from the first cache that holds the working set, as stated."""
+        for window in latency_windows(self.gpu):
+            passes = window.level == 1 and case.scope != "sm"
+            if not passes and case.working_set_bytes <= window.capacity_bytes:
+                return self.cache_latency_s.get(window.name, self.latency_s)
+        return self.latency_s
 
     def work_s(self, kernel: Kernel, case: Case, launch: Launch, hz: float) -> float:
         """The time of one repetition's arithmetic at the peak."""

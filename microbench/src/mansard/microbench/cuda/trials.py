@@ -1,7 +1,7 @@
 """The trials of a GPU plan, and the working sets that they visit: some for every memory level.
 
 The trials are chains, streams, tensor cores, latency, a stalled kernel, and launches of an empty
-one. The levels' windows are core/gpu_levels.py's, which the analysis goes by too.
+one. The levels' windows are core/caches.py's, which the analysis goes by too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from mansard.core.caches import (
     LevelWindow,
     dram_low_bytes,
     gpu_level_windows,
+    latency_windows,
+    near_l2_bytes,
     scope_of,
 )
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.core.precision import parse_precision
 from mansard.core.records import Gpu, MemoryKind, Operands, Scope
 from mansard.microbench.catalog import cuda_kernels
+from mansard.microbench.cuda.kernels.gemm import matrix_bytes
 from mansard.microbench.kernel import FMA_PER_ELEMENT, Case, Kernel, gpu_case, shape_of
 from mansard.microbench.plan import TrialSpec
 
@@ -32,8 +34,8 @@ _LATENCY_POINTS = {"brief": 0, "quick": 1, "full": 2}
 _NEEDS = {"numba-cuda": "numba-cuda", "cublas": "cublas"}  # backend -> what must be installed
 
 _KIB, _MIB = 1 << 10, 1 << 20
-# Of the L2: half of it is the middle of what runs from it; 16 times it leaves a margin of two
-# to where main memory begins, and a sweep lasts long against what its ends cost.
+# Of the L2: half of it, or of its partition, is the middle of what runs from it; 16 times it leaves
+# a margin of two to where main memory begins, and a sweep lasts long against what its ends cost.
 _DRAM_SETS = 16
 _DRAM_LEAST_BYTES = 64 * _MIB
 _UNKNOWN_L2_BYTES = 64 * _MIB  # more than any card has but the largest
@@ -73,7 +75,10 @@ def level_sets(gpu: Gpu) -> tuple[Sized, ...]:
     sets = []
     for window in gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, gpu.n_sms):
         scope = scope_of(window.level)
-        one = Sized(scope, _whole(_inside(window), scope, gpu.n_sms))
+        size = _inside(window)
+        if window.level > 1:  # what each partition holds for the SMs beside it, not what is split
+            size = min(size, (near_l2_bytes(gpu) or 0) / 2)
+        one = Sized(scope, _whole(size, scope, gpu.n_sms))
         if window.low_bytes < one.n_bytes <= window.high_bytes:
             sets.append(one)
     return tuple(sets)
@@ -109,10 +114,13 @@ def stream_sets(gpu: Gpu, points_per_octave: int) -> tuple[Sized, ...]:
 
 
 def latency_sets(gpu: Gpu, points_per_octave: int) -> tuple[Sized, ...]:
-    """Working sets of one thread: L1 of its SM, L2, main memory, and with points between."""
+    """Working sets of one thread: L1 of its SM, L2, main memory, and with points between.
+
+    Of an L2 of two partitions one set that a partition holds, and one that only both hold.
+    """
     sets = [
         Sized(scope_of(window.level), _whole_lines(_inside(window)))
-        for window in gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, 1)
+        for window in latency_windows(gpu)
         if window.low_bytes < window.high_bytes
     ]
     beyond = _LATENCY_DRAM_SETS * (gpu.l2_bytes or _UNKNOWN_L2_BYTES)
@@ -131,17 +139,10 @@ def gemm_set(gpu: Gpu, precision: str, flop_per_cycle: int | None) -> Sized | No
     rate = gpu.n_sms * (flop_per_cycle or 128) * (gpu.gpu_hz or _GUESSED_HZ)
     side = (rate * _GEMM_S / 2) ** (1 / 3)  # 2·n³ FLOP
     n = int(min(max(side // _GEMM_STEP, 1) * _GEMM_STEP, _GEMM_MOST))
-    n_bytes = gemm_bytes(precision, n)
+    n_bytes = sum(matrix_bytes(precision, n))
     if gpu.memory_bytes is not None and n_bytes > gpu.memory_bytes * _MEMORY_SHARE:
         return None
     return Sized("gpu", n_bytes)
-
-
-def gemm_bytes(precision: str, n: int) -> int:
-    """Two operands and a result of n × n; products of int8 are summed in 32 bits."""
-    operand = parse_precision(precision).n_bits // 8
-    result = 4 if precision == "int8" else operand
-    return n * n * (2 * operand + result)
 
 
 def _inside(window: LevelWindow) -> float:

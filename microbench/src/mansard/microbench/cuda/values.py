@@ -2,6 +2,7 @@
 
 Matrices hold random values up to 1 in magnitude, int8 over its whole range: products of both
 signs, so sums wander instead of growing, and none leaves its range. Or ½ everywhere (1 in int8).
+fp4, which has 15 values, holds all of them, up to 6.
 
 Chains need z² + c correctly rounded, with nothing but NumPy. Sums are first rounded to odd in a
 wider format (the last bit set where anything is lost), then to nearest: with two bits more than
@@ -20,15 +21,20 @@ _SEED = 5
 _CONSTANT = 0.5
 _E4M3_ONE = 0b0_0111_000  # sign, 4 bits of exponent with bias 7, 3 bits of mantissa
 _E4M3_HALF = 0b0_0110_000
+# E2M1: sign, 2 bits of exponent with bias 1, 1 bit of mantissa (OCP Microscaling Formats).
+_E2M1_VALUES = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+_E2M1_HALF = 0b0_00_1
 
 
 def fill_operands(precision: str, operands: Operands, n_elements: int) -> Array:
-    """So many elements; bf16 and fp8 as bit patterns."""
+    """``n_elements`` of them; bf16, fp8 and fp4 as bit patterns, fp4 as twice as many in bytes."""
     if operands == "constant":
         return _fill_constant(precision, n_elements)
     random = np.random.default_rng(_SEED)
     if precision == "int8":
         return random.integers(-128, 128, n_elements, dtype=np.int8)
+    if precision == "fp4":  # every pattern, two in a byte
+        return random.integers(0, 256, n_elements, dtype=np.uint8)
     if precision == "fp8":  # every pattern up to ±1: all mantissas, small values as often
         magnitudes = random.integers(0, _E4M3_ONE + 1, n_elements, dtype=np.uint8)
         return np.asarray(magnitudes | random.integers(0, 2, n_elements, dtype=np.uint8) << 7)
@@ -40,6 +46,8 @@ def _fill_constant(precision: str, n_elements: int) -> Array:
         return np.ones(n_elements, dtype=np.int8)
     if precision == "fp8":
         return np.full(n_elements, _E4M3_HALF, dtype=np.uint8)
+    if precision == "fp4":
+        return np.full(n_elements, _E2M1_HALF << 4 | _E2M1_HALF, dtype=np.uint8)
     return _encode(precision, np.full(n_elements, _CONSTANT))
 
 
@@ -57,6 +65,8 @@ def operand_values(precision: str, elements: Array) -> Array:
         return bf16_values(elements)
     if precision == "fp8":
         return _e4m3_values(elements)
+    if precision == "fp4":
+        return _e2m1_values(elements)
     return elements.astype(np.float64)
 
 
@@ -68,6 +78,12 @@ def _e4m3_values(bits: Array) -> Array:
     normal = (1.0 + mantissa / 8) * np.exp2(exponent - 7.0)
     subnormal = mantissa / 8 * 2.0**-6
     return np.asarray(sign * np.where(exponent == 0, subnormal, normal))
+
+
+def _e2m1_values(pairs: Array) -> Array:
+    """Of each byte the lower four bits first, as cuBLASLt and PTX pack them."""
+    bits = np.stack([pairs & 0xF, pairs >> 4], axis=-1).reshape(*pairs.shape[:-1], -1)
+    return np.asarray(np.where(bits & 0x8, -1.0, 1.0) * _E2M1_VALUES[bits & 0x7])
 
 
 _SPLITTER = 2.0**27 + 1  # Dekker's: halves of 26 bits, whose products are exact
