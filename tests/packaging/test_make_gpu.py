@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,16 +11,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED = ("cupy", "hypothesis", "msgspec", "numba", "numpy")
-# As ``python -m pytest`` runs it.
-PYTEST = "import os, sys\nprint('pytest', *sys.argv[1:])\nprint(os.environ['PYTHONPATH'])\n"
-PEER = "import sys\nprint('peer', *sys.argv[1:])\nsys.exit(3)\n"
+NEEDED = ("cupy", "hypothesis", "msgspec", "numba", "numpy", "pytest")
+CHECK = "import sys\nprint('check', *sys.argv[1:])\nsys.exit(CODE if sys.argv[1] == 'run' else 0)\n"
+RUN, REPORT = "check run --out .card_check/results", "check report .card_check/results"
 # A Python that imports everything once pip has run, and writes down what it is asked for.
 LOGGING = """#!/bin/sh
 echo "$*" >> asked
 case "$*" in
     "-m pip"*) touch installed;;
-    "-c import"*) test -e installed;;
+    "-c"*) test -e installed;;
 esac
 """
 
@@ -35,16 +33,22 @@ def folder(tmp_path: Path) -> Path:
     for name in ("Makefile", "tools/card-python"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, made / name)
-    (made / "benchmarks").mkdir()
-    (made / "benchmarks" / "gpu_peer.py").write_text(PEER)
+    write_check(made, code=0)
     return made
 
 
-def make(folder: Path, python: Path | str, **settings: str) -> subprocess.CompletedProcess[str]:
+def write_check(folder: Path, *, code: int) -> None:
+    """A check that prints what it is asked for, and whose lines fail with ``code``."""
+    (folder / "tools" / "card_check").mkdir(exist_ok=True)
+    text = CHECK.replace("CODE", str(code))
+    (folder / "tools" / "card_check" / "__main__.py").write_text(text)
+
+
+def make(folder: Path, python: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["make", "test-gpu", f"PYTHON={python}", *(f"{k}={v}" for k, v in settings.items())],
         cwd=folder,
-        env={"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PYTHONPATH": "/carried"},
+        env={"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -52,25 +56,35 @@ def make(folder: Path, python: Path | str, **settings: str) -> subprocess.Comple
 
 
 def python_without_pip(folder: Path, *modules: str) -> Path:
-    """A Python of its own that has these modules, pytest, and nothing to install others with."""
+    """A Python of its own that has these modules, and nothing to install others with."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     for name in modules:
         (site / f"{name}.py").touch()
-    (site / "pytest.py").write_text(PYTEST)
     return folder / "bin" / "python"
 
 
 def test_a_python_that_has_everything_needs_no_pip(folder: Path, tmp_path: Path) -> None:
-    python = python_without_pip(tmp_path / "image", *NEEDED)
-    done = make(folder, python, RUNS="my runs", PROFILE="brief")
-    assert done.returncode == 0, done.stderr  # 3 says that there is no GPU
-    ran, path, peer = done.stdout.splitlines()
-    assert ran == "pytest tests/gpu -p no:cacheprovider -rs"
-    assert peer == "peer --profile brief --runs my runs"
-    assert path.split(os.pathsep)[-1] == "/carried"
-    assert f"{folder}/microbench/src" in path.split(os.pathsep)
+    done = make(folder, python_without_pip(tmp_path / "image", *NEEDED))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [RUN]  # the analysis is not there: no report
     assert not (folder / ".venv").exists()
+
+
+def test_what_was_carried_counts_as_there(folder: Path, tmp_path: Path) -> None:
+    carried = folder / ".card_check" / "site"
+    carried.mkdir(parents=True)
+    (carried / "msgspec.py").touch()
+    done = make(folder, python_without_pip(tmp_path / "image", *(set(NEEDED) - {"msgspec"})))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [RUN]
+
+
+def test_lines_that_fail_fail_the_command_after_the_report(folder: Path, tmp_path: Path) -> None:
+    write_check(folder, code=1)
+    done = make(folder, python_without_pip(tmp_path / "image", *NEEDED, "altair", "polars"))
+    assert done.returncode != 0
+    assert done.stdout.splitlines() == [RUN, REPORT]
 
 
 def test_what_a_python_lacks_is_named_and_the_pinned_extras_are_installed(
@@ -92,7 +106,7 @@ def test_what_a_python_lacks_is_named_and_the_pinned_extras_are_installed(
         line for line in (folder / "asked").read_text().splitlines() if line.startswith("-m pip")
     ]
     assert install.endswith("-c constraints.txt -c constraints-cuda13.txt -e .[dev,cuda13]")
-    assert "-m pytest tests/gpu -p no:cacheprovider -rs" in (folder / "asked").read_text()
+    assert "tools/card_check run --out .card_check/results" in (folder / "asked").read_text()
 
 
 def test_where_nothing_can_be_installed_the_command_fails(folder: Path, tmp_path: Path) -> None:
@@ -105,4 +119,4 @@ def test_where_nothing_can_be_installed_the_command_fails(folder: Path, tmp_path
         (folder / name).touch()
     done = make(folder, python)
     assert done.returncode != 0
-    assert "pytest tests/gpu" not in done.stdout
+    assert RUN not in done.stdout
