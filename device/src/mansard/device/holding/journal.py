@@ -250,7 +250,7 @@ def _torn(folder: Path) -> tuple[Path, ...]:
 
 def _is_empty(folder: Path) -> bool:
     try:
-        return not os.listdir(folder)
+        return not any(folder.iterdir())
     except OSError:  # none, or one that is nobody's here
         return False
 
