@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from mansard.analytics.counters.by_kernel import by_kernel, call_sum
+from mansard.analytics.counters.check import check_network
+from mansard.analytics.counters.importing import ExportOrigin, counters_of
+from mansard.analytics.counters.launch import Export
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.quantities import NBSP
 from mansard.analytics.decide.compare import entries_of, sides_of
+from mansard.analytics.report.counters import call_words, checked_table, checked_words, kernel_table
 from mansard.analytics.report.score_page import write_score_page
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
 from mansard.analytics.results import compute
-from mansard.core.records import ModelScore
+from mansard.core.records import KernelCounters, ModelScore
 from tests.analytics.factory import write_run
 from tests.analytics.gpu_factory import gpu_manifest, gpu_trial, write_orin
 from tests.analytics.gpu_runs import Run, all_runs
+from tests.analytics.ncu_exports import floats, launch
 from tests.analytics.page_reader import Page, chart_rows, specs
 from tests.analytics.score_factory import layer, score, write_scores
 
@@ -169,3 +177,43 @@ def test_an_int8_run_above_its_limit_is_reported_in_operations(tmp_path: Path) -
     (finding,) = [f for f in compute(ingest(tmp_path)).findings if f.subject == "limits"]
     said = finding.what.replace("\u00a0", " ")
     assert "the int8 tensor peak of 40.0 TOP/s is above the 20.1 TOP/s" in said
+
+
+def _int8_rows() -> Sequence[KernelCounters]:
+    # Half of 1000 cycles of 8 SMs with 4096 OP each, and 1000 multiply-adds in fp32.
+    cycles = {
+        "sm__cycles_elapsed.avg": 1000.0,
+        "sm__cycles_active.avg": 1000.0,
+        "launch__sm_count": 8.0,
+        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 50.0,
+        "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active": 0.0,
+        "sm__inst_executed_pipe_tensor_op_imma.avg.pct_of_peak_sustained_active": 25.0,
+    }
+    no_tensor = {"sm__inst_executed_pipe_tensor.sum": 0.0}
+    launches = (
+        launch(floats(0) | cycles, "trt_igemm"),
+        launch(floats(1000) | no_tensor, "sgemm"),
+    )
+    origin = ExportOrigin(device="board", network="net", precision="int8")
+    return counters_of(Export("raw page", launches), origin, "export")
+
+
+def test_kernels_counted_on_integers_are_in_operations() -> None:
+    rows = _int8_rows()
+    table = kernel_table("Kernels", by_kernel(rows))
+    works = {
+        cells[0]: cells[table.columns.index("Work")].replace(NBSP, " ") for cells in table.rows
+    }
+    assert works == {"trt_igemm": "16.38 MOP", "sgemm": "2.000 kFLOP"}
+    said = call_words(call_sum(rows)).replace(NBSP, " ")
+    assert "tensor core int8 16.38 MOP" in said
+    assert "CUDA core fp32 2.000 kFLOP" in said
+
+
+def test_an_estimate_of_an_int8_network_is_checked_in_operations() -> None:
+    layers = [layer(0, 16_384_000, 10**6, precision="int8"), layer(1, 2000, 1000)]
+    checked = check_network(score("net", layers, precision="int8"), _int8_rows())
+    works = [cells[2].replace(NBSP, " ") for cells in checked_table(checked).rows]
+    assert works == ["16.38 MOP", "2.000 kFLOP"]
+    # 16 386 000 of both, which together are operations
+    assert "work 16.39 MOP estimated" in checked_words(checked).replace(NBSP, " ")
