@@ -35,6 +35,7 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import DeviceError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import PowerMode, Processor, Trial
+from mansard.device.card_presence import SeenCards
 from mansard.device.controller.controller import LocalController
 from mansard.device.meters.finding import find_meters
 from mansard.device.nvpmodel.modes import read_modes
@@ -69,6 +70,10 @@ class Target:
     def probe(self, processor: Processor) -> Probe:
         """The probe of this process."""
         return probe(processor)
+
+    def seen_cards(self) -> SeenCards:
+        """None: the board is simulated."""
+        return SeenCards((), ())
 
     def engine_probe(self, engine: str) -> EngineProbe:  # noqa: ARG002
         """None: kernels need no engine."""

@@ -16,6 +16,7 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import ControllerLost, DeviceError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Processor, Trial
+from mansard.device.card_presence import SeenCards
 from mansard.device.controller.controller import BoardController, LocalController
 from mansard.device.controller.remote import RemoteController, remote_controller
 from mansard.inference.engine_files import EngineFiles
@@ -52,6 +53,9 @@ class Target:
 
     def probe(self, processor: Processor) -> Probe:
         return probe(processor)
+
+    def seen_cards(self) -> SeenCards:
+        raise AssertionError("a simulated board has no card")
 
     def engine_probe(self, engine: str) -> EngineProbe:
         raise AssertionError("kernels need no engine")

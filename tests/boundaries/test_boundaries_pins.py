@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from mansard.core.documents import read_toml
 
@@ -101,6 +102,18 @@ def test_an_image_and_a_machine_with_a_card_have_the_same_versions(cuda: str) ->
     assert listed.keys() <= found.keys()
     for name, versions in listed.items():
         assert versions == found[name], name
+
+
+# Asks for numpy.row_stack with the first kernel that it compiles; NumPy 2.5 has none.
+NEWEST_NUMBA_CUDA_WITH_ROW_STACK, FIRST_NUMPY_WITHOUT = Version("0.30.4"), Version("2.5")
+
+
+@pytest.mark.parametrize("cuda", ["cuda12", "cuda13"])
+def test_numba_cuda_stands_beside_a_numpy_that_it_works_with(cuda: str) -> None:
+    for found in (of_extra(cuda), pins(LISTS / f"{cuda}.txt")):
+        (numba_cuda,) = map(Version, found["numba-cuda"])
+        if numba_cuda <= NEWEST_NUMBA_CUDA_WITH_ROW_STACK:
+            assert max(map(Version, found["numpy"])) < FIRST_NUMPY_WITHOUT
 
 
 def test_every_image_list_is_made_of_pins_alone() -> None:

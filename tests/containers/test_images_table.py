@@ -83,7 +83,7 @@ def pins(text: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("jetpack-6.1", "numpy==2.2.6"), ("cpu", "numpy==2.5.5"), ("card-13", "cupy-cuda13x==14.2.0")],
+    [("jetpack-6.1", "numpy==2.2.6"), ("cpu", "numpy==2.4.6"), ("card-13", "cupy-cuda13x==14.2.0")],
 )
 def test_the_list_of_an_image_is_for_its_python(name: str, expected: str) -> None:
     lines = library_lines(IMAGES[name])

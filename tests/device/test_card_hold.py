@@ -67,3 +67,43 @@ assert os.wait()[1] & 127 == 9
         card.run(prepare + "restore(root)")
         assert card.settings == DEFAULT, n_steps
     assert not (tmp_path / "root/var/lib/mansard/journal.json").exists()
+
+
+DENIED = """
+from mansard.core.errors import DeniedError
+def hold(text):
+    with hold_machine(root, settle_s=0) as held:
+        held.set(choose(text)[0])
+say(hold, "power=250W,gpu=1410MHz")
+show(sorted(path.name for path in root.rglob("*.json")))
+"""
+
+
+def test_a_hold_that_is_denied_leaves_the_card_and_no_journal(tmp_path: Path) -> None:
+    card = Card(tmp_path, "DENIED")
+    (kind, line), journals = card.run(PREPARE.format(root=str(tmp_path / "root")) + DENIED)
+    assert kind == "DeniedError"
+    assert line.startswith("GPU 0: power limit 250 W is refused: Insufficient Permissions; run as")
+    assert journals == []
+    assert card.settings == DEFAULT
+
+
+def test_a_card_that_takes_no_power_limit_leaves_no_journal(tmp_path: Path) -> None:
+    # Its modes are written out: it names no limits to choose from.
+    prepare = PREPARE.format(root=str(tmp_path / "root")).partition("modes =")[0]
+    (kind, line), journals = Card(tmp_path, "LIMITED").run(
+        prepare
+        + """
+import msgspec
+(present,) = choose("")
+mode = msgspec.structs.replace(present, name="power250W", kind="card", power_limit_w=250.0)
+def hold():
+    with hold_machine(root, settle_s=0) as held:
+        held.set(mode)
+say(hold)
+show(sorted(path.name for path in root.rglob("*.json")))
+"""
+    )
+    assert kind == "DeviceError"
+    assert "power limit 250 W is refused: Not Supported" in line
+    assert journals == []

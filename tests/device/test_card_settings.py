@@ -110,20 +110,25 @@ def test_a_slip_says_what_the_card_takes(tmp_path: Path) -> None:
         assert message.startswith(start)
 
 
-def test_without_permission_the_present_state_is_all_there_is(tmp_path: Path) -> None:
+def test_without_permission_the_modes_are_listed_and_the_first_setting_is_denied(
+    tmp_path: Path,
+) -> None:
     card = Card(tmp_path, "DENIED")
     shown = card.run(
         """
 show([mode.name for mode in choose("all")])
-say(choose, "power=250W")
-show(why_not_settable())
+found = read_card()
+say(set_card, actor, choose("power=250W")[0], found)
+show(restore_card(actor, found)[1])
 """
     )
-    assert shown[0] == ["present"]
-    assert shown[1][0] == "UsageError"
-    assert "run as root (sudo); in a container, with CAP_SYS_ADMIN" in shown[1][1]
-    assert "leave MODE empty" in shown[1][1]
-    assert "Insufficient Permissions" in shown[2]
+    assert shown[0] == ["power200W", "power325W", "power450W", "power575W", "power700W"]
+    assert shown[1] == [
+        "DeniedError",
+        "GPU 0: power limit 250 W is refused: Insufficient Permissions; run as root (sudo); in a "
+        "container, with CAP_SYS_ADMIN as well",
+    ]
+    assert card.settings == DEFAULT
 
 
 def test_a_card_that_can_only_be_read_says_so(tmp_path: Path) -> None:
@@ -240,3 +245,22 @@ for text in ("", "2c", "power=250W", "gpu=1410MHz", "power300W"):
     )
     # Without its own limit a mode keeps the card's, which is part of its name.
     assert shown == [["present"], ["2c"], ["power250W"], ["power700W_gpu1410MHz"], ["power300W"]]
+
+
+def test_the_right_to_set_a_card_is_told_by_the_kernel_and_not_tried(tmp_path: Path) -> None:
+    card = Card(tmp_path)
+    right, notes = card.run(
+        """
+import os
+from mansard.device.cards import setting_right
+from mansard.device.power_modes.selection import mode_notes
+mode_notes(SYSTEM_ROOT, machine(4, "gpu"))  # imports what nobody may not read
+if os.geteuid() == 0:
+    os.setuid(65534)
+show(setting_right())
+show(mode_notes(SYSTEM_ROOT, machine(4, "gpu")))
+"""
+    )
+    assert right == "run as root (sudo); in a container, with CAP_SYS_ADMIN as well"
+    assert notes[-1] == f"setting it needs root: {right}; looking and measuring it as it is do not"
+    assert card.settings == DEFAULT

@@ -1,17 +1,39 @@
-"""The real card, opened once; every test here skips by name where there is none."""
+"""The card, opened once; every test here skips by name where there is none.
+
+``pytest tests/gpu --software-gpu`` opens one in software instead: it tries these tests themselves
+where there is no card, and says nothing of any kernel.
+"""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from mansard.microbench.cuda.probe import probe_gpu
-from mansard.microbench.cuda.sampling import OpenGpu, open_gpu
+from mansard.core.errors import DeviceError
+from mansard.microbench.cuda.sampling import OpenGpu
+from tools.card_check.opening import Card, open_card
+from tools.card_check.software import H100, software_card
+
+_FEW_SMS = 2  # of the software GPU, which computes every element by its reference
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option for these tests, where their folder is named on the command line."""
+    parser.addoption("--software-gpu", action="store_true", help="try tests/gpu without a card")
 
 
 @pytest.fixture(scope="session")
-def opened() -> OpenGpu:
-    """The first visible GPU."""
-    found = probe_gpu()
-    if found.gpu is None:
-        pytest.skip(f"no GPU to measure: {found.reason}")
-    return open_gpu()
+def card(pytestconfig: pytest.Config) -> Card:
+    """The first visible GPU with its meters, or one in software."""
+    if pytestconfig.getoption("--software-gpu", default=False):
+        return software_card("h100", msgspec.structs.replace(H100, n_sms=_FEW_SMS))
+    try:
+        return open_card(None)
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def opened(card: Card) -> OpenGpu:
+    """The GPU alone."""
+    return card.opened

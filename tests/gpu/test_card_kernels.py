@@ -10,11 +10,10 @@ import pytest
 from mansard.core.errors import UsageError
 from mansard.core.records import Operands, Scope
 from mansard.microbench.catalog import cuda_kernels
-from mansard.microbench.cuda.probe import probe_gpu
-from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.values import operand_values
 from mansard.microbench.kernel import Array, Case, Kernel, gpu_case
+from tools.card_check.opening import Card
 
 pytestmark = pytest.mark.gpu
 
@@ -46,10 +45,9 @@ def name_of(case: tuple[Kernel, str, Scope, Operands]) -> str:
 
 
 @pytest.mark.parametrize("one", cases(), ids=name_of)
-def test_results_equal_the_reference(
-    opened: OpenGpu, one: tuple[Kernel, str, Scope, Operands]
-) -> None:
+def test_results_equal_the_reference(card: Card, one: tuple[Kernel, str, Scope, Operands]) -> None:
     kernel, precision, scope, operands = one
+    opened = card.opened
     case = gpu_case(
         kernel.name,
         precision,
@@ -58,8 +56,8 @@ def test_results_equal_the_reference(
         operands,
         scope,
     )
-    skip_unless_possible(opened, kernel, case)
-    with CudaSource(kernel, case, opened.gpu, opened.runtime) as source:
+    skip_unless_possible(card, kernel, case)
+    with CudaSource(kernel, case, opened.gpu, opened.runtime, opened.clock) as source:
         source.refill()
         before = source.initial()
         raw = source.take(1, REPETITIONS)
@@ -73,13 +71,13 @@ def test_results_equal_the_reference(
     assert all(sample.duration_s > 0 for sample in raw)
 
 
-def skip_unless_possible(opened: OpenGpu, kernel: Kernel, case: Case) -> None:
+def skip_unless_possible(card: Card, kernel: Kernel, case: Case) -> None:
     try:
-        kernel.check(case, opened.gpu.sm)
+        kernel.check(case, card.gpu.sm)
     except UsageError as error:
         pytest.skip(str(error))
     needed = {"numba-cuda": "numba-cuda", "cublas": "cublas"}.get(kernel.backend)
-    if needed is not None and needed not in probe_gpu().versions:
+    if needed is not None and needed not in card.versions:
         pytest.skip(f"{needed} is not installed")
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from mansard.core.clock import SYSTEM_CLOCK
 from mansard.core.errors import MeasurementError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import ContentionPoint, MemoryKind, Trial
 from mansard.device.identity import identify
-from mansard.device.meters.finding import find_meters
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
@@ -25,7 +22,8 @@ from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource, allocate
 from mansard.microbench.cuda.timing import take_anchor
 from mansard.microbench.kernel import Case, gpu_case
-from mansard.microbench.planning import make_plan, probe
+from mansard.microbench.planning import make_plan
+from tools.card_check.opening import Card
 
 pytestmark = pytest.mark.gpu
 
@@ -38,18 +36,18 @@ def chain(opened: OpenGpu) -> Case:
 
 
 def test_the_sms_clock_is_one_that_gpus_have(opened: OpenGpu) -> None:
-    with CudaSource(FMA, chain(opened), opened.gpu, opened.runtime) as source:
+    with CudaSource(FMA, chain(opened), opened.gpu, opened.runtime, opened.clock) as source:
         raw = source.take(20, 50)
     clocks_hz = [one.clock_hz for one in raw]
     assert all(hz is not None and 50e6 < hz < 5e9 for hz in clocks_hz)
 
 
 def test_samples_lie_between_asking_and_having_on_the_hosts_clock(opened: OpenGpu) -> None:
-    with CudaSource(FMA, chain(opened), opened.gpu, opened.runtime) as source:
-        before_s = time.monotonic()
+    with CudaSource(FMA, chain(opened), opened.gpu, opened.runtime, opened.clock) as source:
+        before_s = opened.clock.now_s()
         raw = source.take(50, 50)
-        after_s = time.monotonic()
-    slack_s = take_anchor(opened.runtime, SYSTEM_CLOCK).error_s + 1e-3
+        after_s = opened.clock.now_s()
+    slack_s = take_anchor(opened.runtime, opened.clock).error_s + 1e-3
     assert before_s - slack_s <= raw[0].started_s
     assert raw[-1].started_s + raw[-1].duration_s <= after_s + slack_s
     starts_s = [one.started_s for one in raw]
@@ -77,28 +75,29 @@ def test_more_memory_than_the_card_has_is_refused_by_name(opened: OpenGpu) -> No
     opened.runtime.release(buffer)
 
 
-def test_one_trial_of_every_family_as_a_run(opened: OpenGpu, tmp_path: Path) -> None:
+def test_one_trial_of_every_family_as_a_run(card: Card, tmp_path: Path) -> None:
     machine = identify()
     mode = choose_modes("", SYSTEM_ROOT, machine)[0]
-    plan = make_plan(machine, mode, "brief", probe("gpu"))
+    plan = make_plan(machine, mode, "brief", card.probe)
     by_kernel = {(spec.kernel, spec.backend): spec for spec in plan.trials}
     plan = msgspec.structs.replace(plan, trials=tuple(by_kernel.values()))
-    meters = find_meters(SYSTEM_ROOT, machine)
-    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(meters))
+    outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer(card.meters, kind=card.kind))
     rows = read_rows(outcome.folder / "trials.jsonl", Trial).rows
     assert len(rows) == len(by_kernel)
     for row in rows:
         assert row.processor == "gpu"
-        assert row.n_sms == opened.gpu.n_sms
+        assert row.n_sms == card.gpu.n_sms
         assert row.seconds_s, row.unknown
-        if meters.found:
+        if card.meters.found:
             assert row.energy is not None, row.unknown["energy"]
 
 
-def test_contention_of_the_card_and_the_cpus(opened: OpenGpu, tmp_path: Path) -> None:
+def test_contention_of_the_card_and_the_cpus(card: Card, tmp_path: Path) -> None:
+    if card.is_software:
+        pytest.skip("CPUs run in real time, the software GPU does not")
     machine = identify()
     mode = choose_modes("", SYSTEM_ROOT, machine)[0]
-    plan = make_contention_plan(machine, mode, "brief", probe("gpu"))
+    plan = make_contention_plan(machine, mode, "brief", card.probe)
     trials = [one for one in plan.trials if one.aggressor_share == one.victim_share == 1.0]
     plan = msgspec.structs.replace(plan, trials=tuple(trials))
     outcome = run_plan(plan, tmp_path, measurer=LocalMeasurer())
@@ -108,4 +107,4 @@ def test_contention_of_the_card_and_the_cpus(opened: OpenGpu, tmp_path: Path) ->
         assert row.failure is None
         assert min(row.alone_byte_per_s) > 0
         assert min(row.external_byte_per_s) > 0
-    assert opened.gpu.name == (plan.gpu.name if plan.gpu else "")
+    assert card.gpu.name == (plan.gpu.name if plan.gpu else "")

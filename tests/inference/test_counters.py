@@ -35,17 +35,32 @@ pytestmark = [
 ]
 
 
+# Where NVTX is: of CUDA up to 12 and of 13, on the loader's path and as NVIDIA's wheels have it.
+NVTX_PLACES = (
+    "libraries/libnvToolsExt.so.1",
+    "libraries/libnvtx3interop.so.1",
+    "wheels/nvidia/nvtx/lib/libnvtx3interop.so.1",
+    "wheels/nvidia/cu13/lib/libnvtx3interop.so.1",
+)
+
+
 @pytest.fixture
-def driver_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def driver_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Path]:
     """What the driver and NVTX are called with, in processes that are started now."""
-    libraries = tmp_path / "libraries"
-    libraries.mkdir()
-    for name in ("libcuda.so.1", "libnvToolsExt.so.1"):
-        command = ["gcc", "-shared", "-fPIC", "-o", str(libraries / name), str(SOURCE)]
+    libraries, nvtx = tmp_path / "libraries", getattr(request, "param", NVTX_PLACES[0])
+    for name in ("libraries/libcuda.so.1", nvtx):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        command = ["gcc", "-shared", "-fPIC", "-o", str(tmp_path / name), str(SOURCE)]
         subprocess.run(command, check=True)
+    if not nvtx.startswith("wheels"):  # no wheel of this environment is to be found either
+        (tmp_path / "wheels/nvidia").mkdir(parents=True)
+        (tmp_path / "wheels/nvidia/__init__.py").touch()
     log = tmp_path / "driver-log"
     monkeypatch.setenv("DRIVER_LOG", str(log))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries))
+    monkeypatch.syspath_prepend(tmp_path / "wheels")  # handed on to the program
     with stand_in.played():
         yield log
 
@@ -102,6 +117,7 @@ def counted(tmp_path: Path, network: NetworkTrial, n_calls: int) -> CounterRun:
     return row
 
 
+@pytest.mark.parametrize("driver_log", NVTX_PLACES, indirect=True)
 def test_the_calls_alone_are_counted_each_in_a_range(tmp_path: Path, driver_log: Path) -> None:
     (tmp_path / "files").mkdir()
     row = counted(tmp_path, network_of(tmp_path / "files"), n_calls=2)

@@ -173,7 +173,8 @@ def test_the_real_one_does_not_know_a_chip_of_no_name(real: Ncu) -> None:
 
 def test_the_real_one_takes_our_options_and_refuses_others(real: Ncu) -> None:
     choice = choose_metrics("ga102", listed_metrics(real, "ga102"))
-    command = command_line(real, counter_trial(*choice.metrics), [sys.executable, "-c", ""])
+    program = [sys.executable, "-c", ""]
+    command = command_line(real, program, metrics=choice.metrics, cache_control="all")
     taken = subprocess.run(command, capture_output=True, text=True, check=False)
     said = [*taken.stdout.splitlines(), *taken.stderr.splitlines()]
     assert not [line for line in said if "option" in line.lower()], said

@@ -195,6 +195,7 @@ def test_energy_is_that_of_windows_in_which_the_kernel_runs_on(tmp_path: Path) -
         assert window.total_j == rail.energy_j
         # Whole samples of the kernel, all of them in the window.
         assert window.repetitions > 0
+        assert trial.repetitions_per_sample is not None
         assert window.repetitions % trial.repetitions_per_sample == 0
     manifest = read_document(outcome.folder / "manifest.json", Manifest)
     assert manifest.idle is not None

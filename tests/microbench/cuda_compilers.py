@@ -12,9 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# Places in the wheels nvidia-cuda-nvrtc-cu12, nvidia-cuda-nvrtc and nvidia-cuda-nvdisasm.
-_NVRTC = {12: "cuda_nvrtc/lib/libnvrtc.so.12", 13: "cu13/lib/libnvrtc.so.13"}
-_NVDISASM = "cu13/bin/nvdisasm"
+from mansard.microbench.cuda.nvrtc import find_nvrtc, load_nvrtc
+
+_MAJORS = (12, 13)  # of the wheels nvidia-cuda-nvrtc-cu12 and nvidia-cuda-nvrtc
+_NVDISASM = "cu13/bin/nvdisasm"  # of the wheel nvidia-cuda-nvdisasm
 # nvdisasm 13.5 has no Volta, but Volta's instructions are those of Turing without the
 # uniform ones: raw code of sm_70 and sm_72 reads right as SM75 (branches, memory, HMMA).
 _READ_AS = {70: 75, 72: 75}
@@ -27,11 +28,11 @@ class Compiler:
     """One NVRTC library."""
 
     version: tuple[int, int]
-    path: str
+    path: Path
 
     def architectures(self) -> tuple[int, ...]:
         """Compute capabilities it makes machine code for."""
-        library = ctypes.CDLL(self.path)
+        library = load_nvrtc(self.path)
         count = ctypes.c_int()
         _check(library.nvrtcGetNumSupportedArchs(ctypes.byref(count)), "count")
         found = (ctypes.c_int * count.value)()
@@ -40,7 +41,7 @@ class Compiler:
 
     def cubin(self, source: str, sm: int | str, options: tuple[str, ...] = ()) -> bytes:
         """Machine code of ``source``; raises AssertionError with the compiler's log."""
-        library = ctypes.CDLL(self.path)
+        library = load_nvrtc(self.path)
         program = ctypes.c_void_p()
         text = source.encode()
         status = library.nvrtcCreateProgram(
@@ -71,30 +72,24 @@ def _check(status: int, log: str) -> None:
 def find_compilers() -> tuple[Compiler, ...]:
     """The NVRTC libraries of the wheels that are installed."""
     found = []
-    for major, place in _NVRTC.items():
-        path = _find(place)
+    for major in _MAJORS:
+        path = find_nvrtc(major)
         if path is None:
             continue
-        library = ctypes.CDLL(str(path))
+        library = load_nvrtc(path)
         numbers = ctypes.c_int(), ctypes.c_int()
         _check(library.nvrtcVersion(*(ctypes.byref(n) for n in numbers)), "version")
         assert numbers[0].value == major
-        found.append(Compiler((major, numbers[1].value), str(path)))
+        found.append(Compiler((major, numbers[1].value), path))
     return tuple(found)
 
 
 @lru_cache(maxsize=1)
 def find_disassembler() -> Path | None:
     """The program nvdisasm of its wheel."""
-    return _find(_NVDISASM)
-
-
-def _find(place: str) -> Path | None:
     spec = importlib.util.find_spec("nvidia")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(folder) / place).is_file():
-            return Path(folder) / place
-    return None
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    return next((p for p in (Path(f) / _NVDISASM for f in folders) if p.is_file()), None)
 
 
 def read_functions(cubin: bytes) -> dict[str, bytes]:

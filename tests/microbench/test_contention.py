@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.core.errors import UsageError
+from mansard.core.errors import DeviceError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import ContentionPoint, MachineIdentity
@@ -37,7 +37,7 @@ from mansard.microbench.contention.plan import (
 )
 from mansard.microbench.contention.trial import CONTENTION, measure_point, opened_loads
 from mansard.microbench.cuda.sampling import OpenGpu
-from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
+from mansard.microbench.cuda.software_gpu import GPU, Physics, SoftwareGpu
 from mansard.microbench.planning import Probe, cpu_versions
 
 NO_GPU = Probe(versions=cpu_versions(), gpu=None, unknown={"gpu": "none here"})
@@ -150,6 +150,25 @@ def test_the_gpu_beside_cpus() -> None:
     assert not gpu.live  # its memory was given back
 
 
+@pytest.mark.parametrize(("breaks_at", "refused"), [(0, "no cubin"), (1, "")])
+def test_a_refused_chain_is_a_failed_point_and_a_lost_gpu_ends_the_run(
+    breaks_at: int, refused: str
+) -> None:
+    gpu = SoftwareGpu(Physics(refuses=lambda _kernel, _case: refused), breaks_at=breaks_at)
+    opened = OpenGpu(GPU, gpu, gpu.host.clock)
+    found = Probe(versions=cpu_versions(), gpu=GPU)
+    plan = make_contention_plan(two_cpus(), core_count_mode(2), "brief", found)
+    spec = next(one for one in plan.trials if one.victim == "gpu" and not one.aggressor_share)
+    chains = {"gpu": {spec.victim_share: 1}}
+    with GpuLoad(opened, 0.002) as load:
+        if breaks_at:
+            with pytest.raises(DeviceError, match="the GPU does not answer any more, since this"):
+                measure_point(spec, plan, instruments(plan), {"gpu": load}, chains)
+        else:
+            row = measure_point(spec, plan, instruments(plan), {"gpu": load}, chains)
+            assert row.failure == "no cubin"
+
+
 def test_chains_ask_for_shares() -> None:
     gpu = SoftwareGpu()
     with GpuLoad(OpenGpu(GPU, gpu, gpu.host.clock), 0.002) as load:
@@ -186,6 +205,9 @@ class SoftLoad:
         return [RawSample(1 / 30 + self.n_fma / 300, 0.0)] * n_samples
 
     def stop(self) -> None:
+        pass
+
+    def check_answers(self, failure: str) -> None:
         pass
 
 

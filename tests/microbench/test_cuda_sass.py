@@ -26,8 +26,8 @@ from tests.microbench.cuda_compilers import (
 )
 from tests.microbench.cuda_sass import Instruction, hottest_loop, innermost_loops, parse_sass, share
 
-# Xavier, Orin, H100 and H200, Thor (101 in CUDA 12.9, 110 from 13.0).
-ARCHITECTURES = (72, 87, 90, 101, 110)
+# Xavier, Orin, H100 and H200, B200, Thor (101 in CUDA 12.9, 110 from 13.0).
+ARCHITECTURES = (72, 87, 90, 100, 101, 110)
 # Nano, TX2, Turing: nothing reads their loops here, but their compilers take the sources.
 COMPILED_ONLY = (53, 62, 75)
 

@@ -42,9 +42,13 @@ class Library:
     visible: tuple[str, ...] | DeviceError = ("NVIDIA H100 80GB HBM3",)
     sm: int = 90
     attributes: dict[str, int] = field(default_factory=lambda: dict(CARD))
+    broken: tuple[str, ...] = ()
 
     def versions(self) -> dict[str, str]:
         return {"cupy": "14.0", "numba": "0.63"}
+
+    def unusable(self) -> tuple[str, ...]:
+        return self.broken
 
     def driver_version(self) -> int:
         return self.driver

@@ -18,7 +18,7 @@ from typing import Any
 import typer
 
 from mansard.cli.app import make_app
-from mansard.cli.help import in_words
+from mansard.cli.help import help_record
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/reference/commands"
 _BY_HAND = "<!-- by hand from here -->"
@@ -80,11 +80,11 @@ def _described(called: str, command: Any) -> Iterator[str]:
         yield f"```text\n{' '.join(usage.split())}\n```"
         hidden = {"help", "install_completion", "show_completion"}
         rows = [
-            (each.get_help_record(context), each)
+            (record, each)
             for each in command.params
             if each.name not in hidden and not getattr(each, "hidden", False)
+            if (record := help_record(each, context)) is not None
         ]
-        rows = [(record, each) for record, each in rows if record is not None]
         for kind, title in (("argument", "argument"), ("option", "option")):
             found = [record for record, each in rows if each.param_type_name == kind]
             if found:
@@ -94,7 +94,7 @@ def _described(called: str, command: Any) -> Iterator[str]:
 def _table(title: str, records: list[tuple[str, str]]) -> str:
     lines = [f"| {title} | meaning |", "|---|---|"]
     for name, meaning in records:
-        lines.append(f"| {_cell(_name(name))} | {_cell(_escaped(in_words(meaning)))} |")
+        lines.append(f"| {_cell(_name(name))} | {_cell(_escaped(meaning))} |")
     return "\n".join(lines)
 
 

@@ -78,7 +78,19 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     written = None
     if swept.run_ids or swept.failure is None:
         written = report([str(request.runs)], run_ids=swept.run_ids, reporter=reporter)
-    return BenchResult(written, swept.failure)
+    return BenchResult(written, swept.failure or _nothing_measured(written))
+
+
+def _nothing_measured(written: Report | None) -> MeasurementError | None:
+    """The error of a bench of which every kernel failed; the report's notes have the reasons."""
+    modes = written.summary.of_runs(written.run_ids).modes if written is not None else ()
+    if any(mode.n_trials for mode in modes) or not any(mode.n_trials_failed for mode in modes):
+        return None
+    n_failed = sum(mode.n_trials_failed for mode in modes)
+    return MeasurementError(
+        f"none of {n_failed} trials of kernels could be measured",
+        fix="the notes above say why; the same command tries again",
+    )
 
 
 def dry_run(request: BenchRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:

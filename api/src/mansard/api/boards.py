@@ -25,7 +25,12 @@ from mansard.device.power_modes.listing import (
     list_config,
     resolve,
 )
-from mansard.device.power_modes.selection import available_modes, choose_modes, names_grid
+from mansard.device.power_modes.selection import (
+    available_modes,
+    choose_modes,
+    mode_notes,
+    names_grid,
+)
 from mansard.device.system import SYSTEM_ROOT
 
 if TYPE_CHECKING:
@@ -39,10 +44,15 @@ _THIS_BOARD = "this board"
 
 
 class AvailableModes(msgspec.Struct, frozen=True):
-    """The power modes of a machine that is no Jetson: core counts, or those of its card."""
+    """The power modes of a machine that is no Jetson: core counts, or those of its card.
+
+    ``machine``: the processor, or the card, that they are modes of. ``notes``: what can be set
+    beside them, and what that needs.
+    """
 
     machine: str
     modes: tuple[PowerMode, ...]
+    notes: tuple[str, ...]
 
 
 def board_root(board: Path | None) -> Path:
@@ -69,7 +79,8 @@ def modes(board: Path | None = None, config: Path | None = None) -> Listing | Av
     if board is not None or _has_nvpmodel(root):
         return list_board(root)
     machine = identify(root)
-    return AvailableModes(machine.name, tuple(available_modes(root, machine)))
+    name = machine.accelerators[0] if machine.kind == "gpu" else machine.name
+    return AvailableModes(name, available_modes(root, machine), mode_notes(root, machine))
 
 
 def _has_nvpmodel(root: Path) -> bool:
@@ -182,7 +193,7 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
         *checks.check_meters(root, machine),
         *(board_checks.check_present(root, machine) if on_board else ()),
         *checks.check_state(root),
-        *checks.check_accelerators(machine),
+        *checks.check_accelerators(root, machine),
         *check_counters(root, machine),
         *check_containers(root, machine),
     )

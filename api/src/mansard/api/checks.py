@@ -17,6 +17,8 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, MeasurementError
 from mansard.core.records import Gpu, MachineIdentity, PowerSample
+from mansard.device.card_presence import cuda_devices, cuda_extra, pci_cards
+from mansard.device.cards import setting_right
 from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.journal import find_journal, journal_folders
 from mansard.device.meters.finding import find_meters
@@ -25,7 +27,7 @@ from mansard.device.system import find_tool
 from mansard.device.topology import cpu_quota
 from mansard.device.totals import total_power
 from mansard.microbench.cpu.selfcheck import check_kernels
-from mansard.microbench.cuda.probe import probe_gpu
+from mansard.microbench.cuda.probe import GpuProbe, probe_gpu
 from mansard.microbench.cuda.trials import choose_trials
 
 _ENOUGH_BYTES = 1 << 30  # a whole sweep with raw samples needs some 100 MB
@@ -96,29 +98,57 @@ def check_machine(root: Path, machine: MachineIdentity) -> Iterator[Check]:
         yield ok("CPU quota", share)
 
 
-def check_accelerators(machine: MachineIdentity) -> Iterator[Check]:
-    """Cards, driver and toolkit, and whether kernels can run on the card from here."""
+def check_accelerators(root: Path, machine: MachineIdentity) -> Iterator[Check]:
+    """Cards, driver and toolkit; whether kernels run on the card from here, and it can be set."""
     versions = [
         f"{name} {version}"
         for name, version in (("driver", machine.driver), ("CUDA", machine.cuda))
         if version is not None
     ]
     if not machine.accelerators:
-        yield ok("NVIDIA GPU", ", ".join(["no card seen", *versions]))
+        yield _card_without_driver(root, versions)
         return
     seen = ", ".join([*machine.accelerators, *versions])
     found = probe_gpu()
     if found.gpu is None:
-        yield missing(
-            "NVIDIA GPU",
-            f"{seen}; kernels cannot run on it from here: {found.reason}",
-            "install 'mansard[cuda12]' (driver 525 or newer) or 'mansard[cuda13]' (580), "
-            "or measure in a container",
-        )
-        return
-    left_out = choose_trials(found.gpu, "quick", found.versions).left_out
-    notes = [seen, _told(found.gpu), *found.notes, *left_out]
-    yield ok("NVIDIA GPU", "; ".join(notes))
+        yield _unmeasured_card(seen, found, machine)
+    else:
+        left_out = choose_trials(found.gpu, "quick", found.versions).left_out
+        yield ok("NVIDIA GPU", "; ".join([seen, _told(found.gpu), *found.notes, *left_out]))
+    right = setting_right()
+    if right:
+        yield missing("card modes", "this user may list the card's limits, but not set them", right)
+    else:
+        yield ok("card modes", "this user may set the card's power limit and clocks")
+
+
+def _card_without_driver(root: Path, versions: list[str]) -> Check:
+    cards = pci_cards(root)
+    if not cards:
+        return ok("NVIDIA GPU", ", ".join(["no card seen", *versions]))
+    return missing(
+        "NVIDIA GPU",
+        f"{', '.join([*cards, *versions])}; no driver of NVIDIA answers here",
+        "load the driver ('nvidia-smi' must answer), or start the container with access to the GPU",
+    )
+
+
+_ACCESS = "start the container with access to the GPU, or look at CUDA_VISIBLE_DEVICES"
+
+
+def _unmeasured_card(seen: str, found: GpuProbe, machine: MachineIdentity) -> Check:
+    """What keeps kernels from running on the card: libraries, or a driver that does not answer."""
+    reason, _, fix = found.reason.partition("; ")
+    if "cupy" not in found.versions:
+        fix = f"install 'mansard[{cuda_extra(machine.driver)}]', or measure in a container"
+    if not cuda_devices():
+        reason = f"CUDA's driver gives this process no access; {reason}"
+        fix = f"{_ACCESS}; then {fix or 'look again'}"
+    return missing(
+        "NVIDIA GPU",
+        f"{seen}; kernels cannot run on it from here: {reason}",
+        fix or "look at what 'nvidia-smi' says",
+    )
 
 
 def _told(gpu: Gpu) -> str:

@@ -24,6 +24,10 @@ _ON_JETSON = {
     "JetPack 5 use --engine trtexec",
     "trtexec": "measure in a container, whose image has it, or install JetPack's package tensorrt",
 }
+_NOT_ON_CARD = (
+    "install onnxruntime-gpu with CUDA and cuDNN; until then networks run on the card by TensorRT "
+    "alone"
+)
 _NO_GPU = "load the GPU's driver: 'nvidia-smi' (a board: 'tegrastats') must answer"
 
 
@@ -37,10 +41,10 @@ def check_engines(machine: MachineIdentity) -> Iterator[Check]:
         if probe.version is None and engine.name != "ort" and not has_gpu:
             continue
         remedies = _REMEDIES | (_ON_JETSON if machine.kind == "jetson" else {})
-        yield _check(engine.name, probe, remedies[engine.name])
+        yield _check(engine.name, probe, remedies[engine.name], has_gpu=has_gpu)
 
 
-def _check(name: str, probe: EngineProbe, remedy: str) -> Check:
+def _check(name: str, probe: EngineProbe, remedy: str, *, has_gpu: bool) -> Check:
     if probe.providers is None:
         reason = probe.unknown["providers"]
         if probe.version is None:
@@ -48,7 +52,10 @@ def _check(name: str, probe: EngineProbe, remedy: str) -> Check:
         return missing(name, f"{probe.version}, but {reason}", _NO_GPU)
     absent = "".join(f"; no {each}: {reason}" for each, reason in probe.absent.items())
     cores = _dla_cores() if name == "tensorrt" else ""
-    return ok(name, f"{probe.version}, runs on {', '.join(probe.providers)}{cores}{absent}")
+    told = f"{probe.version}, runs on {', '.join(probe.providers)}{cores}{absent}"
+    if has_gpu and probe.providers == ("cpu",):
+        return missing(name, told, _NOT_ON_CARD)
+    return ok(name, told)
 
 
 def _dla_cores() -> str:

@@ -196,7 +196,8 @@ def _plan(
     from mansard.measuring.runner import missing_trials
 
     machine = target.controller.identify()
-    gpu = find_processor(target, machine, request.processor, reporter).gpu
+    on_cpu = "run all of it on the CPU with --devices cpu"
+    gpu = find_processor(target, machine, request.processor, reporter, on_cpu=on_cpu).gpu
     engines = _Engines(target, request, reporter, has_gpu=gpu is not None)
     mappings = [with_device(each, engines.default_device) for each in mappings]
     for mapping in mappings:

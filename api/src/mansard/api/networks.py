@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.predict.measured import NetworkTimes
     from mansard.analytics.predict.memory_use import MemoryTraffic
-    from mansard.core.records import EngineBuild, Gpu
+    from mansard.core.records import EngineBuild, Gpu, MachineIdentity
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import NetworkTrial
@@ -194,10 +194,8 @@ def plan_networks(
     probe = choose_engine(target, machine, settings.engine, reporter)
     has_gpu = gpu is not None or is_stand_in(probe)
     provider = choose_provider(probe, settings.provider, has_gpu=has_gpu)
-    if gpu is not None and provider == "cpu":
-        reporter.note(
-            f"note: the networks run on the CPU: {probe.engine} has no provider for the GPU"
-        )
+    if gpu is not None and provider == "cpu" and settings.provider != "cpu":
+        _require_cpu_is_meant(probe, gpu, machine, reporter, is_lenient=is_lenient)
         gpu = None
     form = int8_form(probe.engine, provider)
     later = preparation.later_partitions
@@ -239,6 +237,24 @@ def plan_networks(
     wanted = [build for build in builds.values() if build.engine_file in needed]
     preparation.build(wanted, probe, gpu, target, modes, runs=request.runs, reporter=reporter)
     return [each for each in plans if each.plan.trials]
+
+
+def _require_cpu_is_meant(
+    probe: EngineProbe, gpu: Gpu, machine: MachineIdentity, reporter: Reporter, *, is_lenient: bool
+) -> None:
+    """Say that the networks run on the CPU of a machine whose GPU was meant; raises UsageError.
+
+    ``is_lenient``: beside kernels on the GPU their rows are told apart, so that a note is enough.
+    """
+    reasons = [f"{name}: {reason}" for name, reason in probe.absent.items()]
+    what = f"{probe.engine} cannot run networks on {gpu.name} ({'; '.join(reasons)})"
+    if not is_lenient:
+        raise UsageError(
+            what,
+            fix="install an engine for the GPU (onnxruntime-gpu, or TensorRT and --engine "
+            "tensorrt), or measure the CPU with --processor cpu",
+        )
+    reporter.note(f"note: {what}; the networks run on the CPU, {machine.name}")
 
 
 def write_loaded(

@@ -64,6 +64,13 @@ class ProgramResult(msgspec.Struct, frozen=True):
             raise self.failure
 
 
+class ProgramRuns(msgspec.Struct, frozen=True):
+    """The ids of a program's runs, one for each mode, and what could not be measured."""
+
+    run_ids: tuple[str, ...]
+    failure: MansardError | None
+
+
 def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> ProgramResult:
     """Run a program in each mode as often as it takes, with time, memory and energy.
 
@@ -72,6 +79,12 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
     before are kept, and the board is put back; UsageError, and what keeps a board from being
     measured.
     """
+    done = run_program(request, reporter)
+    return ProgramResult(_read(request.runs, done.run_ids), done.failure)
+
+
+def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> ProgramRuns:
+    """``measure_program`` up to the runs on disk; it needs msgspec alone. Raises the same."""
     from mansard.device.controller.controller import LocalController
     from mansard.inference.programs.execution import find_input, is_read_once
     from mansard.inference.programs.metric import compile_metric
@@ -113,7 +126,7 @@ def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Pro
             "measure the program anew; name files that it writes inside a script"
         )
     run_ids = [each.plan.run_id for each in plans if each.plan.run_id in done.run_ids]
-    return ProgramResult(_read(request.runs, run_ids), failure_of(done, len(modes)))
+    return ProgramRuns(tuple(run_ids), failure_of(done, len(modes)))
 
 
 def _plan(

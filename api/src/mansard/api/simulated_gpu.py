@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
     from mansard.microbench.cuda.software_gpu import Physics
+    from mansard.microbench.kernel import Case, Kernel
     from mansard.microbench.planning import Probe
     from mansard.simulator.virtual_rails import VirtualClocks
 
@@ -61,11 +62,13 @@ def _measure(root: Path, machine: MachineIdentity, job: Job, gpu: Gpu) -> Iterat
     from mansard.microbench.cuda.sampling import OpenGpu
     from mansard.microbench.cuda.software_gpu import SoftwareGpu
     from mansard.microbench.trial import kernel_kind
+    from mansard.simulator.faults import read_faults
     from mansard.simulator.virtual_rails import VirtualClocks, virtual_meters
 
-    time, clocks = VirtualClock(), VirtualClocks(root)
+    time, clocks, faults = VirtualClock(), VirtualClocks(root), read_faults(root)
     gpu = replace(gpu, n_sms=job.plan.mode.n_sms or gpu.n_sms)  # that the mode leaves on
-    software = SoftwareGpu(_physics(machine, gpu, clocks), time=time)
+    physics = _physics(machine, gpu, clocks, faults)
+    software = SoftwareGpu(physics, time=time, breaks_at=faults.get("gpu_lost", 0))
     kind = kernel_kind(gpu=OpenGpu(gpu, software, time.clock()))
     meters = virtual_meters(find_meters(root, machine), clocks, time, software.load_now)
     return LocalMeasurer(meters=meters, root=root, kind=kind)(job)
@@ -111,7 +114,9 @@ def _module(machine: MachineIdentity) -> Module:
     return module
 
 
-def _physics(machine: MachineIdentity, gpu: Gpu, clocks: VirtualClocks) -> Physics:
+def _physics(
+    machine: MachineIdentity, gpu: Gpu, clocks: VirtualClocks, faults: Mapping[str, Any]
+) -> Physics:
     from mansard.core.hardware import (
         memory_bytes_per_s,
         memory_roof_bytes_per_s,
@@ -130,6 +135,11 @@ def _physics(machine: MachineIdentity, gpu: Gpu, clocks: VirtualClocks) -> Physi
     for name, share in (("fp16", 1.0), ("bf16", 1.0), ("tf32", 1.0), ("fp64", 1 / 64)):
         rates.setdefault(("fma", name), share * rates["fma", "fp32"])
     jitter = Random(0)  # noqa: S311
+    refused, share = set(faults.get("gpu_refuses", ())), 0.5 if "gpu_miscounts" in faults else 1.0
+
+    def refuses(kernel: Kernel, _case: Case) -> str:
+        return "the stand-in refuses it" if refused & {kernel.name, kernel.backend} else ""
+
     known = memory_roof_bytes_per_s(module, memory_hz=clocks.memory_hz, gpu_hz=clocks.gpu_hz)
     return Physics(
         gpu=gpu,
@@ -138,5 +148,6 @@ def _physics(machine: MachineIdentity, gpu: Gpu, clocks: VirtualClocks) -> Physi
         l2_bytes_per_cycle=64.0,
         memory_bytes_per_s=known or _OF_PEAK * memory_bytes_per_s(module, clocks.memory_hz),
         free_bytes=(gpu.memory_bytes or 0) * 3 // 4,
-        factor=lambda _launch: 1 + abs(jitter.gauss(0, _JITTER)),
+        factor=lambda _launch: share * (1 + abs(jitter.gauss(0, _JITTER))),
+        refuses=refuses,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -21,7 +21,9 @@ from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
 from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
-from mansard.core.errors import DeviceError, MansardError
+from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.text import listed
+from mansard.device.card_presence import SeenCards, cuda_extra, see_cards
 from mansard.device.meters.finding import find_meters
 
 if TYPE_CHECKING:
@@ -63,6 +65,10 @@ class BenchTarget(Protocol):
         """What there is to measure ``processor`` with; raises where nothing can be asked."""
         ...
 
+    def seen_cards(self) -> SeenCards:
+        """NVIDIA's cards where no GPU can be measured: those that a library would bring back."""
+        ...
+
     def engine_probe(self, engine: str) -> EngineProbe:
         """What there is to run networks with on ``engine``; raises where nothing can be asked."""
         ...
@@ -101,6 +107,10 @@ class LocalTarget:
         from mansard.microbench.planning import probe
 
         return probe(processor)
+
+    def seen_cards(self) -> SeenCards:
+        """Those that this process sees."""
+        return see_cards(self._root)
 
     def engine_probe(self, engine: str) -> EngineProbe:
         """What this process has; raises UsageError for an unknown engine."""
@@ -171,6 +181,10 @@ class ContainerTarget:
         found = probe_in_container(self._engine, self._launch(processor), processor)
         self._processor = processor
         return found
+
+    def seen_cards(self) -> SeenCards:
+        """None: ``probe`` raises where the container's GPU cannot be used."""
+        return SeenCards((), ())
 
     def engine_probe(self, engine: str) -> EngineProbe:
         """What a container has, started as the last probe was."""
@@ -316,16 +330,26 @@ def _ensure(
 
 
 def find_processor(
-    target: BenchTarget, machine: MachineIdentity, wanted: Processor | None, reporter: Reporter
+    target: BenchTarget,
+    machine: MachineIdentity,
+    wanted: Processor | None,
+    reporter: Reporter,
+    *,
+    on_cpu: str = "measure the CPU with --processor cpu",
 ) -> Probe:
     """What the kernels will run on, and with: ``wanted``, or the GPU where there is one.
 
-    A Jetson is measured for its GPU, so one that cannot be used there is an error; on other
-    machines it is a note, and the CPU is measured. A simulated board has no GPU: the CPUs of
-    the machine that it is simulated on do the work, unless its stand-in is ``wanted``.
+    A GPU that could be measured after an installation is an error, so that nobody gets numbers of
+    the CPU in its place. The CPU is measured with a note, the first one, where nothing can be
+    installed to help: the driver does not answer here. A Jetson is measured for its GPU: one that
+    cannot be used is an error. A simulated board has no GPU: the CPUs of the machine that it is
+    simulated on do the work, unless its stand-in is ``wanted``. ``on_cpu``: how the user asks for
+    the CPU.
     """
     has_gpu = machine.kind in {"gpu", "jetson"} and not machine.is_simulated
     if wanted == "cpu" or (wanted is None and not has_gpu):
+        if wanted is None and machine.kind == "cpu" and not machine.is_simulated:
+            _note_cards(target.seen_cards().on_bus, _NO_ANSWER, machine, reporter)
         return target.probe("cpu")
     found = target.probe("gpu")
     if found.gpu is not None:
@@ -336,5 +360,30 @@ def find_processor(
             f"the GPU cannot be measured: {reason}",
             fix="'mansard doctor' says what is missing; --processor cpu measures the CPU",
         )
-    reporter.note(f"note: the GPU is not measured: {reason}; the CPU is")
+    what, _, advice = reason.partition("; ")
+    if "cupy" not in found.versions:
+        advice = f"install 'mansard[{cuda_extra(machine.driver)}]'"
+    if cards := target.seen_cards().of_cuda:
+        raise UsageError(
+            f"this machine has {listed(cards)}, which cannot be measured: {what}",
+            fix=f"{advice or 'look at what mansard doctor says'}, or {on_cpu}",
+        )
+    _note_cards(machine.accelerators, _NO_ACCESS, machine, reporter)
     return target.probe("cpu")
+
+
+_NO_ANSWER = "no driver of NVIDIA answers here"
+_NO_ACCESS = (
+    "CUDA's driver gives this process no access (is CUDA_VISIBLE_DEVICES empty, or the container "
+    "without access to the GPU?)"
+)
+
+
+def _note_cards(
+    cards: Sequence[str], reason: str, machine: MachineIdentity, reporter: Reporter
+) -> None:
+    if cards:
+        reporter.note(
+            f"note: this machine has {listed(cards)}, which cannot be measured: {reason}; measured "
+            f"is its CPU, {machine.name}"
+        )

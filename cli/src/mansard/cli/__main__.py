@@ -16,9 +16,10 @@ from mansard.cli.console import (
     take_verbosity,
     told_work,
 )
-from mansard.cli.json_output import ErrorDocument, finish_json, forget_json
+from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
 from mansard.cli.renamed import renamed_line
 from mansard.core.errors import MansardError
+from mansard.core.line_channel import give_stdout_to_data
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.core.text import printable
 
@@ -29,14 +30,20 @@ def main() -> None:
     """Run the command line and leave with the documented exit code."""
     turn_signals_into_interrupts()
     prepare_streams()
+    if is_json(_own(sys.argv[1:])) and "--help" not in sys.argv:
+        give_stdout_to_data()
     sys.exit(run(sys.argv[1:]))
+
+
+def _own(arguments: list[str]) -> list[str]:
+    """The words of ours: what comes after "--" is another program's."""
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
 def run(arguments: list[str]) -> int:
     """The exit code of the command line ``arguments``; nothing else escapes."""
     arguments = take_verbosity(arguments)
-    # What comes after "--" is another program's.
-    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    own = _own(arguments)
     forget_json()
     try:
         with told_work():

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperGroup
 
@@ -199,17 +200,17 @@ class HelpfulCommand(TyperCommand):
         _name_values(self.params)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Typer writes what has to be given in braces; here it stands bare."""
-        return [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+        """What has to be given stands bare, and dots stand once."""
+        return [usage_piece(piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, then options; ranges in words."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            found = [each for each in self.get_params(ctx) if each.param_type_name == kind]
-            records = [record for each in found if (record := each.get_help_record(ctx))]
+            parameters = [each for each in self.get_params(ctx) if each.param_type_name == kind]
+            records = [record for each in parameters if (record := help_record(each, ctx))]
             if records:
                 with formatter.section(title):
-                    formatter.write_dl([(name, in_words(text)) for name, text in records])
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """The examples of the command."""
@@ -262,14 +263,44 @@ def _value_name(parameter: Any) -> str | None:
         return None
     is_argument = parameter.param_type_name == "argument"
     key = parameter.name if is_argument else parameter.opts[0].lstrip("-")
-    choices = getattr(parameter.type, "choices", None)
+    choices, usual = _choices_and_kind(parameter)
     if choices:
         return "|".join(choices)
-    kind = type(parameter.type).__name__
-    numbers = {"IntRange": "N", "FloatRange": "NUMBER", "IntParamType": "N"}
-    usual = "FILE" if "Path" in kind else numbers.get(kind, "TEXT")
     name = "N" if key == "batch" and usual == "N" else _VALUES.get(key, usual)
     return f"{name}..." if is_argument and parameter.nargs == -1 else name
+
+
+def _choices_and_kind(parameter: Any) -> tuple[Sequence[str], str]:
+    """What can be chosen from, and what a value is by its type: FILE, N, NUMBER or TEXT."""
+    descriptor = getattr(parameter, "type_descriptor", None)
+    if descriptor is None:  # Typer before 0.29 has the types of Click
+        kind = type(parameter.type).__name__
+        numbers = {"IntRange": "N", "FloatRange": "NUMBER", "IntParamType": "N"}
+        usual = "FILE" if "Path" in kind else numbers.get(kind, "TEXT")
+        return getattr(parameter.type, "choices", None) or (), usual
+    (annotation,) = (
+        get_args(descriptor.annotation) if descriptor.is_list else (descriptor.annotation,)
+    )
+    if descriptor.is_path or annotation is Path:
+        return (), "FILE"
+    number = "NUMBER" if annotation is float and descriptor.is_ranged else "TEXT"
+    return descriptor.choices or (), "N" if annotation is int else number
+
+
+def usage_piece(text: str) -> str:
+    """Typer's ``{SOURCE}`` as ``SOURCE``, and ``[MODEL...]...`` of 0.29 as ``[MODEL...]``."""
+    return re.sub(r"^\{(.*)\}$", r"\1", re.sub(r"(\.{3}[]}])\.{3}$", r"\1", text))
+
+
+def help_record(parameter: Any, context: Any) -> tuple[str, str] | None:
+    """What a parameter is called and means; None for a hidden one. Ranges are in words."""
+    record = parameter.get_help_record(context)
+    if record is None:
+        return None
+    name, text = record
+    if parameter.param_type_name == "argument":  # Typer 0.29 adds the type to the name
+        name = parameter.metavar or name
+    return name, in_words(text)
 
 
 def in_words(text: str) -> str:

@@ -8,8 +8,10 @@ as what they were.
 
 from __future__ import annotations
 
+import io
 import os
 import select
+import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import IO
@@ -150,3 +152,20 @@ def claim_stdout() -> IO[bytes]:
     messages = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return messages
+
+
+class _DataOutput(io.TextIOWrapper):
+    """Standard output of a process whose output is data: its bytes are, text goes elsewhere."""
+
+    def write(self, text: str) -> int:
+        """Write text, which is nothing but what a library prints, on standard error."""
+        return sys.stderr.write(text)
+
+
+def give_stdout_to_data() -> None:
+    """From now on ``sys.stdout.buffer`` alone reaches standard output.
+
+    Whatever libraries print there, in Python or below it, goes to standard error.
+    """
+    sys.stdout.flush()
+    sys.stdout = _DataOutput(claim_stdout(), encoding="utf-8")

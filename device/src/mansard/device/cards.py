@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 from importlib import import_module
 from typing import Any, Literal
 
 import msgspec
 
-from mansard.core.errors import DeviceError
+from mansard.core.errors import DeniedError, DeviceError
 from mansard.core.records import PowerMode, Record
 from mansard.core.text import printable
+from mansard.device.system import SYSTEM_ROOT, read_text
 
 
 def load_nvml() -> Any:
@@ -130,7 +133,7 @@ def _ask(
     """What NVML answers; None where it does not, with its words in ``unknown``."""
     try:
         return getattr(nvml, function)(*arguments)
-    except nvml.NVMLError as error:
+    except nvml_errors(nvml) as error:
         unknown[field] = str(error)
         return None
 
@@ -154,6 +157,20 @@ _UNLOCKERS = {
 }
 _SAME_MW = 1.0  # limits are whole milliwatts
 _AS_ROOT = "run as root (sudo); in a container, with CAP_SYS_ADMIN as well"
+# Of capabilities(7): the right by which NVIDIA's driver knows root. It is a bit of CapEff.
+_SYS_ADMIN = 1 << 21
+_CAPABILITIES = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
+
+
+def setting_right() -> str:
+    """What setting a card still needs; empty where this process has the right to.
+
+    Told by the kernel, not tried: whoever looks at a card must not write to it. In a container of
+    another user the driver may refuse all the same.
+    """
+    found = _CAPABILITIES.search(read_text(SYSTEM_ROOT / "proc/self/status") or "")
+    may_set = int(found[1], 16) & _SYS_ADMIN if found else os.geteuid() == 0
+    return "" if may_set else _AS_ROOT
 
 
 class CardWrite(msgspec.Struct, frozen=True):
@@ -197,7 +214,10 @@ def restoring_writes(found: CardState) -> tuple[CardWrite, ...]:
 
 
 def write_card(write: CardWrite, state: CardState) -> None:
-    """Make one setting; raises DeviceError. A card that cannot lock needs no unlocking."""
+    """Make one setting; raises DeviceError, DeniedError where this user may not.
+
+    A card that cannot lock needs no unlocking.
+    """
     nvml = load_nvml()
     handle = card_handle(nvml, state.index, state.uuid)
     try:
@@ -211,12 +231,10 @@ def write_card(write: CardWrite, state: CardState) -> None:
         codes = (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         if write.value is None and error.value in codes:
             return
-        is_denied = error.value == nvml.NVML_ERROR_NO_PERMISSION
-        raise DeviceError(
-            f"{write} is refused: {error}",
-            where=f"GPU {state.index}",
-            fix=_AS_ROOT if is_denied else "leave this setting out of the mode",
-        ) from error
+        what, where = f"{write} is refused: {error}", f"GPU {state.index}"
+        if error.value == nvml.NVML_ERROR_NO_PERMISSION:
+            raise DeniedError(what, where=where, fix=_AS_ROOT) from error
+        raise DeviceError(what, where=where, fix="leave this setting out of the mode") from error
 
 
 def read_back(mode: PowerMode, found: CardState) -> PowerMode:
@@ -254,18 +272,3 @@ def _check_limit(wanted_w: float, found_w: float, index: int) -> None:
             where=f"GPU {index}",
             fix="choose this limit, or look for what sets it (nvidia-smi -q -d POWER)",
         )
-
-
-def why_not_settable(index: int = 0) -> str:
-    """Why a card cannot be set, and what would allow it; empty where it can.
-
-    Tried by setting its power limit to what it is.
-    """
-    try:
-        state = read_card(index)
-        if state.power_limit_mw is None:
-            return f"its power limit cannot be read: {state.unknown['power_limit_mw']}"
-        write_card(CardWrite("power limit", state.power_limit_mw, "to try"), state)
-    except DeviceError as error:
-        return f"{error.what}; {error.fix}" if error.fix else error.what
-    return ""

@@ -13,6 +13,7 @@ from mansard.core.errors import DeviceError
 from mansard.core.hashing import ID_CHARACTERS
 from mansard.core.records import MachineIdentity
 from mansard.core.text import printable
+from mansard.device.card_presence import UNNAMED, listed_cards
 from mansard.device.jetson import TREE, find_module, is_jetson, read_board, read_model
 from mansard.device.system import (
     SYSTEM_ROOT,
@@ -69,7 +70,7 @@ def read_cards(root: Path) -> tuple[str, ...]:
         text = read_head(information, _FILE_CHARACTERS)
         match = re.search(r"^Model:[ \t]*(\S.*)$", text, re.MULTILINE)
         model = printable(match[1], _MODEL_CHARACTERS) if match else None
-        cards.append(model or "NVIDIA GPU of unknown model")
+        cards.append(model or UNNAMED)
     return tuple(cards)
 
 
@@ -120,9 +121,11 @@ def identify(
     cpus = _within_quota(physical_cores(root, allowed), cpu_quota(root))
     machine_hash, memory_bytes = _machine_hash(root), _memory_bytes(root)
     board = read_board(root) if jetson else None
-    cuda, driver = read_cuda(root), read_driver(root)
+    cuda, driver, cards = read_cuda(root), read_driver(root), read_cards(root)
+    if not cards and not jetson and root == SYSTEM_ROOT:
+        cards, listed_driver = listed_cards()
+        driver = driver or listed_driver
     known = (memory_bytes, machine_hash, board, cuda, driver)  # in the order of the reasons
-    cards = read_cards(root)
     return MachineIdentity(
         kind="jetson" if jetson else "gpu" if cards else "cpu",
         name=_name(root),

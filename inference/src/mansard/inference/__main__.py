@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-import msgspec
-
+from mansard.core.line_channel import encode_line, give_stdout_to_data
 from mansard.inference.engines import ENGINES, find_engine
 
 
@@ -18,9 +17,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="mansard.inference", description=__doc__)
     parser.add_argument("--probe", choices=sorted(ENGINES), required=True, help="the engine")
     options = parser.parse_args(arguments)
-    sys.stdout.write(msgspec.json.encode(find_engine(options.probe).probe()).decode() + "\n")
+    sys.stdout.buffer.write(encode_line(find_engine(options.probe).probe()))
     return 0
 
 
 if __name__ == "__main__":
+    give_stdout_to_data()
     sys.exit(main())

@@ -11,10 +11,9 @@ import argparse
 import sys
 from pathlib import Path
 
-import msgspec
-
 from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MansardError, UsageError
+from mansard.core.line_channel import encode_line, give_stdout_to_data
 from mansard.core.signals import turn_signals_into_interrupts
 from mansard.device.identity import identify
 from mansard.device.meters.finding import find_meters
@@ -91,7 +90,7 @@ def _print_state(state: SweepState) -> None:
 
 
 def _print(value: object) -> None:
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.buffer.write(encode_line(value))
     sys.stdout.flush()
 
 
@@ -100,4 +99,5 @@ def _fail(line: str) -> None:
 
 
 if __name__ == "__main__":
+    give_stdout_to_data()
     sys.exit(main())

@@ -8,14 +8,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from mansard.core.errors import DeviceError
-from mansard.core.records import Gpu, Processor, Trial
+from mansard.core.errors import DeviceError, MeasurementError, UsageError
+from mansard.core.records import ABOVE_LIMIT, Gpu, Processor, Trial
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.sampling import Samples
 from mansard.microbench.catalog import find_kernel
-from mansard.microbench.cuda.sampling import OpenGpu, open_gpu, sample_on_gpu, sample_with
+from mansard.microbench.cuda.sampling import (
+    AboveLimitError,
+    OpenGpu,
+    open_gpu,
+    sample_on_gpu,
+    sample_with,
+)
 from mansard.microbench.kernel import HOST, shape_of
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import probe
@@ -34,7 +40,14 @@ def kernel_kind(
     if gpu is not None:
         sampling = partial(sample_with, gpu)
     opening = partial(_open, sampling=sampling, gpu=None if gpu is None else gpu.gpu)
-    return MeasurementKind("kernels", KernelPlan, Trial, opening)
+    return MeasurementKind(
+        "kernels",
+        KernelPlan,
+        Trial,
+        opening,
+        # What failed is tried again: what was missing may be installed, or the memory free.
+        is_result=lambda row: row.failure is None,
+    )
 
 
 @contextmanager
@@ -69,12 +82,38 @@ def sample_on_cpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | 
     return sample_case(case, plan.cpus, plan.protocol, metering=metering)
 
 
+# Of a trial that failed before its first sample.
+_NO_SAMPLES = Samples(
+    repetitions_per_sample=0,
+    seconds_s=(),
+    block=(),
+    rejected_s=(),
+    rejected_reason=(),
+    stability="unstable",
+    stability_interval=None,
+    stability_reason=None,
+    interrupted=False,
+)
+
+
 def make_trial(
     spec: TrialSpec, plan: KernelPlan, run_id: str, instruments: Instruments, sampling: Sampling
 ) -> Trial:
-    """Measure one trial of run ``run_id``; raises DeviceError or MeasurementError."""
+    """Measure one trial of run ``run_id``; what cannot be measured is a row with ``failure``.
+
+    Raises DeviceError where the GPU is lost: no later trial could be measured either.
+    """
+    samples = _NO_SAMPLES
+    failure: str | None = None
     with Observation(instruments, plan) as seen:
-        samples = sampling(spec, plan, instruments.metering(plan))
+        try:
+            samples = sampling(spec, plan, instruments.metering(plan))
+        except AboveLimitError as error:
+            samples, failure = _all_rejected(error.samples), str(error)
+        except (MeasurementError, UsageError) as error:
+            failure = str(error)
+        except MemoryError:
+            failure = "too little memory"
     kernel = find_kernel(spec.kernel, spec.backend)
     n_launches = len(plan.cpus) if plan.processor == "cpu" else 1
     case = replace(spec.case(n_launches), vector_bytes=samples.vector_bytes)
@@ -98,7 +137,7 @@ def make_trial(
         work_flop=kernel.work_flop(case, launch) * n_launches,
         traffic_bytes=kernel.traffic_bytes(case, launch) * n_launches,
         traffic_counting=kernel.traffic_counting(case),
-        repetitions_per_sample=samples.repetitions_per_sample,
+        repetitions_per_sample=samples.repetitions_per_sample or None,
         seconds_s=samples.seconds_s,
         block=samples.block,
         clock_hz=samples.clock_hz,
@@ -112,16 +151,38 @@ def make_trial(
         source_hash=kernel.source_hash,
         started_utc=seen.started_utc,
         duration_s=seen.duration_s,
-        unknown=_reasons(spec, plan, samples),
+        failure=failure,
+        unknown=_reasons(spec, plan, samples, failure),
     )
 
 
-def _reasons(spec: TrialSpec, plan: KernelPlan, samples: Samples) -> dict[str, str]:
+def _all_rejected(samples: Samples) -> Samples:
+    """Samples above what the hardware can do: kept to be looked at, and none of them counts."""
+    n_samples = len(samples.seconds_s)
+    return replace(
+        samples,
+        seconds_s=(),
+        block=(),
+        clock_hz=None,
+        rejected_s=(*samples.seconds_s, *samples.rejected_s),
+        rejected_reason=(*[ABOVE_LIMIT] * n_samples, *samples.rejected_reason),
+        stability="unstable",
+        stability_interval=None,
+    )
+
+
+def _reasons(
+    spec: TrialSpec, plan: KernelPlan, samples: Samples, failure: str | None
+) -> dict[str, str]:
     unknown = {}
     if spec.fma_per_element is None:
         unknown["fma_per_element"] = spec.unknown["fma_per_element"]
     if plan.processor == "cpu":
         unknown["n_sms"] = "the kernel ran on the CPU"
+    if failure is not None:
+        lacking: tuple[str, ...] = ("clock_hz", "stability_interval", "energy")
+        lacking += () if samples.repetitions_per_sample else ("repetitions_per_sample",)
+        return unknown | dict.fromkeys(lacking, f"it could not be measured: {failure}")
     if samples.clock_hz is None:
         on_cpu = plan.processor == "cpu"
         reason = "the kernel ran on the CPU" if on_cpu else "the kernel does not read its clock"

@@ -31,6 +31,10 @@ KNOWN: dict[str, str] = {
     "cpufreq_gone": "true: the cpufreq folder of a core that is off disappears",
     "throttle": "true: too hot, clocks fall to 60 percent; false again: it cools at once",
     "over_current": "number: how many over-current events there have been",
+    # the stand-in for the GPU
+    "gpu_refuses": "list of kernels or backends: its compiler refuses them",
+    "gpu_miscounts": "true: kernels take half of the time that they should",
+    "gpu_lost": "number n: from the n-th launch on it answers with an illegal access",
     # sensors
     "sensor_stops": "true, or a rail's label: readings stay where they are",
     "sensor_jumps": "a rail's label: it reads ten times its power every third time",

@@ -83,6 +83,8 @@ def check_trial(trial: Trial, path: Path | str) -> None:
         problem = "repetitions and clocks differ in number"
     elif any(not 0 < hz <= MOST_HZ for hz in trial.clock_hz or ()):
         problem = f"a clock is not positive, or above {MOST_HZ:g} Hz"
+    elif trial.failure is not None and trial.seconds_s:
+        problem = "it has times and a failure"
     elif trial.n_sms == 0:
         problem = "it ran on no SM"
     elif len(trial.rejected_s) != len(trial.rejected_reason):

@@ -124,11 +124,18 @@ def _device(manifest: Manifest) -> str:
     machine, gpu = manifest.machine.name, manifest.gpu
     if whole_machine(manifest):
         return f"{machine} ({'whole board' if manifest.machine.kind == 'jetson' else 'whole'})"
-    if gpu is None:
-        return machine
-    if gpu.is_integrated:
-        return f"{machine} GPU"
-    return gpu.name if gpu.mig is None else f"{gpu.name} {gpu.mig}"
+    if gpu is None or not gpu.is_integrated:
+        name = processor_name(manifest)
+        return name if gpu is None or gpu.mig is None else f"{name} {gpu.mig}"
+    return f"{machine} GPU"
+
+
+def processor_name(manifest: Manifest) -> str:
+    """The processor that was measured; of a machine with a card it is said which one it is."""
+    machine, gpu = manifest.machine, manifest.gpu
+    if gpu is not None:
+        return gpu.name
+    return f"{machine.name} (CPU)" if machine.kind == "gpu" else machine.name
 
 
 _NAME_PARTS: tuple[tuple[Callable[[Manifest], str], ...], ...] = (

@@ -19,7 +19,7 @@ from mansard.analytics.data.dataset import Dataset, device_id, machine_id
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.layout import ENTRY_FILE, RUN_TABLES, RunFiles, run_entry
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, processor_name
 from mansard.analytics.data.read import (
     DatasetPart,
     check_part,
@@ -142,8 +142,7 @@ def _listed(groups: dict[str, list[str]]) -> str:
 
 
 def _device(manifests: Sequence[Manifest]) -> str:
-    gpu = manifests[0].gpu
-    return display_name(manifests[0].machine.name if gpu is None else gpu.name)
+    return display_name(processor_name(manifests[0]))
 
 
 _KERNEL = ["kernel", "backend", "precision"]

@@ -450,8 +450,12 @@ def _have_same(
 
 
 def _trial_ids(part: DatasetPart, entry: Entry) -> pl.Series:
+    """The trials that have a result; one that failed may have been measured later."""
     table = ROW_TABLES.get(str(entry["run_kind"]), "trials")  # another kind is refused later
-    return _rows(part, entry, table)["trial_id"]
+    rows = _rows(part, entry, table)
+    if "failure" in rows.columns:
+        rows = rows.filter(pl.col("failure").is_null())
+    return rows["trial_id"]
 
 
 def _rows(part: DatasetPart, entry: Entry, table: str) -> pl.DataFrame:

@@ -286,6 +286,7 @@ TRIAL_SCHEMA: FrameSchema = {
     "source_hash": pl.String,
     "started_utc": pl.String,
     "duration_s": pl.Float64,
+    "failure": pl.String,
 }
 REPETITION_SCHEMA: FrameSchema = {
     "run_id": pl.String,

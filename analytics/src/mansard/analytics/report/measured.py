@@ -178,7 +178,7 @@ def unstable_table(results: Results) -> Table:
             f"{row['n_rejected']}",
         ]
         for row in results.dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
-        if row["stability"] == "unstable"
+        if row["stability"] == "unstable" and row["failure"] is None
     ]
     columns = ("Mode", "Trial", "Interval of block medians", "Accepted", "Rejected")
     return Table("Trials that did not settle", columns, rows, frozenset({2, 3, 4}))

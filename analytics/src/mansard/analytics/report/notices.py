@@ -13,11 +13,13 @@ from mansard.analytics.data.names import device_labels, display_name, display_te
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.levels import DRAM
+from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.scaling.coefficients import run_notes
 from mansard.core.text import listed
 
 _MOST_NAMED = 4
+_MOST_REASONS, _LONGEST_REASON = 2, 300
 
 
 _OF_A_BOARD = frozenset({"nvpmodel", "clocks", "card"})  # modes that have others beside them
@@ -30,6 +32,7 @@ def notices(results: Results) -> tuple[str, ...]:
     """
     labels = results.labels()
     found = [
+        *_failed_trials(results.dataset.trials),
         *_missing_roofs(results.roofs),
         *_missing_totals(results),
         *_energy_gaps(results),
@@ -61,6 +64,23 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     for what, labels in groups.items():
         more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
         yield f"{'; '.join(labels[:_MOST_NAMED])}{more}: {what}"
+
+
+def _failed_trials(trials: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """How many kernels of a run could not be measured, and the first reasons."""
+    failed = trials.filter(pl.col("failure").is_not_null()).sort(TRIAL_ORDER)
+    n_trials = dict(trials.group_by("run_id").len().iter_rows())
+    for (run_id,), rows in failed.group_by("run_id", maintain_order=True):
+        kernels: dict[str, str] = {}
+        for row in rows.iter_rows(named=True):
+            kernels.setdefault(display_text(row["failure"][:_LONGEST_REASON]), describe(row))
+        first = [f"{kernel}: {why}" for why, kernel in kernels.items()][:_MOST_REASONS]
+        more = [f"{len(kernels) - len(first)} other reasons"] if len(kernels) > len(first) else []
+        yield (
+            str(run_id),
+            f"{len(rows)} of {counted(n_trials[run_id], 'trial')} of kernels could not be measured "
+            f"(the same command tries again): {'; '.join([*first, *more])}",
+        )
 
 
 def _missing_roofs(roofs: Iterable[Roofline]) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import polars as pl
 from msgspec.structs import replace
 
 from mansard.analytics.data.accuracies import NetworkAccuracy
@@ -51,6 +52,7 @@ class ModeSummary(Record, frozen=True, kw_only=True):
     n_trials: int
     n_trials_disturbed: int  # kept, and in no ceiling
     n_trials_unstable: int  # in a ceiling only where no other of it settled
+    n_trials_failed: int = 0  # could not be measured, each with its reason
 
 
 class NetworkSummary(Record, frozen=True, kw_only=True):
@@ -134,6 +136,7 @@ def summary(dataset: Dataset, results: Results | None = None) -> Summary:
 
 
 def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeSummary:
+    trials = results.dataset.trials.filter(pl.col("run_id") == roof.run_id)
     energy, idle_w, unmetered = None, None, "published figures have no energy of their own"
     if roof.source != "published":
         manifest = results.dataset.manifest(roof.run_id)
@@ -165,6 +168,7 @@ def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeS
         n_trials=len(rates),
         n_trials_disturbed=sum(bool(rate.disturbances) for rate in rates),
         n_trials_unstable=sum(rate.unstable for rate in rates),
+        n_trials_failed=trials["failure"].count(),  # those that are not null
     )
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import capacity
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import MemoryKind, Operands, Processor, Scope, Source
@@ -189,7 +189,8 @@ def unused_trials(dataset: Dataset) -> tuple[str, ...]:
     return tuple(
         f"{display_name(row['mode'])}: {describe(row)}: {_why_unused(row)}"
         for row in dataset.trials.sort(TRIAL_ORDER).iter_rows(named=True)
-        if row["family"] != "stalled" and (row["n_accepted"] == 0 or _amount(row) <= 0)
+        if row["failure"] is not None
+        or (row["family"] != "stalled" and (row["n_accepted"] == 0 or _amount(row) <= 0))
     )
 
 
@@ -220,6 +221,8 @@ def _size(row: Mapping[str, object]) -> float:
 
 
 def _why_unused(row: Mapping[str, object]) -> str:
+    if row["failure"] is not None:
+        return f"it could not be measured: {display_text(str(row['failure']))}"
     if row["n_accepted"] == 0:
         return f"no repetition was accepted, {row['n_rejected']} were rejected"
     return "the trial states no work or traffic"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from mansard.analytics.data.dataset import Dataset, machine_id, processor_of
-from mansard.analytics.data.names import run_labels
+from mansard.analytics.data.names import processor_name, run_labels
 from mansard.analytics.roofs.ceilings import (
     STREAM_KERNELS,
     Ceiling,
@@ -200,8 +200,8 @@ def roofline(manifest: Manifest, rates: Sequence[TrialRate], label: str) -> Roof
     return Roofline(
         run_id=manifest.run_id,
         machine_id=machine_id(manifest.machine),
-        machine=manifest.machine.name if gpu is None else gpu.name,
-        host=manifest.machine.name,
+        machine=processor_name(manifest),
+        host=manifest.machine.name if gpu is not None else processor_name(manifest),
         processor=processor,
         mode=mode.name,
         label=label,

@@ -15,9 +15,10 @@ from mansard.analytics.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.gpu_kernels import cpu_memory_limit
 from mansard.analytics.roofs.levels import DRAM
+from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.sanity.finding import Basis, Finding, Subject
-from mansard.core.records import Manifest
+from mansard.core.records import ABOVE_LIMIT, Manifest
 
 MOST_LOST = 0.5  # of the samples or trials of a run
 MOST_HALF = 0.25  # of the interval of a ceiling that times rest on, of its value
@@ -29,6 +30,7 @@ MOST_NAMED = 4  # modes in one sentence
 _AGAIN = "measure again with nothing else running"
 _SLOWER = "one of them is wrong: measure this mode again"
 _MISCOUNT = "the clock or the unit is wrong: measure again"
+_REPORT = "a count or a clock of this run is wrong: report this with the run's folder"
 _METER = "look at what else drew power, and measure again"
 
 # What is wrong with one run or published mode: nothing, or words for it.
@@ -47,13 +49,14 @@ def run_findings(
     ``devices``: the device's label by run id; ``trials``: TRIAL_SCHEMA; ``manifests`` and
     ``energies`` by run id.
     """
-    lost = _lost_samples(trials)
+    lost, refused = _lost_samples(trials), _refused_results(trials)
     checks: tuple[tuple[Subject, bool, Basis, str, _Check], ...] = (
         ("samples", True, "roofs", _AGAIN, lambda roof: lost.get(roof.run_id)),
         ("ceilings", True, "roofs", _AGAIN, _rough),
         ("ceilings", False, "roofs", _AGAIN, _unsettled),
         ("levels", True, "roofs", _SLOWER, _wrong_levels),
         ("limits", True, "roofs", _MISCOUNT, lambda roof: _above_limit(roof, manifests)),
+        ("limits", True, "roofs", _REPORT, lambda roof: refused.get(roof.run_id)),
         ("kernels", False, "roofs", "the others make the roof", _left_out),
         ("energy", True, "energy", _METER, lambda roof: _misfit(energies.get(roof.run_id))),
     )
@@ -82,8 +85,9 @@ def _of_modes(modes: Mapping[str, str]) -> str:
 
 
 def _lost_samples(trials: pl.DataFrame) -> dict[str, str]:
-    """Runs that lost most of their samples or trials, by run id."""
-    rows = trials.group_by("run_id", maintain_order=True).agg(
+    """Runs that lost most of their samples or trials, by run id; what failed had none to lose."""
+    measured = trials.filter(pl.col("failure").is_null())
+    rows = measured.group_by("run_id", maintain_order=True).agg(
         pl.col("n_accepted", "n_rejected").sum(),
         n_trials=pl.len(),
         n_disturbed=(pl.col("disturbances").list.len() > 0).sum(),
@@ -98,6 +102,19 @@ def _lost_samples(trials: pl.DataFrame) -> dict[str, str]:
             n_trials = f"{row['n_disturbed']} of {row['n_trials']} trials"
             found[row["run_id"]] = f"{n_trials} were disturbed"
     return found
+
+
+def _refused_results(trials: pl.DataFrame) -> dict[str, str]:
+    """Runs with a kernel whose result was above its limit when it was measured, by run id."""
+    refused = trials.filter(pl.col("failure").str.starts_with(ABOVE_LIMIT)).sort(TRIAL_ORDER)
+    found: dict[str, list[str]] = {}
+    for row in refused.iter_rows(named=True):
+        found.setdefault(row["run_id"], []).append(describe(row))
+    return {
+        run_id: f"{_list(kernels[:MOST_NAMED])} ran faster than the hardware can"
+        + (f", and {len(kernels) - MOST_NAMED} more" if len(kernels) > MOST_NAMED else "")
+        for run_id, kernels in found.items()
+    }
 
 
 def _priced(roof: Roofline) -> dict[str, Ceiling]:

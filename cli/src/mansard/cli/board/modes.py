@@ -32,8 +32,7 @@ def modes(
     if as_json:
         print_json("modes", _document(found))
     elif isinstance(found, api.AvailableModes):
-        rows = [(mode.name, str(mode.n_cpus), _megahertz(mode, "cpu_hz")) for mode in found.modes]
-        print_table(f"Power modes of {found.machine}", ("mode", "cores", "CPU MHz"), rows)
+        _print_available(found)
     else:
         _print_listing(found)
 
@@ -48,9 +47,21 @@ def _document(found: api.AvailableModes | api.Listing) -> dict[str, object]:
         **board,
         "machine": found.machine,
         "modes": [{**unknown, "mode": mode, "resolved_from": {}} for mode in found.modes],
-        "notes": ["no Jetson: its modes are numbers of cores, or those of its card"],
+        "notes": ["no Jetson: its modes are numbers of cores, or those of its card", *found.notes],
         "ignored": [],
     }
+
+
+def _print_available(found: api.AvailableModes) -> None:
+    if any(mode.power_limit_w is not None for mode in found.modes):
+        columns: tuple[str, ...] = ("mode", "power W")
+        rows: list[tuple[str, ...]] = [(mode.name, _watts(mode)) for mode in found.modes]
+    else:
+        columns = ("mode", "cores", "CPU MHz")
+        rows = [(mode.name, str(mode.n_cpus), _megahertz(mode, "cpu_hz")) for mode in found.modes]
+    print_table(f"Power modes of {found.machine}", columns, rows)
+    for line in found.notes:
+        note(line)
 
 
 def _print_listing(listing: api.Listing) -> None:
@@ -119,6 +130,10 @@ def _clock(one: api.ListedMode, field: str) -> str:
 def _megahertz(mode: PowerMode, field: str) -> str:
     hz = getattr(mode, field)
     return "–" if hz is None else f"{hz / 1e6:.6g}"
+
+
+def _watts(mode: PowerMode) -> str:
+    return "–" if mode.power_limit_w is None else f"{mode.power_limit_w:.6g}"
 
 
 def _count(value: int | None) -> str:

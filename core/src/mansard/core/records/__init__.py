@@ -55,6 +55,7 @@ from mansard.core.records.schedule import (
 )
 from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.trial import (
+    ABOVE_LIMIT,
     Conditions,
     EnergyWindow,
     Family,
@@ -95,6 +96,7 @@ from mansard.core.records.workload import (
 )
 
 __all__ = [
+    "ABOVE_LIMIT",
     "CHAIN_LENGTHS",
     "ENGINES_FOLDER",
     "LAYER_COUNTS",

@@ -126,6 +126,11 @@ _ADDED = (  # since version 3
 )
 
 
+# How the failure of a trial begins whose result cannot be: its work, its time or its clock is
+# miscounted. Its samples are among the rejected ones.
+ABOVE_LIMIT = "above what the hardware can do"
+
+
 class Trial(Record, frozen=True, kw_only=True):
     """One kernel at one size under one power mode. Raw repetitions, no medians.
 
@@ -153,7 +158,8 @@ class Trial(Record, frozen=True, kw_only=True):
     work_flop: int
     traffic_bytes: int
     traffic_counting: str
-    repetitions_per_sample: int  # so many that a sample is long against the clock's resolution
+    # So many that a sample is long against the clock's resolution.
+    repetitions_per_sample: int | None
     seconds_s: tuple[float, ...]  # accepted samples: seconds of one repetition, as they ran
     block: tuple[int, ...]  # the block each accepted sample belongs to
     clock_hz: tuple[float, ...] | None  # of an SM during each accepted sample, by the kernel
@@ -167,3 +173,11 @@ class Trial(Record, frozen=True, kw_only=True):
     source_hash: str  # of the kernel's source
     started_utc: str
     duration_s: float
+    # Why it could not be measured, such as a compiler's error; no accepted samples then. Rows
+    # before version 6 do not have this: a kernel that failed ended its run.
+    failure: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.failure is None and "failure" not in self.unknown:
+            msgspec.structs.force_setattr(self, "unknown", {**self.unknown, "failure": "it ran"})
+        super().__post_init__()

@@ -240,10 +240,16 @@ def planned_card_steps(mode: PowerMode) -> tuple[MachineStep, ...]:
 def set_card(actor: Actor, mode: PowerMode, found: CardState) -> PowerMode:
     """Bring the card to ``mode``, ``found`` being in the journal; returns what it is in.
 
-    Raises DeviceError for what is refused or does not stay.
+    Raises DeviceError for what is refused or does not stay; DeniedError where the first setting is
+    denied to this user, so that nothing was changed.
     """
-    for write in card_writes(mode, found):
-        _act(actor, write, found)
+    for number, write in enumerate(card_writes(mode, found)):
+        try:
+            _act(actor, write, found)
+        except DeniedError as error:
+            if number == 0:
+                raise
+            raise DeviceError(error.what, where=error.where, fix=error.fix) from error
     return read_back(mode, found)
 
 
@@ -251,6 +257,8 @@ def restore_card(actor: Actor, found: CardState) -> tuple[list[str], list[str]]:
     """Put the card back to how it was found: what was done, and what is still otherwise."""
     done, left = [], []
     for write in restoring_writes(found):
+        if write.setting == "power limit" and not differences(found):
+            continue  # a card that refused its first setting would refuse this one too
         try:
             _act(actor, write, found)
             done.append(f"GPU {found.index}: {write}")

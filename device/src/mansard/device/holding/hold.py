@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.errors import DeviceError, MansardError, RebootRequired
+from mansard.core.errors import DeniedError, DeviceError, MansardError, RebootRequired
 from mansard.core.records import PowerMode
 from mansard.device.cards import read_back
 from mansard.device.clocks.readback import check_caps, check_writes, read_mode
@@ -267,14 +267,20 @@ class Hold:
             )
 
     def _set_card(self, mode: PowerMode) -> PowerMode:
-        if self._journal is None:
+        before = self._journal
+        if before is None:
             raise DeviceError("is not held", where=str(self._root), fix="enter the hold first")
-        journal = with_card(self._journal)
-        if journal is not self._journal:
+        journal = with_card(before)
+        if journal is not before:
             self._write_journal(journal)
         if journal.card is None:
             raise DeviceError("is not in the journal", where="the graphics card")
-        return set_card(self._actor, mode, journal.card)
+        try:
+            return set_card(self._actor, mode, journal.card)
+        except DeniedError:
+            if journal is not before:  # a card that was never set is not to be put back
+                self._write_journal(before)
+            raise
 
     def _set_nvpmodel(self, mode: PowerMode) -> None:
         found = find_board_mode(self._root, mode)

@@ -18,7 +18,7 @@ from mansard.device.cards import (
     CardState,
     read_card,
     read_card_limits,
-    why_not_settable,
+    setting_right,
 )
 from mansard.device.power_modes.custom_modes import split_pairs
 from mansard.device.power_modes.settable import Unit, ValueTable, format_amount, read_amount
@@ -92,19 +92,17 @@ class CardModes:
 
     @cached_property
     def _state(self) -> CardState:
-        if self._root != SYSTEM_ROOT:
-            raise DeviceError("NVML answers for this machine only", where=str(self._root))
+        self._require_here()
         return read_card()
 
     @cached_property
     def _limits(self) -> CardLimits:
-        why_not = why_not_settable()
-        if why_not:
-            raise UsageError(
-                f"the graphics card cannot be set: {why_not}",
-                fix="or leave MODE empty to measure it as it is",
-            )
+        self._require_here()
         return read_card_limits()
+
+    def _require_here(self) -> None:
+        if self._root != SYSTEM_ROOT:
+            raise DeviceError("NVML answers for this machine only", where=str(self._root))
 
     def present(self) -> PowerMode:
         """The card as it is."""
@@ -119,11 +117,11 @@ class CardModes:
     def available(self) -> tuple[PowerMode, ...]:
         """A few power limits from the least to the most, the default among them.
 
-        Only the present state where the card may not be set.
+        Only the present state where the card names no limits.
         """
         try:
             least, most = self._limits.least_mw, self._limits.most_mw
-        except (DeviceError, UsageError):
+        except DeviceError:
             return (self.present(),)
         if least is None or most is None:
             return (self.present(),)
@@ -132,6 +130,31 @@ class CardModes:
         ends = (least, most, self._limits.default_mw)
         limits_w |= {limit / 1e3 for limit in ends if limit is not None}
         return tuple(self._custom(limit_w, None, None) for limit_w in sorted(limits_w))
+
+    def notes(self) -> tuple[str, ...]:
+        """The limit that holds now, what can be set, and which right that needs."""
+        try:
+            tables, limit_mw = self._choices.tables, self._state.power_limit_mw
+        except DeviceError as error:
+            return (f"what the card can be set to is not known: {error}",)
+        now = [] if limit_mw is None else [f"its power limit is {limit_mw / 1e3:g} W now"]
+        ranges = [
+            f"{key} from {format_amount(table.steps[0], table.unit)} to "
+            f"{format_amount(table.steps[-1], table.unit)}"
+            for key, table in tables.items()
+            if not table.why_not
+        ]
+        lacking = [f"{key}: {table.why_not}" for key, table in tables.items() if table.why_not]
+        right = setting_right() if ranges else ""
+        return (
+            *now,
+            *([f"it takes {', '.join(ranges)}"] if ranges else []),
+            *([f"it cannot be set: {'; '.join(lacking)}"] if lacking else []),
+            *(
+                [f"setting it needs root: {right}; looking and measuring it as it is do not"]
+                * bool(right)
+            ),
+        )
 
     def named(self, name: str) -> PowerMode:
         """``power250W``, ``power250W_gpu1410MHz`` or ``2c``; raises UsageError."""
@@ -151,7 +174,7 @@ class CardModes:
         return tuple(self._set(split_pairs(part, KEYS)) for part in parts)
 
     def choices(self) -> CardChoices:
-        """Power limits and clocks of the card; raises UsageError where it may not be set."""
+        """Power limits and clocks of the card; raises DeviceError where it cannot be asked."""
         return self._choices
 
     @cached_property

@@ -215,6 +215,10 @@ class SettableModes(ABC):
         """The same, read once."""
         return self._choices
 
+    def notes(self) -> tuple[str, ...]:
+        """None: what cannot be set is said where it is asked for."""
+        return ()
+
     def custom(self, settings: ModeSettings) -> PowerMode:
         """The mode that these settings mean; raises UsageError."""
         return custom_mode(resolve(settings, self._choices), self._choices)

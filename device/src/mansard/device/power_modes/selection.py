@@ -32,6 +32,10 @@ class MachineModes(Protocol):
         """The modes that ``all`` means."""
         ...
 
+    def notes(self) -> tuple[str, ...]:
+        """What a list of the modes does not say."""
+        ...
+
     def named(self, name: str) -> PowerMode:
         """The mode of a name; raises UsageError that lists the real ones."""
         ...
@@ -52,6 +56,11 @@ class MachineModes(Protocol):
 def available_modes(root: Path, machine: MachineIdentity) -> tuple[PowerMode, ...]:
     """The modes that ``all`` means on ``machine``; raises InputError or DeviceError."""
     return _modes_of("", root, machine).available()
+
+
+def mode_notes(root: Path, machine: MachineIdentity) -> tuple[str, ...]:
+    """What the list of ``available_modes`` does not say, in sentences; raises as it does."""
+    return _modes_of("", root, machine).notes()
 
 
 def choose_modes(

@@ -125,7 +125,12 @@ def run_onnxruntime(path: Path, examples: Mapping[str, Any]) -> list[npt.NDArray
     with foreign_code(RUNTIME):
         options = runtime.SessionOptions()
         options.log_severity_level = 4
-        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(
+            str(path),
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # which prints on standard output, and hides the reason
+        )
         names: Sequence[str] = [one.name for one in session.get_inputs()]
         feed = {name: examples[name].numpy() for name in names if name in examples}
         return [np.asarray(one) for one in session.run(None, feed)]

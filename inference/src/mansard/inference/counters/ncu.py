@@ -13,7 +13,6 @@ from pathlib import Path
 
 from mansard.core.errors import DeniedError, MansardError, MeasurementError, UsageError
 from mansard.core.programs import Finished, run_program
-from mansard.inference.counters.plan import CounterTrial
 
 _INSTALLED = ("opt/nvidia/nsight-compute/*/ncu", "usr/local/cuda*/bin/ncu")
 _ANSWER_S = 120.0  # the list of a chip's metrics takes seconds, on a Nano longer
@@ -95,7 +94,9 @@ def _said(answer: Finished) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
 
 
-def command_line(ncu: Ncu, trial: CounterTrial, program: Sequence[str]) -> list[str]:
+def command_line(
+    ncu: Ncu, program: Sequence[str], *, metrics: Sequence[str], cache_control: str
+) -> list[str]:
     """``ncu``, counting what ``program`` launches between cuProfilerStart and cuProfilerStop.
 
     Clocks are left as the power mode has them: by default ncu would lock them to a base clock.
@@ -105,9 +106,9 @@ def command_line(ncu: Ncu, trial: CounterTrial, program: Sequence[str]) -> list[
         str(ncu.path),
         *("--csv", "--page", "raw", "--print-units", "base"),
         *("--profile-from-start", "off", "--nvtx"),
-        *("--clock-control", "none", "--cache-control", trial.cache_control),
+        *("--clock-control", "none", "--cache-control", cache_control),
         *("--replay-mode", "kernel", "--target-processes", "all"),
-        *("--metrics", ",".join(trial.metrics)),
+        *("--metrics", ",".join(metrics)),
         *program,
     ]
 

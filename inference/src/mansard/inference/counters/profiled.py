@@ -13,8 +13,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +30,10 @@ from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
 
 _N_WARM = 3  # the first call allocates and chooses kernels; a CUDA library may do so in the second
-_NVTX_LIBRARIES = ("libnvToolsExt.so.1", "libnvToolsExt.so")
+# NVTX 2, which CUDA 13 no longer has, and NVTX 3 export the same functions. NVIDIA's wheels keep
+# them in nvidia/nvtx/lib or nvidia/cu13/lib, where neither the loader nor cuda-pathfinder looks.
+_NVTX_LIBRARIES = ("libnvToolsExt.so.1", "libnvtx3interop.so.1")
+_NVTX_FUNCTIONS = ("nvtxRangePushA", "nvtxRangePop")
 
 
 class ProfiledJob(Record, frozen=True, kw_only=True):
@@ -62,7 +66,7 @@ def run_job(job: ProfiledJob) -> ProfiledResult:
         for _ in range(_N_WARM):
             network.call()
         ranged = _nvtx()
-        with nullcontext() if trial.provider == "cpu" else _counted():
+        with nullcontext() if trial.provider == "cpu" else counted():
             for number in range(trial.n_calls):
                 with nullcontext() if ranged is None else ranged(call_range(number)):
                     network.call()
@@ -76,7 +80,7 @@ def run_job(job: ProfiledJob) -> ProfiledResult:
 
 
 @contextmanager
-def _counted() -> Iterator[None]:
+def counted() -> Iterator[None]:
     """Counters are read in this block: CUDA Driver API, "Profiler Control"."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -102,21 +106,32 @@ def _nvtx() -> Callable[[str], AbstractContextManager[Any]] | None:
         pass
     else:
         return ranged
-    for name in _NVTX_LIBRARIES:
+    library = _nvtx_library()
+    if library is None:
+        return None
+
+    @contextmanager
+    def in_range(text: str) -> Iterator[None]:
+        library.nvtxRangePushA(text.encode())
         try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
+            yield
+        finally:
+            library.nvtxRangePop()
 
-        @contextmanager
-        def in_range(text: str, library: ctypes.CDLL = library) -> Iterator[None]:
-            library.nvtxRangePushA(text.encode())
-            try:
-                yield
-            finally:
-                library.nvtxRangePop()
+    return in_range
 
-        return in_range
+
+def _nvtx_library() -> ctypes.CDLL | None:
+    """CUDA's library of ranges: NVIDIA's wheel of this Python, or what the loader finds."""
+    wheels = find_spec("nvidia")
+    folders = (wheels.submodule_search_locations or ()) if wheels is not None else ()
+    for name in _NVTX_LIBRARIES:
+        installed = (str(path) for each in folders for path in Path(each).glob(f"*/lib/{name}"))
+        for place in (*sorted(installed), name):
+            with suppress(OSError):
+                library = ctypes.CDLL(place)
+                if all(hasattr(library, function) for function in _NVTX_FUNCTIONS):
+                    return library
     return None
 
 

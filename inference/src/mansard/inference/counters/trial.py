@@ -146,7 +146,10 @@ def _run(job: ProfiledJob, ncu: Ncu, export: IO[bytes]) -> ProfiledResult:
         alive = os.open(places[2], os.O_RDWR)  # kept open: the network's process ends with us
         try:
             program = [sys.executable, "-I", "-c", _CHILD, ":".join(sys.path), *places]
-            command = command_line(ncu, job.trial, program)
+            trial = job.trial
+            command = command_line(
+                ncu, program, metrics=trial.metrics, cache_control=trial.cache_control
+            )
             code, messages, n_rows = _stream(command, folder, export)
         finally:
             os.close(alive)

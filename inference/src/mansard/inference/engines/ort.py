@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from mansard.inference.engines.engine import EngineProbe, absent_engine
 from mansard.inference.engines.node_graph import read_nodes
 from mansard.inference.engines.ort_fusions import TracedNode, trace
 from mansard.inference.engines.ort_profile import read_profile
+from mansard.inference.engines.ort_session import FATAL_ONLY, explained, make_session, one_line
 from mansard.inference.plan import NetworkTrial
 
 # The providers that a trial may name, and what ONNX Runtime calls them.
@@ -33,12 +33,6 @@ PROVIDERS = {
 _DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-qnn")
 _OPTIMISED, _WEIGHTS = "optimised.onnx", "weights"
 _BFLOAT16 = 16  # onnx.TensorProto.DataType
-_FATAL_ONLY = 4  # log_severity_level: errors are raised, and Mansard prints them
-# Parts of its messages.
-_BUFFER = re.compile(r"Failed to allocate memory for requested buffer of size (\d+)")
-_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "out of memory", "failed to allocate memory")
-_IN_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)")
-_SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # a file of its own, a line and a function
 _FIX = "install onnxruntime (onnxruntime-gpu for a GPU); 'mansard doctor' says what is there"
 # A network of one Identity on one number, to see whether a provider can be used.
 _IDENTITY = bytes.fromhex(
@@ -125,21 +119,21 @@ class LoadedOrtNetwork:
         try:
             self._bound.call()
         except Exception as error:
-            raise _explained(error, self._path) from error
+            raise explained(error, self._path) from error
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Let calls read ``inputs`` from now on; those that are not there stay as they are."""
-        with _one_line(self._path):
+        with one_line(self._path):
             self._bound.feed(inputs)
 
     def fetch(self) -> dict[str, Any]:
         """Every output of the last call, by its name; arrays of the caller's."""
-        with _one_line(self._path):
+        with one_line(self._path):
             return self._bound.fetch()
 
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Every output of ``inputs``."""
-        with _one_line(self._path):
+        with one_line(self._path):
             self._bound.feed(inputs)
             self._bound.run()
             return self._bound.fetch()
@@ -155,7 +149,7 @@ class LoadedOrtNetwork:
 
     def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
         """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
-        with _one_line(self._path):
+        with one_line(self._path):
             profile = Path(self._bound.session.end_profiling())
         traced = self._trace(profile.parent / _OPTIMISED)
         return read_profile(profile.read_bytes(), kept, traced)
@@ -196,11 +190,12 @@ class LoadedOrtNetwork:
         saves_graph: bool = False,
         with_graph: bool = False,
     ) -> _Bound:
-        with _one_line(self._path):
+        with one_line(self._path):
             options = _options(self._trial, self._n_threads, profile_folder, self._level)
             if saves_graph and profile_folder is not None:
                 _save_graph(options, profile_folder)
-            session = _session(self._path, self._trial, options, with_graph=with_graph)
+            providers = _providers(self._trial, with_graph=with_graph)
+            session = make_session(str(self._path), options, providers)
             return _Bound(session, self._inputs, self._device, self._trial, with_graph=with_graph)
 
 
@@ -304,24 +299,13 @@ def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None, l
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-    options.log_severity_level = _FATAL_ONLY
+    options.log_severity_level = FATAL_ONLY
     spins = "1" if trial.waiting == "spin" else "0"
     options.add_session_config_entry("session.intra_op.allow_spinning", spins)
     if profile_folder is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile_folder / "profile")
     return options
-
-
-def _session(path: Path, trial: NetworkTrial, options: Any, *, with_graph: bool) -> Any:
-    import onnxruntime
-
-    wanted = _providers(trial, with_graph=with_graph)
-    session = onnxruntime.InferenceSession(str(path), options, providers=wanted)
-    name = PROVIDERS[trial.provider]
-    if name not in session.get_providers():
-        raise MeasurementError(f"ONNX Runtime did not take {name}: it fell back to the CPU")
-    return session
 
 
 def _save_graph(options: Any, folder: Path) -> None:
@@ -371,12 +355,13 @@ def _why_absent(path: str, built: list[str]) -> str:
     if path not in built:
         return "this build of ONNX Runtime does not have it"
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = _FATAL_ONLY
+    options.log_severity_level = FATAL_ONLY
     try:
-        session = onnxruntime.InferenceSession(_IDENTITY, options, providers=[path])
-    except Exception as error:
-        return _line(error)
-    return "" if path in session.get_providers() else "ONNX Runtime cannot load it here"
+        with one_line():
+            make_session(_IDENTITY, options, [path])
+    except MansardError as error:
+        return error.what
+    return ""
 
 
 def _versions() -> dict[str, str]:
@@ -387,37 +372,3 @@ def _versions() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
-
-
-@contextlib.contextmanager
-def _one_line(path: Path) -> Iterator[None]:
-    """Turns what ONNX Runtime raises in its block into a MeasurementError."""
-    try:
-        yield
-    except Exception as error:  # its classes have no base but this
-        raise _explained(error, path) from error
-
-
-def _explained(error: Exception, path: Path) -> MansardError:
-    if isinstance(error, MansardError):
-        return error
-    if isinstance(error, MemoryError):
-        return MeasurementError("too little memory")
-    return MeasurementError(_line(error).replace(str(path), path.name))
-
-
-def _line(error: Exception) -> str:
-    """What went wrong, without ONNX Runtime's numbers and source files around it."""
-    text = str(error).strip()
-    buffer = _BUFFER.search(text)
-    if buffer:
-        return f"too little memory: it asks for {buffer[1]} bytes at once"
-    if any(word in text.lower() for word in _OUT_OF_MEMORY):
-        return "too little memory"
-    if text.startswith("[ONNXRuntimeError]"):
-        text = text.split(" : ", 3)[-1]
-    text = text.partition("\n")[0]
-    in_node = _IN_NODE.search(text)
-    if in_node:
-        return f"{in_node[1]} {in_node[2]}: {_SOURCE.sub('', in_node[3])}"
-    return _SOURCE.sub("", text)

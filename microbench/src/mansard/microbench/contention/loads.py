@@ -21,7 +21,7 @@ from mansard.measuring.sampling import calibrate
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu.source import CpuSource
 from mansard.microbench.cpu.trials import STREAM_PRECISION, stream_working_sets
-from mansard.microbench.cuda.sampling import OpenGpu
+from mansard.microbench.cuda.sampling import OpenGpu, check_answers
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.trials import memory_set
 from mansard.microbench.kernel import Case, gpu_case
@@ -60,6 +60,9 @@ class Load(Seam):
 
     def stop(self) -> None:
         """Let ``take``, which runs in another thread and is told to stop, do so at once."""
+
+    def check_answers(self, failure: str) -> None:
+        """Raise DeviceError where after ``failure`` no later point could be measured either."""
 
 
 class CpuLoad:
@@ -100,6 +103,9 @@ class CpuLoad:
     def stop(self) -> None:
         """Do not wait until it is asked."""
         self._source.stop()
+
+    def check_answers(self, failure: str) -> None:
+        """A CPU that failed once may go on."""
 
 
 class GpuLoad:
@@ -145,6 +151,10 @@ class GpuLoad:
 
     def stop(self) -> None:
         """It is asked after every sample."""
+
+    def check_answers(self, failure: str) -> None:
+        """A GPU may be lost."""
+        check_answers(self._opened.runtime, failure)
 
 
 def find_chains(load: Load, shares: Sequence[float]) -> dict[float, int]:

@@ -68,7 +68,7 @@ def measure_point(
     """Blocks of the victim alone and beside the aggressor, in turns: both see the same machine.
 
     ``chains``: FMA per element by accelerator and share. What cannot be run is a row with
-    ``failure``.
+    ``failure``. Raises DeviceError where the GPU is lost.
     """
     own_fma = chains[spec.victim][spec.victim_share]
     other_fma = chains[spec.aggressor][spec.aggressor_share] if spec.aggressor_share else 0
@@ -83,6 +83,8 @@ def measure_point(
             rates = _take_blocks(plan.protocol, victim, aggressor)
         except (MeasurementError, MemoryError) as error:
             failure = str(error) or "too little memory"
+            for load in loads.values():
+                load.check_answers(failure)
     seen.other_work = None if plan.machine.is_simulated else others
     return ContentionPoint(
         run_id=plan.run_id,

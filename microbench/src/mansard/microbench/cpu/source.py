@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.clock import SYSTEM_CLOCK, Clock
-from mansard.core.errors import MeasurementError
+from mansard.core.errors import MansardError, MeasurementError
+from mansard.core.text import printable
 from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import RawSample
@@ -22,11 +23,12 @@ from mansard.measuring.sampling import Samples, calibrate, collect
 from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu import driver
 from mansard.microbench.cpu.launching import Operands, allocate
-from mansard.microbench.kernel import HOST, Case
+from mansard.microbench.kernel import HOST, Case, Kernel
 
 Result = TypeVar("Result")
 Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS
 _RACE_ROUNDS, _RACE_SAMPLES = 4, 3
+_LONGEST_WORDS = 600
 _POLL_S = 0.02  # how soon an interrupt or a request to stop is seen
 
 
@@ -149,7 +151,7 @@ class CpuSource:
         self._kernel.check(case)
         self._case = case
         self._n_threads = len(cpus)
-        self._function = self._kernel.build(case) if function is None else function
+        self._function = _build(self._kernel, case) if function is None else function
         self._threads = PinnedThreads(cpus)
         self._operands: list[Operands] = []
         self._words: list[Table] = []  # of each thread: of one call a row
@@ -204,7 +206,7 @@ class CpuSource:
         Disturbances only lengthen a sample, so the shortest of each decides.
         """
         variants = self._kernel.variants(self._case)
-        functions = [self._kernel.build(variant) for variant in variants]
+        functions = [_build(self._kernel, variant) for variant in variants]
         shortest_s = [inf] * len(variants)
         for _ in range(_RACE_ROUNDS if len(variants) > 1 else 0):
             for k, function in enumerate(functions):
@@ -283,6 +285,20 @@ def sample_case(
         if metering is not None and not should_stop():
             energy = metering.run(source, samples.repetitions_per_sample, should_stop)
     return replace(samples, vector_bytes=ran.vector_bytes, energy=energy)
+
+
+def _build(kernel: Kernel, case: Case) -> int:
+    """The address of the compiled kernel; raises MeasurementError with the compiler's words."""
+    try:
+        return int(kernel.build(case))
+    except MansardError:
+        raise
+    except Exception as error:  # Numba and LLVM raise many kinds
+        words = printable(" ".join(str(error).split()) or type(error).__name__, _LONGEST_WORDS)
+        raise MeasurementError(
+            f"Numba does not compile {printable(kernel.name)} {case.precision}: {words}",
+            fix="'mansard doctor' says what is installed",
+        ) from error
 
 
 def combine(tables: list[Table]) -> list[RawSample]:

@@ -207,7 +207,7 @@ def compile_function(source: str, entry: str, architecture: str = "") -> Any:
             f"NVRTC does not compile {entry}: {printable(_first_error(str(error)), _LONGEST_LOG)}",
             fix="a newer CUDA runtime may know this card; otherwise report this",
         ) from error
-    except (ImportError, RuntimeError, OSError) as error:
+    except Exception as error:  # CuPy, its compiler, a library that does not load: of many kinds
         raise MeasurementError(
             f"{entry} cannot be compiled or loaded: "
             f"{printable(' '.join(str(error).split()), _LONGEST_LOG)}",
@@ -376,12 +376,16 @@ def _load_gemm(
     clock: CudaMemory,
 ) -> Start:
     """How one sample is enqueued: a stamp, as many products, a stamp."""
+    doing = f"cuBLAS in {case.precision}"
     prepare = _narrow_product if case.precision in cublaslt.OPERANDS else _product
-    multiply = prepare(runtime, case.precision, isqrt(launch.n_elements), arrays)
+    try:
+        multiply = prepare(runtime, case.precision, isqrt(launch.n_elements), arrays)
+    except ImportError as error:
+        raise cuda_error(doing, error) from error
     stamps = Stamps(runtime, clock)
 
     def start(repetitions: int, slot: int) -> None:
-        with _named(f"cuBLAS in {case.precision}"), runtime.stream:
+        with _named(doing), runtime.stream:
             stamps.before()
             for _ in range(repetitions):
                 multiply()

@@ -5,24 +5,22 @@ CUDA is asked through CuPy; ``CudaLibrary`` is the edge at which tests put a sta
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
+import importlib
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mansard.core.errors import DeviceError
 from mansard.core.hardware import sm_l1_bytes
 from mansard.core.records import Gpu
 from mansard.core.text import printable
+from mansard.microbench.cuda.nvrtc import prefer_nvrtc
 
 _T = TypeVar("_T")
-# Where NVIDIA's wheels have it, by the major version of CUDA.
-_NVRTC_WHEELS = {12: "cuda_nvrtc/lib/libnvrtc.so.12", 13: "cu13/lib/libnvrtc.so.13"}
+_LONGEST_WORDS = 300
 _PACKAGES = ("numba", "numba-cuda", "llvmlite", "numpy")
 
 
@@ -31,6 +29,9 @@ class CudaLibrary(Protocol):
 
     def versions(self) -> dict[str, str]:
         """Of CuPy, Numba and cuBLAS, as far as they are there and can be used."""
+
+    def unusable(self) -> tuple[str, ...]:
+        """What is installed and does not work, a line each."""
 
     def driver_version(self) -> int:
         """The newest CUDA that the driver runs: 12060 is 12.6; 0: there is no driver."""
@@ -64,24 +65,8 @@ def open_cupy() -> CudaLibrary:
             words = "it is not installed in this Python"
         raise DeviceError(f"no CuPy: {words}") from error
     library = _Cupy()
-    _prefer_nvrtc(library.runtime_version() // 1000)
+    prefer_nvrtc(library.runtime_version() // 1000)
     return library
-
-
-def _prefer_nvrtc(major: int) -> None:
-    """Load the NVRTC of CuPy's own CUDA from its wheel, where more than one is installed.
-
-    CuPy (through cuda-pathfinder) takes one that is loaded already, else the newest; and what
-    NVRTC 13 makes, a driver for CUDA 12 need not load.
-    """
-    nvidia = importlib.util.find_spec("nvidia")
-    folders = (nvidia.submodule_search_locations or ()) if nvidia is not None else ()
-    for folder in folders:
-        path = Path(folder) / _NVRTC_WHEELS.get(major, "")
-        if path.is_file():
-            with suppress(OSError):
-                ctypes.CDLL(str(path))
-            return
 
 
 class _Cupy:
@@ -98,10 +83,21 @@ class _Cupy:
                 continue
         if "numba" in found and "numba-cuda" not in found and _numba_has_nvvm():
             found["numba-cuda"] = f"part of numba {found['numba']}"
+        if _why_no_numba_cuda():
+            found.pop("numba-cuda", None)
         cublas = _cublas_version()
         if cublas is not None:
             found["cublas"] = cublas
         return found
+
+    def unusable(self) -> tuple[str, ...]:
+        why = _why_no_numba_cuda()
+        if not why:
+            return ()
+        return (
+            f"numba-cuda {version('numba-cuda')} does not work with NumPy {version('numpy')}, so "
+            f"no kernel of it is measured: {why}; the extras cuda12 and cuda13 install two that do",
+        )
 
     def driver_version(self) -> int:
         from cupy.cuda import runtime
@@ -186,6 +182,23 @@ def _numba_has_nvvm() -> bool:
     return True
 
 
+@cache
+def _why_no_numba_cuda() -> str:
+    """What keeps the package numba-cuda from compiling anything; empty where nothing does.
+
+    What it adds for NumPy's functions is imported with the first kernel, and fails where this NumPy
+    has one of them no longer. Versions that have no such module do without.
+    """
+    try:
+        version("numba-cuda")
+        importlib.import_module("numba.cuda.np.arrayobj")
+    except (PackageNotFoundError, ModuleNotFoundError):
+        return ""
+    except Exception as error:
+        return printable(" ".join(str(error).split()) or type(error).__name__, _LONGEST_WORDS)
+    return ""
+
+
 _MIG = re.compile(r"\bMIG\s+(\S+)")
 _KHZ = 1e3
 
@@ -218,7 +231,7 @@ def probe_gpu(open_library: Callable[[], CudaLibrary] = open_cupy) -> GpuProbe:
         gpu = _describe(library, names[0], versions)
     except DeviceError as error:
         return GpuProbe(None, str(error), versions)
-    return GpuProbe(gpu, "", versions, _notes(gpu, names))
+    return GpuProbe(gpu, "", versions, (*_notes(gpu, names), *library.unusable()))
 
 
 def version_text(number: int) -> str:

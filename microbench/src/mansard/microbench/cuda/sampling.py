@@ -1,6 +1,6 @@
 """One trial on the GPU: samples until they agree, energy, and no result above its limit.
 
-Where a result exceeds its limit, something is miscounted, and the run fails. The limit of a chain
+Where a result exceeds its limit, something is miscounted, and the trial fails. The limit of a chain
 or of tensor cores is FLOP a cycle and SM (core/hardware) times the SMs that CUDA reports times
 the clock that the kernel measured. That of main memory is clock × 2 × bus / 8. What is not known
 checks nothing.
@@ -17,7 +17,7 @@ from mansard.core.caches import dram_low_bytes
 from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
-from mansard.core.records import Gpu, MachineIdentity, PowerMode
+from mansard.core.records import ABOVE_LIMIT, Gpu, MachineIdentity, PowerMode
 from mansard.device.clocks.gpu_step import read_gpu_step_hz
 from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
@@ -33,6 +33,17 @@ from mansard.microbench.plan import KernelPlan, TrialSpec
 
 _COMPUTE = frozenset({"fma", "tensor"})
 _CARD_STEP_HZ = 15e6  # of the clocks that NVML lists of cards since Volta
+
+
+class AboveLimitError(MeasurementError):
+    """A result that the GPU cannot reach; ``samples`` are those that it was made of."""
+
+    def __init__(self, what: str, samples: Samples) -> None:
+        super().__init__(
+            f"{ABOVE_LIMIT}: {what}",
+            fix="something is miscounted: report this with the run's folder",
+        )
+        self.samples = samples
 
 
 @dataclass(frozen=True)
@@ -71,10 +82,37 @@ def sample_on_gpu(spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | 
 def sample_with(
     opened: OpenGpu, spec: TrialSpec, plan: KernelPlan, metering: EnergyMetering | None
 ) -> Samples:
-    """Samples of the plan's trial on a GPU that is open."""
+    """Samples of the plan's trial on a GPU that is open.
+
+    Raises DeviceError where the GPU is lost, and what ``sample_cuda_case`` raises.
+    """
     kernel = find_kernel(spec.kernel, spec.backend)
     limits = limits_of(opened.gpu, plan.machine, plan.mode)
-    return sample_cuda_case(kernel, spec.case(), opened, plan.protocol, limits, metering=metering)
+    try:
+        return sample_cuda_case(
+            kernel, spec.case(), opened, plan.protocol, limits, metering=metering
+        )
+    except MeasurementError as error:
+        check_answers(opened.runtime, str(error))
+        raise
+
+
+def check_answers(runtime: Runtime, failure: str) -> None:
+    """Raise DeviceError where the GPU answers nothing any more after ``failure``.
+
+    A kernel that is not compiled or not loaded leaves the GPU as it was. After an illegal access,
+    an uncorrectable error of memory or the loss of the card CUDA answers every later call of the
+    process with that error (CUDA Runtime API, cudaErrorIllegalAddress and others), whichever
+    library makes it.
+    """
+    try:
+        runtime.synchronize(runtime.record())
+    except MeasurementError as error:
+        raise DeviceError(
+            f"the GPU does not answer any more, since this: {failure}",
+            fix="what was measured is kept: look at 'dmesg' and nvidia-smi; the same command "
+            "resumes in a new process",
+        ) from error
 
 
 def sample_cuda_case(
@@ -89,14 +127,14 @@ def sample_cuda_case(
 ) -> Samples:
     """Measure ``case``, then meter it while it runs on without pause.
 
-    Raises UsageError for a case that the GPU does not have, MeasurementError where it
-    cannot be run at all or where its result exceeds what the GPU can do.
+    Raises UsageError for a case that the GPU does not have, MeasurementError where it cannot be
+    run at all, AboveLimitError where its result exceeds what the GPU can do.
     """
     interval = protocol.fma_interval if kernel.family in _COMPUTE else protocol.stream_interval
     with CudaSource(kernel, case, opened.gpu, opened.runtime, opened.clock) as source:
         judge = _ClockJudge(opened.clock_step_hz)
         samples = collect(source, protocol, interval, should_stop, opened.clock, judge)
-        check_limits(kernel, case, source.launch, limits, samples.seconds_s, samples.clock_hz)
+        check_limits(kernel, case, source.launch, limits, samples)
         energy = UNMETERED
         if metering is not None and not should_stop():
             energy = metering.run(source, samples.repetitions_per_sample, should_stop)
@@ -194,21 +232,15 @@ def share_of_limit(
 
 
 def check_limits(
-    kernel: Kernel,
-    case: Case,
-    launch: Launch,
-    limits: GpuLimits,
-    seconds_s: Sequence[float],
-    clock_hz: Sequence[float] | None,
+    kernel: Kernel, case: Case, launch: Launch, limits: GpuLimits, samples: Samples
 ) -> None:
-    """Raise MeasurementError where a result exceeds its limit by more than 2 %."""
-    share = share_of_limit(kernel, case, launch, limits, seconds_s, clock_hz)
+    """Raise AboveLimitError where a result exceeds its limit by more than 2 %."""
+    share = share_of_limit(kernel, case, launch, limits, samples.seconds_s, samples.clock_hz)
     if share is None or share <= EXCESS:
         return
     gpu = limits.gpu
-    raise MeasurementError(
+    raise AboveLimitError(
         f"{kernel.name} {case.precision} reached {share:.3f} of what {gpu.n_sms} SMs of "
         f"compute capability {gpu.sm / 10:.1f} can do at the clock it measured",
-        where=gpu.name,
-        fix="something is miscounted: report this with the run's folder",
+        samples,
     )

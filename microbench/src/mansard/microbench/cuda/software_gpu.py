@@ -84,6 +84,8 @@ class Physics:
     free_bytes: int = 24 * 1024 * MIB
     factor: Callable[[int], float] = lambda _launch: 1.0  # on the n-th launch's time
     counts_clock: bool = True
+    # What its compiler or a library says to a kernel that it does not run; empty where it does.
+    refuses: Callable[[Kernel, Case], str] = lambda _kernel, _case: ""
 
     def seconds(self, kernel: Kernel, case: Case, launch: Launch, hz: float) -> float:
         """One repetition."""
@@ -187,7 +189,7 @@ class Mark:
 
 
 class SoftwareGpu:
-    """A `Runtime`; ``breaks_at`` raises an error of the GPU at the n-th launch."""
+    """A `Runtime`; from its ``breaks_at``-th launch on it answers everything with an error."""
 
     def __init__(
         self,
@@ -205,6 +207,7 @@ class SoftwareGpu:
         self.n_launches = 0
         self.n_fills = 0
         self._breaks_at = breaks_at
+        self._is_broken = False
         self._load = GpuLoad(0.0, 0.0)  # of the kernel that was started last
 
     def load_now(self) -> GpuLoad:
@@ -220,6 +223,7 @@ class SoftwareGpu:
         return MemoryInfo(self.physics.free_bytes - self.used_bytes, total)
 
     def allocate(self, n_bytes: int, memory: MemoryKind) -> Memory:
+        self._check()
         if n_bytes > self.memory_info().free_bytes:
             raise MemoryError("out of memory")
         buffer = Memory(n_bytes, memory)
@@ -257,6 +261,9 @@ class SoftwareGpu:
         arrays: Sequence[Memory],
         clock: Memory,
     ) -> Start:
+        words = self.physics.refuses(kernel, case)
+        if words:
+            raise MeasurementError(words)
         loaded = Loaded(kernel, case, launch, tuple(arrays))
         load = self.physics.load(kernel, case, launch)
         for memory in arrays:
@@ -264,8 +271,8 @@ class SoftwareGpu:
 
         def start(repetitions: int, slot: int) -> None:
             self.n_launches += 1
-            if self.n_launches == self._breaks_at:
-                raise MeasurementError("an illegal memory access was encountered", where="CUDA")
+            self._is_broken = self._is_broken or self.n_launches == self._breaks_at
+            self._check()
             physics = self.physics
             self.host.spend(physics.enqueue_s)
             hz = physics.clock_hz(max(self.busy_until_s, self.host.now_s()))
@@ -283,6 +290,7 @@ class SoftwareGpu:
         return start
 
     def record(self, *, spin: bool = False) -> Mark:  # noqa: ARG002 - no wait of it sleeps
+        self._check()
         self.host.spend(2e-6)
         self.busy_until_s = max(self.busy_until_s, self.host.now_s())
         return Mark(self.busy_until_s)
@@ -293,6 +301,11 @@ class SoftwareGpu:
 
     def elapsed_s(self, first: Mark, second: Mark) -> float:
         return second.at_s - first.at_s
+
+    def _check(self) -> None:
+        """As CUDA, which answers every call after an illegal access with its error."""
+        if self._is_broken:
+            raise MeasurementError("an illegal memory access was encountered", where="CUDA")
 
     def _occupy(self, seconds_s: float) -> None:
         begin_s = max(self.busy_until_s, self.host.now_s())

@@ -1,0 +1,106 @@
+"""Sessions of ONNX Runtime on the provider that is asked for, and its errors in one line.
+
+Left alone, ONNX Runtime 1.23 to 1.32 falls back: where a provider raises, its Python code prints
+"EP Error … Falling back" on standard output, which is data of ours, and takes the next one; where
+the provider's library does not load, its C++ code logs why on standard error and leaves it out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mansard.core.errors import MansardError, MeasurementError
+
+FATAL_ONLY = 4  # log_severity_level: errors are raised, and Mansard prints them
+_LIBRARIES = {"CUDAExecutionProvider": "cuda", "TensorrtExecutionProvider": "tensorrt"}
+# Parts of its messages.
+_BUFFER = re.compile(r"Failed to allocate memory for requested buffer of size (\d+)")
+_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "out of memory", "failed to allocate memory")
+_IN_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)")
+_SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # a file of its own, a line and a function
+
+
+def make_session(
+    model: str | bytes, options: Any, providers: Sequence[str | tuple[str, dict[str, str]]]
+) -> Any:
+    """A session of a file or of its bytes that runs on the first provider.
+
+    Raises what ONNX Runtime raises, and MeasurementError with the reason where it leaves the
+    provider out. Nothing is printed.
+    """
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(FATAL_ONLY)  # of what does not belong to a session
+    first = providers[0] if isinstance(providers[0], str) else providers[0][0]
+    try:
+        session = onnxruntime.InferenceSession(
+            model, options, providers=providers, enable_fallback=0
+        )
+    except Exception as error:
+        reason = _why_not_loaded(first)
+        if not reason:
+            raise
+        raise MeasurementError(f"{_line(error).rstrip('.')}: {reason}") from error
+    if first not in session.get_providers():
+        reason = _why_not_loaded(first) or "it gives no reason"
+        raise MeasurementError(f"ONNX Runtime leaves {first} out: {reason}")
+    return session
+
+
+def _why_not_loaded(provider: str) -> str:
+    """Why the provider's library does not load, in the loader's words; empty where it does.
+
+    To be asked after a session was tried: the library reads at its loading what that prepares.
+    """
+    import onnxruntime
+
+    name = f"libonnxruntime_providers_{_LIBRARIES.get(provider, '')}.so"
+    library = Path(onnxruntime.__file__).parent / "capi" / name
+    if not library.is_file():
+        return ""
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+@contextlib.contextmanager
+def one_line(path: Path | None = None) -> Iterator[None]:
+    """Turns what ONNX Runtime raises in its block into a MeasurementError."""
+    try:
+        yield
+    except Exception as error:  # its classes have no base but this
+        raise explained(error, path) from error
+
+
+def explained(error: Exception, path: Path | None = None) -> MansardError:
+    """What ONNX Runtime says in ``error``, in one line; of ``path`` the name alone is shown."""
+    if isinstance(error, MansardError):
+        return error
+    if isinstance(error, MemoryError):
+        return MeasurementError("too little memory")
+    line = _line(error)
+    return MeasurementError(line if path is None else line.replace(str(path), path.name))
+
+
+def _line(error: Exception) -> str:
+    """What went wrong, without ONNX Runtime's numbers and source files around it."""
+    text = str(error).strip()
+    buffer = _BUFFER.search(text)
+    if buffer:
+        return f"too little memory: it asks for {buffer[1]} bytes at once"
+    if any(word in text.lower() for word in _OUT_OF_MEMORY):
+        return "too little memory"
+    if text.startswith("[ONNXRuntimeError]"):
+        text = text.split(" : ", 3)[-1]
+    text = text.partition("\n")[0]
+    in_node = _IN_NODE.search(text)
+    if in_node:
+        return f"{in_node[1]} {in_node[2]}: {_SOURCE.sub('', in_node[3])}"
+    return _SOURCE.sub("", text)

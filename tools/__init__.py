@@ -1,0 +1,1 @@
+"""Programs for developers; a package, so that none of that name elsewhere is taken for it."""
