@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers api cli
 
-.PHONY: help bench demo report docs test test-random test-docs test-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report docs test test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,10 +125,17 @@ podman: ## install podman for the tests, rootless too (Debian's packages; root o
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends podman catatonit runc uidmap slirp4netns; } >/dev/null 2>&1; } || \
 	echo "no right to install podman: its tests will skip where it is not there" >&2
 
-test-gpu: setup-dev ## on a machine with a card: every kernel, the figures, docs/results/<card>.json (CUDA=cuda13)
+# The check finds the rooms and what was carried itself; Mansard need not be installed. Its report
+# needs the libraries of the analysis: where they are missing it is made elsewhere.
+test-gpu: ## on a machine with a card: its check (docs/use/card-check.md), docs/results/<card>.md; CUDA=cuda13 where pip must install
+	@tools/card-python "$(PYTHON)" $(BIN)/python >/dev/null || $(MAKE) --no-print-directory setup-gpu
+	@python=$$(tools/card-python "$(PYTHON)" $(BIN)/python) || exit 1; \
+	"$$python" tools/card_check run --out .card_check/results; code=$$?; \
+	if "$$python" -c 'import altair, polars' 2>/dev/null; then "$$python" tools/card_check report .card_check/results; fi; \
+	exit $$code
+
+setup-gpu: setup-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c 'constraints-$(CUDA).txt' -e '.[dev,$(CUDA)]' >&2
-	@$(BIN)/python -m pytest tests/gpu -p no:cacheprovider -rs
-	@$(BIN)/python benchmarks/gpu_peer.py --profile "$$PROFILE" --runs "$$RUNS" || [ $$? = 3 ]
 
 peers: setup-dev ## install what the benchmarks compare with
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-peers.txt -e '.[peers]' >&2

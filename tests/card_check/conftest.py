@@ -10,9 +10,9 @@ import pytest
 
 from tools.card_check import Software
 from tools.card_check.judging import judge
-from tools.card_check.kernels import measure_kernels
-from tools.card_check.meter import check_meter
 from tools.card_check.software import software_card
+from tools.card_check.steps.kernels import measure_kernels
+from tools.card_check.steps.meter import check_meter
 from tools.card_check.table import Line
 from tools.card_check.workfolder import WorkFolder
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import MansardError
-from tools.card_check.counters import COUNTINGS, count_kernels
 from tools.card_check.lines.others import counter_lines
 from tools.card_check.software import software_card
+from tools.card_check.steps.counters import COUNTINGS, count_kernels
 from tools.card_check.workfolder import WorkFolder
 
 # Knows gh100 and the metrics that are asked for, runs the program, and prints a raw page in which

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mansard.analytics.energy.fit import EnergyPoint, fit_energy
-from tools.card_check.facts import read_facts
 from tools.card_check.published import FIGURES, H200_COSTS, card_of, published_for
+from tools.card_check.steps.facts import read_facts
 
 
 class Nvml(ModuleType):

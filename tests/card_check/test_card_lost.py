@@ -11,8 +11,8 @@ from mansard.microbench.cuda.software_gpu import Mark, Memory
 from mansard.microbench.kernel import Case, Kernel, Launch
 from tests.card_check.conftest import LONG_S
 from tools.card_check.judging import judge
-from tools.card_check.kernels import measure_kernels, measure_rest
 from tools.card_check.software import MeteredGpu, card_with, physics, software_card
+from tools.card_check.steps.kernels import measure_kernels, measure_rest
 from tools.card_check.workfolder import WorkFolder
 
 ILLEGAL = "an illegal memory access was encountered"

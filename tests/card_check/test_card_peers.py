@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tools.card_check.opening import Card
-from tools.card_check.peers import compare_with_torch, duels
 from tools.card_check.software import software_card
+from tools.card_check.steps.peers import compare_with_torch, duels
 
 
 class Tensor:

@@ -118,7 +118,7 @@ def test_a_python_without_msgspec_is_told_what_to_carry(tmp_path: Path) -> None:
 
 
 def test_the_tests_of_a_card_pass_on_one_in_software(tmp_path: Path) -> None:
-    from tools.card_check.gpu_tests import command, read_results
+    from tools.card_check.steps.gpu_tests import command, read_results
 
     junit = tmp_path / "tests.xml"
     done = subprocess.run(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.card_check.gpu_tests import read_results
 from tools.card_check.lines.others import gpu_test_lines, step_lines
-from tools.card_check.steps import LEAST_S, Step, run_steps
+from tools.card_check.processes import LEAST_S, Step, run_steps
+from tools.card_check.steps.gpu_tests import read_results
 
 GRACE = 1.0
 STEP_S = GRACE + LEAST_S + 1

@@ -67,10 +67,10 @@ def test_a_slow_card_fails_in_rates_and_not_in_ratios(checked: Check) -> None:
 
 def test_more_than_the_limit_fails_and_is_named(checked: Check) -> None:
     failed = checked("broken").failed
-    text = "\n".join(f"{name} {line.failure} {line.note}" for name, line in failed.items())
-    # 1.2 of the limit, but for the launch.
-    assert re.search(r"int8 reached 1\.(19|20)\d* of what 132 SMs", text)
-    assert not {"fma fp32", "gemm bf16", "read DRAM"} & set(failed)
+    names = {f"{kernel} int8" for kernel in ("mma", "wgmma", "gemm")}
+    assert set(failed) == names | {f"{name}, constant" for name in names}
+    for line in failed.values():  # 1.2 of the limit, but for the launch
+        assert re.search(r"int8 reached 1\.(19|20)\d* of what 132 SMs", line.failure)
 
 
 def test_power_and_energy_come_from_the_replayed_counter(checked: Check) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.analytics.factory import measurement, write_networks, write_two_modes
+from tests.analytics.gpu_factory import write_orin
 from tests.cli.cells import row
 from tests.cli.decide_runs import answer, document, published_runs
 
@@ -122,3 +123,16 @@ def test_what_was_measured_stands_beside(
         capsys, "batch", "alexnet", "--runs", runs, "--batch", "1,4"
     )["batches"]  # fmt: skip
     assert (first["measured_s"], second["measured_s"]) == (None, 0.08)
+
+
+def test_the_intensity_of_integers_is_in_operations_a_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    runs = write_orin(tmp_path / "runs")
+    asked = ("batch", "alexnet", "--runs", runs, "--batch", "1,8", "--precision", "fp16,int8")
+    _, out, _ = answer(capsys, *asked)
+    of_floats, of_integers = out.split("alexnet in int8")
+    assert "FLOP/byte" in of_floats
+    assert "OP/byte" in of_integers
+    assert "FLOP" not in of_integers

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.analytics.factory import (
+    KIB,
     TWO_CORES,
     Ceilings,
     fma_trials,
@@ -15,6 +16,8 @@ from tests.analytics.factory import (
     write_two_modes,
 )
 from tests.analytics.factory import write_run as write_one
+from tests.analytics.gpu_factory import gpu_manifest, gpu_trial
+from tests.analytics.gpu_runs import Run
 from tests.cli.decide_runs import answer, document, published_runs
 
 
@@ -112,3 +115,17 @@ def test_published_tables_alone_cannot_be_compared(
     code, out, err = answer(capsys, "compare", folder, folder)
     assert (code, out) == (1, "")
     assert "published tables are not compared" in err
+
+
+def test_more_operations_of_integers_are_better(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, rate in (("before", 9e12), ("after", 18e12)):
+        kernel = Run("mma", "tensor", rate, "int8", working_set_bytes=768 * KIB)
+        write_one(tmp_path / name / "run", gpu_manifest("run"), [gpu_trial("run", kernel)])
+    code, out, _ = answer(capsys, "compare", tmp_path / "before", tmp_path / "after", "--all")
+    assert code == 0
+    (row,) = [line for line in out.splitlines() if "int8 tensor peak" in line]
+    assert "TOP/s" in row
+    assert "FLOP" not in row
+    assert "better: higher" in row

@@ -103,3 +103,12 @@ def test_words_that_are_no_text_are_wrong_usage(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr == "mansard: '\\udcff' is no text in UTF-8; write it in UTF-8\n"
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_peak_of_integers_above_the_hardware_is_told_in_operations(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("mode,precision,unit,TOPS\nMAXN,int8,tensor,275\n")
+    result = import_in(tmp_path, "t.csv", "--citation", "A", "--module", "agx-orin")
+    assert result.returncode == 0, result.stderr
+    # 16 SMs · 4096 OP · 1300.5 MHz; the data sheet's 275 TOPS are with sparsity and the DLAs
+    words = "int8 peak of 275.0 TOP/s in mode MAXN is above the 85.23 TOP/s"
+    assert words in " ".join(result.stderr.split())

@@ -208,3 +208,16 @@ def test_an_interrupt_leaves_no_process_behind(folder: Path) -> None:
             return
         time.sleep(0.1)
     pytest.fail(f"still running: {found.stdout}")
+
+
+def test_work_of_integers_is_counted_in_operations(tmp_path: Path) -> None:
+    zoo.write("squeezenet1_1", tmp_path)
+    model = tmp_path / "squeezenet1_1.onnx"
+    in_int8 = scored(model, "--precision", "int8", "--layers").stdout
+    assert "FLOP" not in in_int8
+    for title in ("GMAC", "GOP", "MOP", "OP/byte"):
+        assert title in in_int8
+    in_fp16 = scored(model, "--precision", "fp16", "--layers").stdout
+    for title in ("GMAC", "GFLOP", "MFLOP", "FLOP/byte"):
+        assert title in in_fp16
+    assert "GOP" not in in_fp16

@@ -255,6 +255,13 @@ def test_what_a_killed_writer_left_is_removed(root: Path) -> None:
     assert not (root / "var/lib/mansard").exists()
 
 
+def test_an_empty_folder_that_a_killed_writer_left_is_removed(root: Path) -> None:
+    # Killed between making the folder and the file in it, or between removing the file and it.
+    (root / PLACE).parent.mkdir(parents=True)
+    assert restore(root) is None
+    assert not (root / PLACE).parent.exists()
+
+
 def test_the_journal_can_be_read_by_a_person(root: Path) -> None:
     leave_behind(root)
     document = json.loads((root / PLACE).read_text())

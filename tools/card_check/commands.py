@@ -94,8 +94,8 @@ def _step(options: argparse.Namespace) -> int:
 
 
 def _load(options: argparse.Namespace) -> int:
-    from tools.card_check.load import run_load
     from tools.card_check.opening import open_card
+    from tools.card_check.steps.load import run_load
 
     flop = run_load(open_card(options.software), options.seconds)
     print(f"{flop / 1e12:.6f} TFLOP")
@@ -103,7 +103,7 @@ def _load(options: argparse.Namespace) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    from tools.card_check.looks import record_looks
+    from tools.card_check.steps.looks import record_looks
 
     with suppress(KeyboardInterrupt):  # how the step that it runs beside ends it
         record_looks(options.file, options.seconds)

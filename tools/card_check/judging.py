@@ -8,7 +8,6 @@ from typing import Any
 from mansard.api.watch_files import read_samples
 from mansard.core.records import BoardSample, Manifest, Trial
 from mansard.microbench.cuda.sampling import GpuLimits, limits_of
-from tools.card_check.gpu_tests import JUNIT, read_results
 from tools.card_check.lines.compute import compute_lines, twin_lines
 from tools.card_check.lines.memory import latency_lines, launch_lines, memory_lines
 from tools.card_check.lines.others import (
@@ -20,7 +19,8 @@ from tools.card_check.lines.others import (
     trial_lines,
 )
 from tools.card_check.lines.power import power_lines
-from tools.card_check.looks import FILE as LOOKS
+from tools.card_check.steps.gpu_tests import JUNIT, read_results
+from tools.card_check.steps.looks import FILE as LOOKS
 from tools.card_check.table import Line
 from tools.card_check.workfolder import WorkFolder, words_of
 

@@ -9,14 +9,16 @@ import tarfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from mansard.core.leftovers import temporary_folder
-from tools.card_check import Software, gpu_tests
+from tools.card_check import Software
 from tools.card_check.judging import judge
-from tools.card_check.looks import FILE as LOOKS
-from tools.card_check.steps import Step, run_steps
-from tools.card_check.table import as_text, counts
+from tools.card_check.processes import Outcome, Step, run_steps
+from tools.card_check.steps import gpu_tests
+from tools.card_check.steps.looks import FILE as LOOKS
+from tools.card_check.table import Line, as_text, counts
 from tools.card_check.workfolder import WorkFolder
 
 ARCHIVE, TABLE, TEXT = "card_check.tar.gz", "table.json", "table.txt"
@@ -58,7 +60,10 @@ def _watching(work: WorkFolder) -> Callable[[float], Sequence[str]]:
 
 
 def run_check(out: Path, seconds: float, software: Software | None) -> int:
-    """Run all steps, write the results to ``out``, print the table; 1 where a line fails."""
+    """Run all steps, write the results to ``out``, print the table; 1 where a line fails.
+
+    Results are written after each step: whoever ends the check has those of the steps before.
+    """
     start_s = time.monotonic()
 
     def say(text: str) -> None:
@@ -68,23 +73,27 @@ def run_check(out: Path, seconds: float, software: Software | None) -> int:
     with temporary_folder() as folder:
         work = WorkFolder(folder / "work")
         work.runs.mkdir(parents=True)
-        outcomes = run_steps(plan_steps(work, software), seconds, work.path, say)
-        work.write("steps", {"software": software, "steps": [one.as_json() for one in outcomes]})
-        lines = judge(work)
-        text = as_text(lines)
-        (work.path / TEXT).write_text(text + "\n", encoding="utf-8")
-        _pack(work, out)
-    content = json.dumps([asdict(line) | {"verdict": line.verdict} for line in lines], indent=1)
-    (out / TABLE).write_text(content + "\n", encoding="utf-8")
+        keep = partial(_keep, work, out, software)
+        lines = keep(run_steps(plan_steps(work, software), seconds, work.path, say, keep=keep))
     say(f"results are in {out}")
-    print(text)
+    print(as_text(lines))
     return 1 if counts(lines)["FAIL"] else 0
 
 
-def _pack(work: WorkFolder, out: Path) -> None:
-    """Everything in one archive, and beside it what is read first: few files travel best."""
+def _keep(
+    work: WorkFolder, out: Path, software: Software | None, outcomes: Sequence[Outcome]
+) -> list[Line]:
+    """The table so far, and everything in one archive beside what is read first."""
+    work.write("steps", {"software": software, "steps": [one.as_json() for one in outcomes]})
+    lines = judge(work)
+    (work.path / TEXT).write_text(as_text(lines) + "\n", encoding="utf-8")
+    content = json.dumps([asdict(line) | {"verdict": line.verdict} for line in lines], indent=1)
+    (out / TABLE).write_text(content + "\n", encoding="utf-8")
     for name in (TEXT, gpu_tests.JUNIT, "facts.json", "steps.json"):
         if (work.path / name).is_file():
             shutil.copyfile(work.path / name, out / name)
-    with tarfile.open(out / ARCHIVE, "w:gz") as archive:
+    unfinished = work.path.parent / ARCHIVE
+    with tarfile.open(unfinished, "w:gz") as archive:
         archive.add(work.path, arcname="work")
+    shutil.move(unfinished, out / ARCHIVE)
+    return lines

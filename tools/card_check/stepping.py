@@ -29,33 +29,33 @@ def run_step(name: str, folder: Path, seconds: float, software: Software | None)
 
 def _do(name: str, work: WorkFolder, seconds: float, software: Software | None) -> Any:  # noqa: PLR0911 - one line for each step
     if name == "facts":
-        from tools.card_check.facts import read_facts
+        from tools.card_check.steps.facts import read_facts
 
         return read_facts(software)
     if name == "program":
-        from tools.card_check.program import meter_program
+        from tools.card_check.steps.program import meter_program
 
         return meter_program(work, _LOAD_SHARE * seconds, software)
     if name == "rest" and "ended_in" not in (work.read("kernels") or {}):
         return None
     card = open_card(software)
     if name == "rest":
-        from tools.card_check.kernels import measure_rest
+        from tools.card_check.steps.kernels import measure_rest
 
         return measure_rest(card, work, seconds, lambda text: print(text, flush=True))
     if name == "kernels":
-        from tools.card_check.kernels import measure_kernels
+        from tools.card_check.steps.kernels import measure_kernels
 
         return measure_kernels(card, work, seconds, lambda text: print(text, flush=True))
     if name == "meter":
-        from tools.card_check.meter import check_meter
+        from tools.card_check.steps.meter import check_meter
 
         return check_meter(card)
     if name == "peers":
-        from tools.card_check.peers import compare_with_torch
+        from tools.card_check.steps.peers import compare_with_torch
 
         return compare_with_torch(card)
-    from tools.card_check.counters import count_kernels, run_countings
+    from tools.card_check.steps.counters import count_kernels, run_countings
 
     if name == "countings":
         return run_countings(card, work)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mansard.core.precision import rate_unit
 from mansard.core.records import Trial
 from mansard.microbench.cuda.sampling import GpuLimits
 from tools.card_check import goals
 from tools.card_check.lines.rows import (
     clock_note,
-    failure_of,
     fastest,
     plain,
     rate_of,
@@ -33,7 +33,7 @@ def compute_lines(
         own = [row for row in computing if (row.kernel, row.precision) == (kernel, precision)]
         best = fastest(own)
         if best is None:
-            why = next((why for row in own if (why := failure_of(row))), "no sample counted")
+            why = next((why for row in own if (why := row.failure)), "no sample counted")
             yield Line(f"{kernel} {precision}", failure=why)
             continue
         cublas = fastest(
@@ -52,22 +52,17 @@ def _line(row: Trial, limits: GpuLimits, cublas: Trial | None, duel: Any) -> Lin
         criteria.append(Criterion("the limit", share, goal.of_limit, most))
     if cublas is not None and row.backend != "cublas" and row.family == "tensor":
         criteria.append(Criterion("cuBLAS", rate_of(row) / rate_of(cublas), goal.of_cublas))
-    note = clock_note(row)
+    note, unit = clock_note(row), f"T{rate_unit(row.precision)}"
     if duel is not None:
         criteria += peer_criteria(duel)
-        note += f"; {peer_note(duel, unit_of(row.precision), 1e12)}"
+        note += f"; {peer_note(duel, unit, 1e12)}"
     return Line(
         name,
-        f"{rate_of(row) / 1e12:.4g} {unit_of(row.precision)}",
+        f"{rate_of(row) / 1e12:.4g} {unit}",
         tuple(criteria),
         published_for(name, gpu.name, gpu.sm),
         note,
     )
-
-
-def unit_of(precision: str) -> str:
-    """Operations on integers are no FLOP."""
-    return "TOP/s" if precision.startswith("int") else "TFLOP/s"
 
 
 def peer_criteria(duel: Mapping[str, Any]) -> list[Criterion]:
@@ -90,7 +85,7 @@ def twin_lines(rows: Sequence[Trial]) -> Iterator[Line]:
             continue
         name = f"numba {row.kernel} {row.precision}"
         if not row.seconds_s:
-            yield Line(name, failure=failure_of(row) or "no sample counted")
+            yield Line(name, failure=row.failure or "no sample counted")
             continue
         key = (row.kernel, row.precision, row.working_set_bytes, row.fma_per_element)
         twin = fastest(

@@ -12,7 +12,6 @@ from tools.card_check import goals
 from tools.card_check.lines.compute import peer_criteria, peer_note
 from tools.card_check.lines.rows import (
     cycles_of,
-    failure_of,
     fastest,
     plain,
     rate_of,
@@ -50,7 +49,7 @@ def memory_lines(
 def _dram(name: str, rows: Sequence[Trial], limits: GpuLimits, duel: Any) -> Line:
     best, gpu = fastest(rows), limits.gpu
     if best is None:
-        return Line(name, failure=failure_of(rows[0]) or "no sample counted")
+        return Line(name, failure=rows[0].failure or "no sample counted")
     share, criteria, notes = share_of(best, limits), [], []
     if share is not None:
         least = None if gpu.is_integrated else goals.memory_goal(best.kernel, gpu.name)
@@ -68,7 +67,7 @@ def _l2(rows: Sequence[Trial], limits: GpuLimits) -> Line:
     gpu, name = limits.gpu, "read L2"
     best = fastest(rows, lambda row: row.working_set_bytes <= 0.75 * (gpu.l2_bytes or 0))
     if best is None:
-        return Line(name, failure=failure_of(rows[0]) or "no set inside L2 was measured")
+        return Line(name, failure=rows[0].failure or "no set inside L2 was measured")
     sizes = ", ".join(
         f"{row.working_set_bytes / _MIB:.3g} MiB {rate_of(row) / 1e12:.3g}"
         for row in sorted(rows, key=lambda row: row.working_set_bytes)
@@ -84,7 +83,7 @@ def _l2(rows: Sequence[Trial], limits: GpuLimits) -> Line:
 def _l1(rows: Sequence[Trial], limits: GpuLimits) -> Line:
     best, name = fastest(rows), "read L1"
     if best is None:
-        return Line(name, failure=failure_of(rows[0]) or "no sample counted")
+        return Line(name, failure=rows[0].failure or "no sample counted")
     cycles = cycles_of(best)
     criteria: tuple[Criterion, ...] = ()
     if cycles is not None and limits.gpu.sm >= goals.L1_SINCE:
@@ -99,7 +98,7 @@ def latency_lines(rows: Sequence[Trial], limits: GpuLimits) -> Iterator[Line]:
     for row in (row for row in rows if row.family == "latency"):
         level, cycles = level_of(row, gpu), cycles_of(row)
         if cycles is None:
-            yield Line(f"latency {level}", failure=failure_of(row) or "no sample counted")
+            yield Line(f"latency {level}", failure=row.failure or "no sample counted")
             continue
         of_load = cycles / (row.traffic_bytes / _LOAD_BYTES)
         sizes.append((row.working_set_bytes, of_load))
@@ -136,7 +135,7 @@ def launch_lines(rows: Sequence[Trial]) -> Iterator[Line]:
         if row.family != "launch":
             continue
         if not row.seconds_s:
-            yield Line(row.kernel, failure=failure_of(row) or "no sample counted")
+            yield Line(row.kernel, failure=row.failure or "no sample counted")
             continue
         time_us = 1e6 * seconds_of(row)
         bounds = goals.LAUNCH_US.get(row.kernel)

@@ -9,8 +9,7 @@ from typing import Any
 from mansard.core.records import BoardSample, ProgramRun, Trial
 from tools.card_check import goals
 from tools.card_check.energy import watts_of
-from tools.card_check.gpu_tests import JunitResults
-from tools.card_check.lines.rows import failure_of
+from tools.card_check.steps.gpu_tests import JunitResults
 from tools.card_check.table import Criterion, Line
 
 _MOST_NAMED = 12  # failures of tests that get a line each
@@ -70,7 +69,7 @@ def trial_lines(rows: Sequence[Trial], kernels: Any, rest: Any) -> Iterator[Line
     )
     shown = {"fma", "tensor", "stream", "latency", "launch"}
     for row in rows:
-        why = failure_of(row)
+        why = row.failure
         if why is not None and (row.operands != "chaotic" or row.family not in shown):
             yield Line(f"{row.kernel} {row.precision}, {row.operands}", failure=why)
 

@@ -62,9 +62,3 @@ def plain(rows: Iterable[Trial]) -> list[Trial]:
         for row in rows
         if row.operands == "chaotic" and row.memory == "device" and row.backend != "numba-cuda"
     ]
-
-
-def failure_of(row: Trial) -> str | None:
-    """Why a trial has no result; None: it has one."""
-    failure: str | None = getattr(row, "failure", None)
-    return failure

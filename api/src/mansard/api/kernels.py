@@ -26,8 +26,8 @@ def measure_kernels(
 
     One trial for each precision and chain of a kernel of the family "fma", or for each working set
     of a stream. The rows are a run in ``runs``, which a report shows beside others; what it holds
-    already is not measured again. Raises UsageError for a kernel that this CPU does not run, and
-    as a bench does.
+    already is not measured again; a kernel that fails, as one that does not compile, is a row with
+    ``failure``. Raises UsageError for a kernel that this CPU does not run, and as a bench does.
     """
     from mansard.core.jsonl import read_rows
     from mansard.core.power_mode import core_count_mode

@@ -20,7 +20,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     ``intensity`` is work over algorithmic traffic in FLOP per byte, ``fused_intensity``
     over fused traffic; None also where nothing moves, and where both are upper bounds: their
     ratio is no bound. ``by_precision`` and ``by_unit`` hold the work in FLOP of the layers that
-    are known, by what does it.
+    are known, by what does it; an operation of integers counts as a FLOP.
     """
 
     macs: int | None

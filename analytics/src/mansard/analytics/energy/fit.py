@@ -42,7 +42,10 @@ class EnergyPoint(Record, frozen=True, kw_only=True):
 
 
 class Coefficient(Record, frozen=True, kw_only=True):
-    """One coefficient with its 95 % interval, J/FLOP, J/byte or W; None if not identifiable."""
+    """One coefficient with its 95 % interval, J/FLOP, J/byte or W; None if not identifiable.
+
+    Operations of integers count as FLOP.
+    """
 
     value: float | None
     low: float | None

@@ -56,7 +56,10 @@ class ModeSummary(Record, frozen=True, kw_only=True):
 
 
 class NetworkSummary(Record, frozen=True, kw_only=True):
-    """One network in one mode: modelled seconds with the interval of the ceilings."""
+    """One network in one mode: modelled seconds with the interval of the ceilings.
+
+    Operations of integers count as FLOP.
+    """
 
     model: str
     model_hash: str

@@ -30,8 +30,9 @@ CeilingFamily = Literal["fma", "tensor", "stream"]
 
 
 class Ceiling(Record, frozen=True, kw_only=True):
-    """One limit of the machine: FLOP/s of a precision (integers: OP/s), or bytes/s of a memory
-    level.
+    """One limit of the machine: FLOP/s of a precision, or bytes/s of a memory level.
+
+    Of integers it is OP/s.
     """
 
     subject: str  # a precision, or a level

@@ -35,8 +35,10 @@ from mansard.core.records import Manifest, PowerMode, Processor, Record, Scope, 
 
 
 class Ridge(Record, frozen=True, kw_only=True):
-    """Where compute and memory ceilings meet, FLOP/byte (integers: OP/byte); the interval is the
-    corners'."""
+    """Where compute and memory ceilings meet, FLOP/byte; the interval is the corners'.
+
+    Of integers it is OP/byte.
+    """
 
     precision: str
     family: CeilingFamily

@@ -17,9 +17,8 @@ from mansard.cli.tables import Table, print_fitting
 from mansard.cli.terminal import columns
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
-_RATES = frozenset(
-    ("FLOP/s", "OP/s", "B/s")
-)  # of which more is better; of times and energies less is
+# Of which more is better; of times and energies less is.
+_RATES = frozenset(("FLOP/s", "OP/s", "B/s"))
 
 
 def compare(

@@ -14,7 +14,10 @@ MemoryLevel = Literal["L1", "L2", "memory"]
 
 
 class WorkCount(Record, frozen=True, kw_only=True):
-    """FLOP of one precision on one unit; a multiply-add is two. ``formula``: of the metrics."""
+    """FLOP of one precision on one unit; a multiply-add is two, an operation of integers is one.
+
+    ``formula``: of the metrics.
+    """
 
     unit: Literal["tensor core", "CUDA core"]
     precision: str

@@ -29,6 +29,8 @@ class PublishedMode(Record, frozen=True, kw_only=True):
 class PublishedRate(Record, frozen=True, kw_only=True):
     """One figure of what a device does in a mode: FLOP/s, B/s, or the seconds of a launch.
 
+    Operations of integers count as FLOP.
+
     ``table_id`` is the same for all rows of one table; ``row`` is where it stood there.
     """
 

@@ -15,7 +15,8 @@ class LayerScore(Record, frozen=True, kw_only=True, gc=False):
     """Work and traffic of one node of a network; counted, not measured.
 
     Counts are those of one pass of the network in its phase: a node in the body of a
-    loop counts all its ``runs``, and in training forward, backward and update together.
+    loop counts all its ``runs``, and in training forward, backward and update together. Fields
+    ending in ``_flop`` count the operations of integers as FLOP.
     """
 
     index: int

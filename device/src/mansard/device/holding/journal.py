@@ -228,21 +228,31 @@ def remove_journal(path: Path) -> None:
     _remove_folder(folder)
 
 
-def find_torn(root: Path) -> tuple[Path, ...]:
-    """What writers that were killed left half written; or what one is writing just now."""
-    return tuple(path for folder in journal_folders(root) for path in _torn(folder))
+def find_leftovers(root: Path) -> tuple[Path, ...]:
+    """What killed writers left: half a file, an empty folder; or what one is writing just now."""
+    folders = journal_folders(root)
+    torn = (path for folder in folders for path in _torn(folder))
+    return (*torn, *(folder for folder in folders if _is_empty(folder)))
 
 
 def clean_up(root: Path) -> None:
     """Remove what a killed writer left where no journal was finished; the caller holds the lock."""
-    for torn in find_torn(root):
-        with contextlib.suppress(OSError):
-            torn.unlink()
-            _remove_folder(torn.parent)
+    for folder in journal_folders(root):
+        for torn in _torn(folder):
+            with contextlib.suppress(OSError):
+                torn.unlink()
+        _remove_folder(folder)
 
 
 def _torn(folder: Path) -> tuple[Path, ...]:
     return tuple(folder.glob(f".{_NAME}.*"))
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return not any(folder.iterdir())
+    except OSError:  # none, or one that is nobody's here
+        return False
 
 
 def _remove_folder(folder: Path) -> None:

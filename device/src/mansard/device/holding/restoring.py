@@ -29,7 +29,7 @@ from mansard.device.holding.journal import (
     ModeFound,
     clean_up,
     find_journal,
-    find_torn,
+    find_leftovers,
     read_boot_id,
     read_journal,
     remove_journal,
@@ -313,7 +313,7 @@ def restore(root: Path = SYSTEM_ROOT, *, on_step: OnStep = quietly) -> Restored 
     Raises DeviceError while a sweep is alive, or where something could not be put back;
     DeniedError, before anything is touched, where this user may not.
     """
-    if find_journal(root) is None and not find_torn(root):
+    if find_journal(root) is None and not find_leftovers(root):
         return None
     require_rights(root)
     interrupts = Interrupts(restore_pending.__code__)

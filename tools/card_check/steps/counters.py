@@ -112,7 +112,7 @@ def count_kernels(
     if chip is None:
         raise MeasurementError(f"no chip is known of compute capability {card.gpu.sm / 10:.1f}")
     choice = choose_metrics(chip, listed_metrics(ncu, chip))
-    program = [sys.executable, str(Path(__file__).parent), "step", "countings"]
+    program = [sys.executable, str(Path(__file__).parents[1]), "step", "countings"]
     program += ["--work", str(work.path)]
     program += [] if software is None else ["--software", software]
     command = command_line(ncu, program, metrics=choice.metrics, cache_control="none")

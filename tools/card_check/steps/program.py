@@ -8,7 +8,7 @@ from typing import Any
 
 from mansard.api.programs import ProgramRequest, run_program
 from tools.card_check import Software
-from tools.card_check.load import METRIC
+from tools.card_check.steps.load import METRIC
 from tools.card_check.workfolder import WorkFolder
 
 N_RUNS = 2
@@ -17,7 +17,7 @@ NAME = "fp32 FMA for some seconds"
 
 def meter_program(work: WorkFolder, seconds: float, software: Software | None) -> dict[str, Any]:
     """Measure ``python tools/card_check load``, twice; raises what the command raises."""
-    command = [sys.executable, str(Path(__file__).parent), "load", "--seconds", f"{seconds:g}"]
+    command = [sys.executable, str(Path(__file__).parents[1]), "load", "--seconds", f"{seconds:g}"]
     if software is not None:
         command += ["--software", software]
     request = ProgramRequest(

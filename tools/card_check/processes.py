@@ -48,12 +48,14 @@ def run_steps(
     logs: Path,
     say: Callable[[str], None],
     *,
+    keep: Callable[[Sequence[Outcome]], object] = lambda _: None,
     grace_s: float = GRACE_S,
 ) -> list[Outcome]:
     """Run one after the other; what a step leaves of its time, the next ones have.
 
-    A step that runs at its end is interrupted, and killed with its children after a grace that is
-    part of its time: all of it together takes no longer than ``seconds``.
+    ``keep`` gets all outcomes so far after each step. A step that runs at its end is interrupted,
+    and killed with its children after a grace that is part of its time: all of it together takes no
+    longer than ``seconds``.
     """
     start_s, due_s, outcomes = time.monotonic(), 0.0, []
     for step in steps:
@@ -69,6 +71,7 @@ def run_steps(
         outcome = _run(step, left_s - grace_s, logs, grace_s)
         say(f"{step.name}: {outcome.status} after {outcome.took_s:.1f} s {outcome.why}".rstrip())
         outcomes.append(outcome)
+        keep(outcomes)
     return outcomes
 
 

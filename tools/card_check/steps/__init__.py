@@ -1,0 +1,1 @@
+"""What each step does: facts, tests, kernels, meter, peers, counters, a program, looks."""
