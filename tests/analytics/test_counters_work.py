@@ -198,6 +198,7 @@ def test_int8_of_the_default_sections_is_by_the_cycles_of_the_pipe() -> None:
     }
     found = count(launch(metrics, "trt_igemm"), precision="fp32")
     assert [(work.precision, work.flop) for work in found.work] == [("int8", 16_384_000)]
+    assert found.work[0].formula.endswith("× SMs × 4096 OP")
     both = count(launch(metrics | {f"{HMMA}.sum": 1000.0}, GEMM), precision="fp32")
     assert both.work_flop is None
     assert "not counted" in both.unknown["work_flop"]

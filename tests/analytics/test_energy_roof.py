@@ -104,6 +104,7 @@ def ceiling(value: float | None, low: float | None = None, high: float | None = 
         high=high,
         n_blocks=0,
         trial_ids=(),
+        sets_bytes=(1, 1),
         n_disturbed=0,
         stable=None,
         source=None,
@@ -144,7 +145,7 @@ def test_a_balance_without_its_costs_says_which_is_missing() -> None:
     assert found.time.value == pytest.approx(20.0)
     assert found.time.unknown["low"] == "the peak has no interval"
     assert found.energy.value is None
-    assert found.energy.unknown["value"] == "the energy of a FLOP: no idle point"
+    assert found.energy.unknown["value"] == "the energy of the work: no idle point"
 
 
 def test_work_that_costs_only_its_time_has_no_balance_of_work_and_traffic() -> None:

@@ -45,6 +45,7 @@ def ceiling(subject: str, value: float, unit: str) -> Ceiling:
         high=value * 1.01,
         n_blocks=9,
         trial_ids=(),
+        sets_bytes=(1, 1),
         n_disturbed=0,
         stable=True,
         source="measured",

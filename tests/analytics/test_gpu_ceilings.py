@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.ceilings import latency_table
+from mansard.analytics.report.ceilings import bandwidth_table, latency_table
 from mansard.analytics.results import Results, compute
 from mansard.analytics.roofs.gpu_kernels import KernelComparison
+from mansard.analytics.roofs.levels import gpu_levels
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.scaling.coefficients import roof_coefficients
 from mansard.core.errors import InputError
@@ -261,10 +262,10 @@ def test_a_slice_and_a_gpu_without_its_l2(tmp_path: Path) -> None:
 
 
 def test_the_two_partitions_of_a_cards_l2_are_levels_of_their_own(tmp_path: Path) -> None:
-    # Of 50 MiB one partition holds 25. Cycles as published for a GH200; those of DRAM are made up.
-    card = msgspec.structs.replace(orin(), sm=90, l1_bytes=256 * KIB, l2_bytes=50 * MIB)
+    # Of 60 MiB one partition holds 30. Cycles as published for a GH200, between two levels made up.
+    card = msgspec.structs.replace(orin(), sm=90, l1_bytes=256 * KIB, l2_bytes=60 * MIB)
     through_l1 = Run("latency", "latency", HZ / 32, working_set_bytes=128 * KIB, scope="sm")
-    cycles = {12: 205, 25: 240, 35: 280, 450: 700}  # by MiB; 25 is at the edge, in no level
+    cycles = {15: 280, 30: 340, 42: 520, 540: 685}  # by MiB; 30 is at the edge, in no level
     past_l1 = [
         Run("latency", "latency", HZ / n, working_set_bytes=size * MIB)
         for size, n in cycles.items()
@@ -276,12 +277,36 @@ def test_the_two_partitions_of_a_cards_l2_are_levels_of_their_own(tmp_path: Path
     (found,) = results.roofs
     assert {each.level: round(each.cycles or 0) for each in found.latencies} == {
         "L1": 32,
-        "L2 near": 205,
-        "L2 far": 280,
-        "DRAM": 700,
+        "L2 near": 280,
+        "L2 far": 520,
+        "DRAM": 685,
     }
     remarks = {row[1]: row[-1] for row in latency_table(results).rows}
     assert remarks["L2 far"].startswith("part of these loads are near")
     assert remarks["L2 near"] == remarks["DRAM"] == ""
     # Bandwidths, which all SMs share, have one L2.
     assert [level.name for level in found.levels] == ["L1", "L2", "DRAM"]
+
+
+def test_the_bandwidth_of_two_partitions_is_of_sets_that_each_of_them_holds(
+    tmp_path: Path,
+) -> None:
+    # 0.75 of one half of 60 MiB is 22.5 MiB: a set of 33 MiB is of both, however fast it ran.
+    card = msgspec.structs.replace(orin(), sm=90, l1_bytes=256 * KIB, l2_bytes=60 * MIB)
+    rates = {8: 9.9e12, 16: 9.7e12, 33: 12e12}
+    reads = [Run("read", "stream", rate, working_set_bytes=n * MIB) for n, rate in rates.items()]
+    write_run(
+        tmp_path / "r", gpu_manifest("r", 3, gpu=card), [gpu_trial("r", each) for each in reads]
+    )
+    results = compute(ingest(tmp_path))
+    l2 = results.roofs[0].bandwidth("L2")
+    assert l2.value is not None
+    assert 9.7e12 <= l2.value <= 9.9e12
+    assert l2.sets_bytes == (8 * MIB, 16 * MIB)
+    table = bandwidth_table(results)
+    (of_l2,) = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[1] == "L2"]
+    assert of_l2["Working sets"].replace("\u00a0", " ") == "8 MiB to 16 MiB"
+    # A slice of the card lies within one half, and an Orin has one: 0.75 of all of it.
+    part = msgspec.structs.replace(card, mig="1g", unknown={"memory_hz": "not told"})
+    assert gpu_levels(part, 16)[1].high_bytes == 45 * MIB
+    assert gpu_levels(orin(), 8)[1].high_bytes == 3 * MIB

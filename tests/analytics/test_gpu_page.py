@@ -163,7 +163,8 @@ def test_frames_hold_the_gpus_columns(results: Results) -> None:
 
 @given(st.integers(16 * KIB, 512 * KIB), st.integers(64 * KIB, 256 * MIB), st.integers(1, 200))
 def test_windows_of_a_level_end_before_the_next_begins(l1: int, l2: int, n_sms: int) -> None:
-    first, second = gpu_level_windows(l1, l2, n_sms)
+    gpu = msgspec.structs.replace(orin(), l1_bytes=l1, l2_bytes=l2)
+    first, second = gpu_level_windows(gpu, n_sms)
     assert first.capacity_bytes == l1 * n_sms
     assert second.low_bytes == 1.5 * l1  # beyond one L1, whatever the number of SMs
     assert second.high_bytes == 0.75 * l2

@@ -129,6 +129,7 @@ def made(kernel: str, value: float, width: float, *, stable: bool) -> Ceiling:
         high=value * width,
         n_blocks=9,
         trial_ids=(kernel,),
+        sets_bytes=(1, 1),
         n_disturbed=0,
         stable=stable,
         source="measured",

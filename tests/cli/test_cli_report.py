@@ -21,6 +21,7 @@ from tests.analytics.factory import (
     write_run,
     write_two_modes,
 )
+from tests.analytics.gpu_factory import write_orin
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.cli.cells import row
 from tests.cli.in_process import mansard
@@ -141,3 +142,14 @@ def test_what_a_calibration_makes_of_measured_networks_is_a_table(tmp_path: Path
     assert "totals, each network by the others" in tables
     assert "What a calibration adds to the roofs" in tables
     assert "Factors of the time at the roof" not in tables  # no layers were timed
+
+
+def test_a_bandwidth_names_the_working_sets_that_it_rests_on(tmp_path: Path) -> None:
+    write_orin(tmp_path / "runs")
+    done = mansard("report", "--all", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ceilings, _, _ = done.stdout.partition("Kernels beside the limit")
+    # Three sets of L2 ran alike, and two of main memory; a peak has none.
+    assert "512 KiB to 2 MiB" in row(ceilings, "L2")
+    assert "48 MiB to 64 MiB" in row(ceilings, "DRAM")
+    assert "–" in row(ceilings, "int8 tensor")

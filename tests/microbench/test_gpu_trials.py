@@ -122,7 +122,7 @@ def test_every_trial_is_one_its_kernel_has_and_is_as_large_as_it_says(
 @pytest.mark.parametrize("profile", ["brief", "quick", "full"])
 def test_every_level_that_has_a_window_is_read_inside_of_it(gpu: Gpu, profile: str) -> None:
     reads = [one for one in gpu_trials(gpu, profile) if one.kernel == "read"]
-    for window in gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, gpu.n_sms):
+    for window in gpu_level_windows(gpu, gpu.n_sms):
         inside = [
             one
             for one in reads

@@ -39,8 +39,10 @@ FIGURES = (
     Figure("triad DRAM", "GH200", "3783 GB/s", _RRZE),
     Figure("read L2", "H200", "13.5 TB/s of 1.5 MB, 9.9 of 15, 9.1 of 44", _TE42KYFO),
     Figure("latency L1", "GH200", "32 cycles", _RRZE),
-    Figure("latency L2 near", "GH200", "205 cycles", _RRZE),
-    Figure("latency L2 far", "GH200", "280 cycles", _RRZE),
+    # By the plateaus of its curve: sets of 0.3 to 25 MiB, of 37 to 54, and above 150.
+    Figure("latency L2 near", "GH200", "280 cycles", _RRZE),
+    Figure("latency L2 far", "GH200", "481 to 522 cycles", _RRZE),
+    Figure("latency DRAM", "GH200", "680 to 689 cycles", _RRZE),
     Figure("highest power", "H200", "509 to 701 W by bf16 products", _AICONFIGURATOR),
     Figure("power DRAM", "H200", "572 to 597 W", _TE42KYFO),
     Figure("power fp32", "H200", "396 W at 42.4 TFLOP/s", _TE42KYFO),

@@ -51,7 +51,8 @@ _FREE_BYTES = 80 << 30
 _SHARES = {"fma": 0.98, "mma": 0.62, "gemm": 0.90, "wgmma": 0.95}
 _MEMORY_BYTES_PER_S = 0.93 * 2619e6 * 2 * 5120 / 8
 _L1_BYTES_PER_CYCLE, _L2_BYTES_PER_CYCLE = 120.0, 32.0  # of one SM
-_CACHE_CYCLES, _DRAM_CYCLES = {"L1": 33, "L2 near": 205, "L2 far": 280}, 600  # of a load
+# Of a load, as published for an H100 PCIe.
+_CACHE_CYCLES, _DRAM_CYCLES = {"L1": 33, "L2 near": 265, "L2 far": 475}, 650
 _SLOW, _BROKEN = 0.7, 1.2
 _TENSOR_BIT_J, _CACHE_BYTE_J = 25e-15, 8e-12  # of a FLOP for each bit of its operands; made up
 _COUNTER_S = 0.1  # between two values of the energy counter

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.figures.tables import Table as Table
+    from mansard.analytics.figures.tables import sets_text as sets_text
     from mansard.analytics.hierarchical.records import Amount as Amount
     from mansard.analytics.hierarchical.records import Goal as Goal
     from mansard.analytics.hierarchical.records import Hierarchical as Hierarchical

@@ -90,19 +90,20 @@ def _narrowed(below: int, capacity: int) -> tuple[float, float] | None:
 DRAM_MARGIN = 8.0
 
 
-def gpu_level_windows(
-    l1_bytes: int | None, l2_bytes: int | None, n_sms: int
-) -> tuple[LevelWindow, ...]:
+def gpu_level_windows(gpu: Gpu, n_sms: int) -> tuple[LevelWindow, ...]:
     """The windows of L1 (scope ``sm``) and L2 (scope ``gpu``), as far as the sizes are known.
 
-    ``l1_bytes``: of one SM. With ``n_sms`` 1 they are those of a single thread's accesses.
+    With ``n_sms`` 1 they are those of a single thread's accesses. Of an L2 in two partitions the
+    window ends with what one of them holds: each then has a copy for the SMs beside it. Of larger
+    sets a part crosses between them.
     """
     windows = []
-    if l1_bytes is not None:
-        capacity = l1_bytes * n_sms
-        windows.append(_window(1, capacity, 0.0))
-    if l2_bytes is not None:
-        windows.append(_window(2, l2_bytes, LOWER_MARGIN * (l1_bytes or 0)))
+    if gpu.l1_bytes is not None:
+        windows.append(_window(1, gpu.l1_bytes * n_sms, 0.0))
+    near_bytes = near_l2_bytes(gpu)
+    if gpu.l2_bytes is not None and near_bytes is not None:
+        held = _window(2, near_bytes, LOWER_MARGIN * (gpu.l1_bytes or 0))
+        windows.append(msgspec.structs.replace(held, capacity_bytes=gpu.l2_bytes))
     return tuple(windows)
 
 
@@ -116,15 +117,16 @@ def latency_windows(gpu: Gpu) -> tuple[LevelWindow, ...]:
     that one partition holds comes from there. Of one that only both hold, a part comes from the
     other ("far"). A set of just half the L2 is at the edge, and in neither window.
     """
-    near_bytes = near_l2_bytes(gpu)
-    if gpu.l2_bytes is None or near_bytes == gpu.l2_bytes:
-        return gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, 1)
-    *first, near = gpu_level_windows(gpu.l1_bytes, near_bytes, 1)
-    low, high = _narrowed(near_bytes or 0, gpu.l2_bytes) or (gpu.l2_bytes, gpu.l2_bytes)
+    windows, near_bytes = gpu_level_windows(gpu, 1), near_l2_bytes(gpu)
+    if gpu.l2_bytes is None or near_bytes is None or near_bytes == gpu.l2_bytes:
+        return windows
+    *first, whole = windows
+    near = msgspec.structs.replace(whole, capacity_bytes=near_bytes, part=NEAR)
+    low, high = _narrowed(near_bytes, gpu.l2_bytes) or (gpu.l2_bytes, gpu.l2_bytes)
     far = LevelWindow(
         level=2, capacity_bytes=gpu.l2_bytes, low_bytes=low, high_bytes=high, part=FAR
     )
-    return (*first, msgspec.structs.replace(near, part=NEAR), far)
+    return (*first, near, far)
 
 
 def near_l2_bytes(gpu: Gpu) -> int | None:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from mansard.analytics.counters.launch import Launch
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.ncu_metrics import TENSOR_CORE_WORK, TENSOR_PIPE, tensor_operations
+from mansard.core.precision import work_unit
 from mansard.core.records import WorkCount
 
 _WARP = 32
@@ -90,7 +91,7 @@ def _operations(
 
 
 def _by_cycles(precision: str | None, sm: int | None, active: float | None) -> WorkCount | None:
-    """The pipe's cycles × the FLOP of one; None where either is not known."""
+    """The pipe's cycles × the work of one; None where either is not known."""
     peak = sm_flop_per_cycle(sm, precision, "tensor") if sm and precision else None
     if peak is None or precision is None or not active:
         return None
@@ -98,7 +99,7 @@ def _by_cycles(precision: str | None, sm: int | None, active: float | None) -> W
         unit="tensor core",
         precision=precision,
         flop=active * peak,
-        formula=f"pipe cycles of {_PIPE} × SMs × {peak} FLOP",
+        formula=f"pipe cycles of {_PIPE} × SMs × {peak} {work_unit(precision)}",
     )
 
 
@@ -151,7 +152,7 @@ def _counted(
 def _matrix_work(
     launch: Launch, op: str, n: float, precision: str | None, sm: int | None, active: float | None
 ) -> tuple[WorkCount | None, str | None]:
-    """The FLOP of ``n`` instructions of the tensor pipe, and why they are not known."""
+    """The work of ``n`` instructions of the tensor pipe, and why they are not known."""
     flop = instruction_flop(launch.kernel)
     if flop is None and sm and precision:
         flop = usual_instruction_flop(sm, precision)
@@ -170,7 +171,10 @@ def _matrix_work(
     if flop is None:
         return None, "the shape of its matrix instructions is not said; say the compute capability"
     return WorkCount(
-        unit="tensor core", precision=precision, flop=n * flop, formula=f"{formula} × {flop} FLOP"
+        unit="tensor core",
+        precision=precision,
+        flop=n * flop,
+        formula=f"{formula} × {flop} {work_unit(precision)}",
     ), None
 
 

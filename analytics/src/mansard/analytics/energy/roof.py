@@ -212,7 +212,7 @@ def _without_interval(value: float, reason: str) -> Span:
 _WORDS = {
     "peak_flop_per_s": "the peak",
     "bandwidth_bytes_per_s": "the bandwidth",
-    "flop_j": "the energy of a FLOP",
+    "flop_j": "the energy of the work",
     "byte_j": "the energy of a byte",
     "constant_w": "the constant power",
 }

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, percent, quantity
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, digits, percent, quantity
 from mansard.analytics.roofs.ceilings import Ceiling
 
 MOST_TABLE_ROWS = 200  # of the table under a chart
@@ -132,6 +132,13 @@ def ceiling_text(ceiling: Ceiling) -> str:
     """A ceiling in words: "16.0 ± 0.1 GB/s (read)"."""
     text = quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
     return f"{text} ({ceiling.kernel})" if ceiling.unit == "B/s" and ceiling.kernel else text
+
+
+def sets_text(ceiling: Ceiling) -> str:
+    """The working sets that a bandwidth rests on: "8.25 MiB", "1 MiB to 2 MiB"."""
+    if ceiling.family != "stream" or ceiling.sets_bytes is None:
+        return _DASH
+    return " to ".join(dict.fromkeys(capacity(n_bytes) for n_bytes in ceiling.sets_bytes))
 
 
 def value_text(ceiling: Ceiling) -> str:

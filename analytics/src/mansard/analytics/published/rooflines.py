@@ -112,6 +112,7 @@ def _ceiling(rate: PublishedRate, family: CeilingFamily) -> Ceiling:
     unknown = {
         "low": NO_INTERVAL,
         "high": NO_INTERVAL,
+        "sets_bytes": _NO_TRIALS,
         "stable": _NO_TRIALS,
         "backend": _NO_TRIALS,
     }
@@ -128,6 +129,7 @@ def _ceiling(rate: PublishedRate, family: CeilingFamily) -> Ceiling:
         high=None,
         n_blocks=0,
         trial_ids=(),
+        sets_bytes=None,
         n_disturbed=0,
         stable=None,
         source="published",

@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import UNKNOWN, percent, quantity, seconds
-from mansard.analytics.figures.tables import Table, ceiling_text, clock_text, percent_fine, scaled
+from mansard.analytics.figures.tables import (
+    Table,
+    ceiling_text,
+    clock_text,
+    percent_fine,
+    scaled,
+    sets_text,
+)
 from mansard.analytics.results import Results
 from mansard.analytics.roofs.ceilings import STREAM_KERNELS, Ceiling
 from mansard.analytics.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
@@ -64,11 +71,12 @@ def bandwidth_table(results: Results) -> Table:
                     *[_bandwidth_text(cells.get(kernel)) for kernel in kernels],
                     *[_bandwidth_text(best if roof.source == "published" else None)] * len(others),
                     best.kernel or "none",
+                    sets_text(best),
                     roof.traffic_bandwidth(level.name).kernel or "none",
                     _state(best),
                 ]
             )
-    columns = ("Mode", "Level", *kernels, *others, "Roof", "Traffic at", "State")
+    columns = ("Mode", "Level", *kernels, *others, "Roof", "Working sets", "Traffic at", "State")
     numeric = frozenset(range(2, 2 + len(kernels) + len(others)))
     return Table("Bandwidths with their 95 % intervals", columns, rows, numeric)
 

@@ -45,6 +45,7 @@ class Ceiling(Record, frozen=True, kw_only=True):
     high: float | None
     n_blocks: int
     trial_ids: tuple[str, ...]
+    sets_bytes: tuple[int, int] | None  # the least and the greatest working set of these trials
     n_disturbed: int  # trials that belong here and were left out
     stable: bool | None
     source: Source | None
@@ -135,6 +136,7 @@ def ceiling_of(
     counted = [rate for rate in calm if not rate.unstable] or calm
     chosen = [counted[at] for at in members([rate.blocks for rate in counted], tolerance)]
     found = estimate([rate.blocks for rate in chosen])
+    sizes = [rate.working_set_bytes for rate in chosen]
     reason = f"too few blocks ({found.n_blocks}) to show their own spread"
     return Ceiling(
         subject=subject,
@@ -147,6 +149,7 @@ def ceiling_of(
         high=found.high,
         n_blocks=found.n_blocks,
         trial_ids=tuple(sorted(rate.trial_id for rate in chosen)),
+        sets_bytes=(min(sizes), max(sizes)),
         n_disturbed=n_disturbed,
         stable=not any(rate.unstable for rate in chosen),
         source="simulated" if any(rate.source == "simulated" for rate in chosen) else "measured",
@@ -171,7 +174,7 @@ def missing(
     n_disturbed: int = 0,
 ) -> Ceiling:
     """A ceiling without a value, and the reason."""
-    names = ["value", "low", "high", "stable", "source", "backend"]
+    names = ["value", "low", "high", "sets_bytes", "stable", "source", "backend"]
     return Ceiling(
         subject=subject,
         family=family,
@@ -183,6 +186,7 @@ def missing(
         high=None,
         n_blocks=0,
         trial_ids=(),
+        sets_bytes=None,
         n_disturbed=n_disturbed,
         stable=None,
         source=None,

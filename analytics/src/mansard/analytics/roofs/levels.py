@@ -56,7 +56,7 @@ def gpu_levels(gpu: Gpu, n_sms: int) -> tuple[Level, ...]:
     """
     if gpu.l2_bytes is None:
         return ()
-    return _of_windows(gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, n_sms), gpu.l2_bytes)
+    return _of_windows(gpu_level_windows(gpu, n_sms), gpu.l2_bytes)
 
 
 def latency_levels(gpu: Gpu) -> tuple[Level, ...]:

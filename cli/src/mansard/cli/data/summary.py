@@ -68,6 +68,7 @@ def _ceilings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Tab
             ceiling.name,
             ceiling.kernel or "–",
             ceiling_text(ceiling),
+            api.sets_text(ceiling),
             "; ".join(
                 filter(
                     None,
@@ -79,7 +80,7 @@ def _ceilings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Tab
         for ceiling in (*mode.peaks, *mode.bandwidths)
     ]
     title = f"Ceilings ({' and '.join(dict.fromkeys(mode.source for mode in modes))})"
-    return (title, ("mode", "ceiling", "kernel", "value", "remark"), rows)
+    return (title, ("mode", "ceiling", "kernel", "value", "working sets", "remark"), rows)
 
 
 def _traffic_remark(traffic: api.Ceiling, ceiling: api.Ceiling) -> str:

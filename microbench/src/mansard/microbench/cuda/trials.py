@@ -15,7 +15,6 @@ from mansard.core.caches import (
     dram_low_bytes,
     gpu_level_windows,
     latency_windows,
-    near_l2_bytes,
     scope_of,
 )
 from mansard.core.hardware import sm_flop_per_cycle
@@ -73,12 +72,9 @@ def chain_set(gpu: Gpu) -> Sized:
 def level_sets(gpu: Gpu) -> tuple[Sized, ...]:
     """One for every cache level that is known and that whole rounds fit into."""
     sets = []
-    for window in gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, gpu.n_sms):
+    for window in gpu_level_windows(gpu, gpu.n_sms):
         scope = scope_of(window.level)
-        size = _inside(window)
-        if window.level > 1:  # what each partition holds for the SMs beside it, not what is split
-            size = min(size, (near_l2_bytes(gpu) or 0) / 2)
-        one = Sized(scope, _whole(size, scope, gpu.n_sms))
+        one = Sized(scope, _whole(_inside(window), scope, gpu.n_sms))
         if window.low_bytes < one.n_bytes <= window.high_bytes:
             sets.append(one)
     return tuple(sets)
@@ -103,7 +99,7 @@ def stream_sets(gpu: Gpu, points_per_octave: int) -> tuple[Sized, ...]:
     largest = memory_set(gpu)
     if largest is not None:
         sets.append(largest)
-    for window in gpu_level_windows(gpu.l1_bytes, gpu.l2_bytes, gpu.n_sms):
+    for window in gpu_level_windows(gpu, gpu.n_sms):
         scope = scope_of(window.level)
         end = window.high_bytes
         if window.level > 1 and largest is not None:
@@ -146,8 +142,8 @@ def gemm_set(gpu: Gpu, precision: str, flop_per_cycle: int | None) -> Sized | No
 
 
 def _inside(window: LevelWindow) -> float:
-    """Half of a level's capacity; the geometric middle where that lies below its window."""
-    half = window.capacity_bytes / 2
+    """Half of what the level holds; the geometric middle where that lies below its window."""
+    half = window.high_bytes / UPPER_MARGIN / 2
     return half if half > window.low_bytes else (window.low_bytes * window.high_bytes) ** 0.5
 
 
