@@ -36,6 +36,7 @@ def test_block_medians_keep_the_order_of_blocks() -> None:
         (11, 2),  # 2·(1 + 11)/2¹¹ = 1.2 %; one further 2·(1 + 11 + 55)/2¹¹ = 6.5 %
         (12, 3),  # 2·(1 + 12 + 66)/2¹² = 3.9 %
         (20, 6),  # 2·(1 + 20 + 190 + 1140 + 4845 + 15504)/2²⁰ = 4.1 %
+        (2000, 956),  # 1000 − 1.96·√2000/2 = 956.2, by the normal distribution; no float is 2²⁰⁰⁰
     ],
 )
 def test_rank_of_the_interval(n_values: int, rank: int | None) -> None:

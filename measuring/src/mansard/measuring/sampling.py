@@ -222,7 +222,7 @@ def interval_rank(n_values: int, confidence: float = CONFIDENCE) -> int | None:
     missed, rank = 0, 0
     while rank < n_values:
         missed += 2 * comb(n_values, rank)
-        if missed > (1 - confidence) * 2**n_values:
+        if missed / 2**n_values > 1 - confidence:  # a float holds no 2**1024
             break
         rank += 1
     return rank or None

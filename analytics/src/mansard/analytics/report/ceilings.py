@@ -32,6 +32,7 @@ def peak_table(results: Results) -> Table:
             display_name(roof.label),
             peak.name,
             ceiling_text(peak),
+            _maker(peak),
             str(len(peak.trial_ids)),
             str(peak.n_blocks),
             _state(peak),
@@ -39,8 +40,16 @@ def peak_table(results: Results) -> Table:
         for roof in results.roofs
         for peak in roof.peaks
     ]
-    columns = ("Mode", "Precision", "Peak", "Trials", "Blocks", "State")
-    return Table("Peaks with their 95 % intervals", columns, rows, frozenset({2, 3, 4}))
+    columns = ("Mode", "Precision", "Peak", "By", "Trials", "Blocks", "State")
+    return Table("Peaks with their 95 % intervals", columns, rows, frozenset({2, 4, 5}))
+
+
+def _maker(peak: Ceiling) -> str:
+    """The kernel that reached the peak, with its backend where a library did."""
+    if peak.kernel is None or peak.value is None:
+        return ""
+    of_library = f" of {display_name(peak.backend)}" if peak.backend == "cublas" else ""
+    return f"{display_name(peak.kernel)}{of_library}"
 
 
 def bandwidth_table(results: Results) -> Table:
