@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mansard.simulator.faults import set_fault
+from tests.waiting import awaited
 
 PROGRAM = Path(__file__).with_name("kill_at_every_step.py")
 
@@ -37,8 +38,11 @@ def test_a_kill_at_every_step_is_restored(
 @pytest.mark.slow
 def test_on_a_running_board_whose_clocks_vanish_with_their_cores(running_agx_orin: Path) -> None:
     set_fault(running_agx_orin, "cpufreq_gone", True)
+    cpus = running_agx_orin / "sys/devices/system/cpu"
+    # The simulated kernel takes a moment: the folders of the cores that are off go one by one.
+    assert awaited(lambda: not any((cpus / f"cpu{n}/cpufreq").is_symlink() for n in range(8, 12)))
     assert kill(running_agx_orin, "before", 1, 4) >= 10
-    limits = running_agx_orin / "sys/devices/system/cpu/cpufreq/policy8"  # off, and no reading
+    limits = cpus / "cpufreq/policy8"  # off, and no reading
     assert (limits / "scaling_min_freq").read_text().strip() == "729600"
 
 

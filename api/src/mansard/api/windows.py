@@ -144,11 +144,16 @@ class _Background:
     def _forget(self) -> None:
         while True:
             time.sleep(_FORGET_S)
-            oldest_s = time.monotonic()
             with contextlib.suppress(RuntimeError):  # a window began meanwhile
-                for one in self.open:
-                    oldest_s = min(oldest_s, one.start_ns / 1e9)
-                self._sampler.forget(oldest_s)
+                self._sampler.forget(self._oldest_s())
+
+    def _oldest_s(self) -> float:
+        """When the first window began that somebody still holds; now if there is none.
+
+        A function of its own: in the loop that calls it, a variable would hold the last window.
+        """
+        now_s = time.monotonic()
+        return min([now_s, *(one.start_ns / 1e9 for one in self.open)])
 
 
 class _Starter:
