@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -90,3 +91,11 @@ def test_too_much_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.Mon
         file.truncate((64 << 20) + (1 << 19))  # 64.5 MiB that take no room
     with pytest.raises(InputError, match=r"64\.5 MiB are more than the 64 that may travel"):
         preparing.tell_size(tmp_path, tmp_path / "site")
+
+
+def test_it_prepares_with_a_python_that_has_pip_alone() -> None:
+    # -S: no packages of the environment's, as in a new checkout; a wrong option ends it early.
+    command = [sys.executable, "-S", "-m", "tools.card_check", "prepare", "--python", "312"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "card_check: --python '312' is no version; write it as 3.12\n"

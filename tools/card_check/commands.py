@@ -21,10 +21,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _COMMANDS[options.command](options)
     except Exception as error:
-        from tools.card_check.workfolder import words_of
+        from mansard.core.errors import MansardError
+        from tools.card_check.words import words_of
 
         print(f"card_check: {words_of(error)}", file=sys.stderr)
-        return 1
+        return error.exit_code if isinstance(error, MansardError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -22,7 +22,8 @@ from tools.card_check.lines.power import power_lines
 from tools.card_check.steps.gpu_tests import JUNIT, read_results
 from tools.card_check.steps.looks import FILE as LOOKS
 from tools.card_check.table import Line
-from tools.card_check.workfolder import WorkFolder, words_of
+from tools.card_check.words import words_of
+from tools.card_check.workfolder import WorkFolder
 
 
 def judge(work: WorkFolder) -> list[Line]:

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.leftovers import temporary_folder
@@ -38,21 +40,27 @@ def prepare(packages: Sequence[str], python: str, into: Path, machine: str = "x8
 
 def pin_of(package: str, python: str, constraints: Path) -> str:
     """``name==version`` by the constraints of that Python; raises UsageError without one."""
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
-
+    requirements, utils = _packaging("requirements"), _packaging("utils")
     environment = {"python_version": python, "python_full_version": f"{python}.0"}
     for line in constraints.read_text(encoding="utf-8").splitlines():
         try:
-            one = Requirement(line)
-        except InvalidRequirement:
+            one = requirements.Requirement(line)
+        except requirements.InvalidRequirement:
             continue  # a comment
         is_for = one.marker is None or one.marker.evaluate(environment)
-        if canonicalize_name(one.name) == canonicalize_name(package) and is_for:
+        if utils.canonicalize_name(one.name) == utils.canonicalize_name(package) and is_for:
             return f"{one.name}{one.specifier}"
     raise UsageError(
         f"{package!r} has no pin for Python {python}", where=constraints.name, fix="check its name"
     )
+
+
+def _packaging(part: str) -> Any:
+    """A module of packaging; pip, which is needed here anyway, has a copy."""
+    try:
+        return import_module(f"packaging.{part}")
+    except ImportError:
+        return import_module(f"pip._vendor.packaging.{part}")
 
 
 def _download(pins: Sequence[str], python: str, machine: str, folder: Path) -> list[Path]:

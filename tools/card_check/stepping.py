@@ -8,7 +8,8 @@ from typing import Any
 from mansard.core.errors import MansardError
 from tools.card_check import Software
 from tools.card_check.opening import open_card
-from tools.card_check.workfolder import WorkFolder, words_of
+from tools.card_check.words import words_of
+from tools.card_check.workfolder import WorkFolder
 
 _LOAD_SHARE = 0.15  # of the step's time: two runs, each with its start
 

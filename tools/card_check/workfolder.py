@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.documents import read_document
-from mansard.core.errors import MansardError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Gpu, Manifest, ProgramRun, Trial
 
@@ -63,9 +62,3 @@ class WorkFolder:
     def gpu(self) -> Gpu | None:
         """The card, as the runs have it."""
         return next((one.gpu for _, one in self.manifests() if one.gpu is not None), None)
-
-
-def words_of(error: BaseException) -> str:
-    """An error in one line."""
-    text = str(error) if isinstance(error, MansardError) else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:400]

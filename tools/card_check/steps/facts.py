@@ -10,7 +10,7 @@ from mansard.core.errors import MansardError
 from mansard.core.version import VERSION
 from tools.card_check import Software
 from tools.card_check.opening import open_card
-from tools.card_check.workfolder import words_of
+from tools.card_check.words import words_of
 
 _PACKAGES = (
     "numpy", "numba", "numba-cuda", "cupy-cuda12x", "cupy-cuda13x", "cuda-pathfinder",

@@ -20,7 +20,8 @@ from mansard.microbench.cuda.trials import gpu_trials
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import make_plan
 from tools.card_check.opening import Card
-from tools.card_check.workfolder import WorkFolder, words_of
+from tools.card_check.words import words_of
+from tools.card_check.workfolder import WorkFolder
 
 Say: TypeAlias = Callable[[str], None]
 _N_CHANGED = 8  # values of the meter in a window: its error at most stands beside its energy

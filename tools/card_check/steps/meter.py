@@ -20,7 +20,7 @@ from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import gpu_case
 from tools.card_check.energy import joules_of
 from tools.card_check.opening import Card
-from tools.card_check.workfolder import words_of
+from tools.card_check.words import words_of
 
 N_WINDOWS = 8
 _PACE_S, _POLL_S = 2.0, 0.001

@@ -17,7 +17,7 @@ from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.kernel import Backend, Case, gpu_case
 from tools.card_check.opening import Card
-from tools.card_check.workfolder import words_of
+from tools.card_check.words import words_of
 
 N_ROUNDS, N_SAMPLES = 9, 5
 SAMPLE_S = 0.005
