@@ -62,7 +62,8 @@ def _watching(work: WorkFolder) -> Callable[[float], Sequence[str]]:
 def run_check(out: Path, seconds: float, software: Software | None) -> int:
     """Run all steps, write the results to ``out``, print the table; 1 where a line fails.
 
-    Results are written after each step: whoever ends the check has those of the steps before.
+    Results are written after each step, so a check that is cut off leaves those of the steps
+    before.
     """
     start_s = time.monotonic()
 

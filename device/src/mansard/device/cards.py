@@ -165,8 +165,8 @@ _CAPABILITIES = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
 def setting_right() -> str:
     """What setting a card still needs; empty where this process has the right to.
 
-    Told by the kernel, not tried: whoever looks at a card must not write to it. In a container of
-    another user the driver may refuse all the same.
+    The kernel tells it; nothing is tried, because looking at a card must not write to it. In a
+    container of another user the driver may refuse all the same.
     """
     found = _CAPABILITIES.search(read_text(SYSTEM_ROOT / "proc/self/status") or "")
     may_set = int(found[1], 16) & _SYS_ADMIN if found else os.geteuid() == 0
