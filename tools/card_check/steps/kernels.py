@@ -1,4 +1,4 @@
-"""The kernels of the card: Mansard's plan "brief" with energy, then sizes between without."""
+"""The kernels of the card with their energy: Mansard's plan "brief", then sizes between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import msgspec
 
 from mansard.core.errors import MansardError
 from mansard.device.identity import identify
-from mansard.device.meters.meter import NO_METERS, Meters
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
@@ -35,38 +34,40 @@ class OutOfTimeError(Exception):
 def measure_kernels(
     card: Card, work: WorkFolder, seconds: float, say: Say, without: str | None = None
 ) -> dict[str, Any]:
-    """Run both plans as far as the time allows; what was left out, and why.
+    """Run the plan as far as the time allows; what was left out, and why.
 
     ``without``: the title of trials that are not tried again, for one of them took the GPU along.
     """
     end_s = time.monotonic() + seconds
-    machine = identify()
-    mode = choose_modes("", SYSTEM_ROOT, machine)[0]  # as it is: nothing is set
-    brief = in_time(make_plan(machine, mode, "brief", card.probe))
-    between = sizes_between(card, brief)
-    found: dict[str, Any] = {"n_planned": len(brief.trials) + len(between.trials), "problems": []}
-    for plan, meters in ((brief, card.meters), (between, NO_METERS)):
-        left = plan if without is None else _left(plan, work, without)
-        problem, title = _run(left, meters, card, work, end_s, say)
-        if problem:
-            found["problems"].append(f"the plan of {len(left.trials)} trials ended: {problem}")
-        if title is not None:
-            found["ended_in"] = title
-            break  # only a new process can go on
+    plan = plan_kernels(card)
+    left = plan if without is None else _left(plan, work, without)
+    problem, title = _run(left, card, work, end_s, say)
+    found: dict[str, Any] = {"n_planned": len(plan.trials), "problems": []}
+    if problem:
+        found["problems"].append(f"the plan of {len(left.trials)} trials ended: {problem}")
+    if title is not None:
+        found["ended_in"] = title  # only a new process can go on
     return found
 
 
-def in_time(plan: KernelPlan) -> KernelPlan:
-    """With windows of eight values of the meter instead of 20.
+def plan_kernels(card: Card) -> KernelPlan:
+    """Mansard's plan "brief" of the card as it is, and then sizes between those of its levels.
 
-    A counter that moves every 100 ms would ask for 2 s of each trial: of sixty more than there is.
+    A window has eight values of the meter instead of 20: a counter that moves every 100 ms would
+    ask for 2 s of each trial, of eighty more than there is.
     """
-    protocol = msgspec.structs.replace(plan.protocol, n_changed_min=_N_CHANGED)
-    return msgspec.structs.replace(plan, protocol=protocol)
+    machine = identify()
+    if card.is_software:
+        machine = msgspec.structs.replace(machine, is_simulated=True)
+    mode = choose_modes("", SYSTEM_ROOT, machine)[0]  # as it is: nothing is set
+    brief = make_plan(machine, mode, "brief", card.probe)
+    protocol = msgspec.structs.replace(brief.protocol, n_changed_min=_N_CHANGED)
+    trials = (*brief.trials, *sizes_between(card, brief))
+    return msgspec.structs.replace(brief, protocol=protocol, trials=trials)
 
 
 def measure_rest(card: Card, work: WorkFolder, seconds: float, say: Say) -> dict[str, Any]:
-    """What is left of both plans after a trial that took the GPU along, without that one."""
+    """What is left of the plan after a trial that took the GPU along, without that one."""
     return measure_kernels(card, work, seconds, say, work.read("kernels")["ended_in"])
 
 
@@ -76,8 +77,8 @@ def _left(plan: KernelPlan, work: WorkFolder, without: str) -> KernelPlan:
     return msgspec.structs.replace(plan, trials=tuple(left))
 
 
-def sizes_between(card: Card, brief: KernelPlan) -> KernelPlan:
-    """Of the plan "quick" what tells levels apart: sizes inside L2, and a copy; without energy."""
+def sizes_between(card: Card, brief: KernelPlan) -> tuple[TrialSpec, ...]:
+    """Of the plan "quick" what tells levels apart: sizes inside L2, and a copy."""
     l2_bytes = card.gpu.l2_bytes or 0
 
     def is_wanted(trial: TrialSpec) -> bool:
@@ -90,13 +91,11 @@ def sizes_between(card: Card, brief: KernelPlan) -> KernelPlan:
 
     quick = gpu_trials(card.gpu, "quick", card.versions)
     known = {trial.trial_id for trial in brief.trials}
-    wanted = tuple(one for one in quick if is_wanted(one) and one.trial_id not in known)
-    unmetered = msgspec.structs.replace(brief.protocol, n_energy_windows=0, settle_cap_s=0.0)
-    return msgspec.structs.replace(brief, profile="quick", trials=wanted, protocol=unmetered)
+    return tuple(one for one in quick if is_wanted(one) and one.trial_id not in known)
 
 
 def _run(
-    plan: KernelPlan, meters: Meters, card: Card, work: WorkFolder, end_s: float, say: Say
+    plan: KernelPlan, card: Card, work: WorkFolder, end_s: float, say: Say
 ) -> tuple[str, str | None]:
     """Why the plan ended early, and in which trial where the GPU was lost."""
     title: str | None = None
@@ -109,7 +108,9 @@ def _run(
             raise OutOfTimeError
 
     try:
-        run_plan(plan, work.runs, measurer=LocalMeasurer(meters, kind=card.kind), on_progress=look)
+        run_plan(
+            plan, work.runs, measurer=LocalMeasurer(card.meters, kind=card.kind), on_progress=look
+        )
     except OutOfTimeError:
         return "out of time", None
     except MansardError as error:
