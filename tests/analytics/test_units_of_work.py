@@ -217,3 +217,15 @@ def test_an_estimate_of_an_int8_network_is_checked_in_operations() -> None:
     assert works == ["16.38 MOP", "2.000 kFLOP"]
     # 16 386 000 of both, which together are operations
     assert "work 16.39 MOP estimated" in checked_words(checked).replace(NBSP, " ")
+
+
+def test_roofs_of_one_height_have_the_unit_of_each(tmp_path: Path) -> None:
+    # fp16 and int8 tensor cores at the same rate: one line with two names.
+    same = [
+        Run("mma", "tensor", 9.5e12, precision=name, working_set_bytes=1 << 20)
+        for name in ("fp16", "int8")
+    ]
+    trials = [gpu_trial("r", run) for run in same]
+    write_run(tmp_path / "r", gpu_manifest("r", len(trials)), trials)
+    page = render(compute(ingest(tmp_path))).replace("\u00a0", " ")
+    assert "fp16 tensor 9.500 TFLOP/s, int8 tensor 9.500 TOP/s" in page

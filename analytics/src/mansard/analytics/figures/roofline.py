@@ -308,8 +308,7 @@ def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
             ranked = ranked[len(alike) :]
             height = peak / GIGA
             ends = [(max(peak / steepest, seen.x_low), height), (seen.x_high, height)]
-            names = (", ".join(each.name for each in alike), ceiling.name)
-            texts = [*(f"{name} {value_text(ceiling)}" for name in names), ceiling.name]
+            texts = [_name_all(alike), f"{ceiling.name} {value_text(ceiling)}", ceiling.name]
             precisions = " ".join(each.subject for each in alike)
             found.append(NamedLine(roof.label, precisions, texts, "level", ends))
         for ceiling, slope in sorted(slopes, key=lambda each: each[1]):
@@ -319,6 +318,17 @@ def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
             if xs[0] < xs[1]:
                 found.append(NamedLine(roof.label, "", texts, "slope", ends))
     return found
+
+
+def _name_all(alike: Sequence[Ceiling]) -> str:
+    """Peaks of one height by name, with the height in the unit of each: operations of integers."""
+    by_unit: dict[str, list[Ceiling]] = {}
+    for each in alike:
+        by_unit.setdefault(each.unit, []).append(each)
+    return ", ".join(
+        f"{', '.join(each.name for each in peaks)} {value_text(peaks[0])}"
+        for peaks in by_unit.values()
+    )
 
 
 def _known(ceilings: Iterable[Ceiling]) -> list[tuple[Ceiling, float]]:
