@@ -94,6 +94,21 @@ def test_boards_side_by_side_and_one_that_does_not_answer(tmp_path: Path, sshd: 
         list(look_at_boards([gone], interval_s=0.1, n_samples=1, options=sshd.options))
 
 
+def test_the_last_words_of_an_ssh_that_hangs_up_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It takes no input any more, and only then says why.
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        "#!/bin/sh\nexec 0<&-\nsleep 0.5\n"
+        "echo 'ssh: connect to host orin port 22: Connection refused' >&2\nexit 255\n"
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(ContainerError, match="no sshd listens on it"):
+        list(look_at_boards([Host(name="gone", ssh="orin")], interval_s=0.1, n_samples=1))
+
+
 def test_the_command_takes_hosts_by_name_and_records_them(
     tmp_path: Path, sshd: SshBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

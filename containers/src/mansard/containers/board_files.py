@@ -188,7 +188,7 @@ class BoardFiles:
             self._process.stdin.write(what + b"\n")
             return self._receive(time.monotonic() + patience_s)
         except OSError as error:
-            raise self._explain(str(error)) from error
+            raise self._explain(str(error), is_over=True) from error
 
     def _receive(self, end_s: float) -> list[bytes]:
         assert self._process.stdout is not None  # noqa: S101 - a pipe, as asked for
@@ -202,7 +202,7 @@ class BoardFiles:
             more = os.read(handle, 1 << 16)
             n_bytes += len(more)
             if not more:
-                raise self._explain("")
+                raise self._explain("", is_over=True)
             if n_bytes > _MOST_BYTES:
                 raise DeviceError("it sends more than its files hold", where=self._host.name)
             for line in self._lines.feed(more):
@@ -259,7 +259,10 @@ class BoardFiles:
                 while more := self._process.stderr.read(_SAID_BYTES):
                     self._said = (self._said + more)[-_SAID_BYTES:]
 
-    def _explain(self, why: str) -> ContainerError:
+    def _explain(self, why: str, *, is_over: bool = False) -> ContainerError:
+        """``is_over``: ssh has ended or is about to; its last words may be on their way."""
+        if is_over:
+            self._listener.join(_STOP_S)
         self.close()
         text = self._said.decode("utf-8", "replace")
         said = printable(" | ".join(line.strip() for line in text.splitlines() if line.strip()))
