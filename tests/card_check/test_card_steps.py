@@ -18,7 +18,7 @@ STEP_S = GRACE + LEAST_S + 1
 
 
 def step(name: str, code: str, seconds: float = STEP_S) -> Step:
-    """A Python program with so many of the seconds below."""
+    """A step that runs ``code`` and may take ``seconds`` of 3 · ``STEP_S``."""
     return Step(name, seconds / (3 * STEP_S), lambda _: [sys.executable, "-c", code])
 
 

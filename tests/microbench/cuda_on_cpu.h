@@ -280,7 +280,20 @@ static void multiply_int8(int* d, const unsigned* a, Descriptor b, int adds) {
   multiply_block_on_cpu<8>(d, a, b, adds, int8_value);
 }
 
-#define RUN(NAME)                                                                             \
+// Calls kernel() in n threads at once: CUDA's threads first to first + n - 1 of the block.
+template <typename Kernel>
+static void run_together(unsigned first, unsigned n, Kernel kernel) {
+  std::vector<std::thread> threads;
+  for (unsigned thread = first; thread < first + n; ++thread) {
+    threads.emplace_back([=] {
+      threadIdx.x = thread;
+      kernel();
+    });
+  }
+  for (std::thread& one : threads) one.join();
+}
+
+#define RUN(NAME)                                                                              \
   extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \
                              long long n_elements, int n_steps, int repetitions,               \
                              unsigned long long* clock) {                                      \
@@ -293,7 +306,7 @@ static void multiply_int8(int* d, const unsigned* a, Descriptor b, int adds) {
     }                                                                                          \
   }
 
-#define RUN_WARPS(NAME)                                                                       \
+#define RUN_WARPS(NAME)                                                                        \
   extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \
                              long long n_elements, int n_steps, int repetitions,               \
                              unsigned long long* clock) {                                      \
@@ -301,19 +314,14 @@ static void multiply_int8(int* d, const unsigned* a, Descriptor b, int adds) {
     blockDim.x = block;                                                                        \
     for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {                                    \
       for (unsigned first = 0; first < block; first += 32) {                                   \
-        std::vector<std::thread> warp;                                                         \
-        for (unsigned lane = 0; lane < 32; ++lane) {                                           \
-          warp.emplace_back([=] {                                                              \
-            threadIdx.x = first + lane;                                                        \
-            NAME(a, b, c, n_elements, n_steps, repetitions, clock);                            \
-          });                                                                                  \
-        }                                                                                      \
-        for (std::thread& one : warp) one.join();                                              \
+        run_together(first, 32, [=] {                                                          \
+          NAME(a, b, c, n_elements, n_steps, repetitions, clock);                              \
+        });                                                                                    \
       }                                                                                        \
     }                                                                                          \
   }
 
-#define RUN_BLOCKS(NAME)                                                                      \
+#define RUN_BLOCKS(NAME)                                                                       \
   extern "C" void run_##NAME(unsigned grid, unsigned block, void* a, void* b, void* c,         \
                              long long n_elements, int n_steps, int repetitions,               \
                              unsigned long long* clock) {                                      \
@@ -322,13 +330,8 @@ static void multiply_int8(int* d, const unsigned* a, Descriptor b, int adds) {
     std::barrier<> barrier(block);                                                             \
     block_barrier = &barrier;                                                                  \
     for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {                                    \
-      std::vector<std::thread> threads;                                                        \
-      for (unsigned thread = 0; thread < block; ++thread) {                                    \
-        threads.emplace_back([=] {                                                             \
-          threadIdx.x = thread;                                                                \
-          NAME(a, b, c, n_elements, n_steps, repetitions, clock);                              \
-        });                                                                                    \
-      }                                                                                        \
-      for (std::thread& one : threads) one.join();                                             \
+      run_together(0, block, [=] {                                                             \
+        NAME(a, b, c, n_elements, n_steps, repetitions, clock);                                \
+      });                                                                                      \
     }                                                                                          \
   }

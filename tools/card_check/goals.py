@@ -51,7 +51,7 @@ _BY_SM: Mapping[int, _Goals] = {80: _AMPERE, 86: _AMPERE, 87: _AMPERE, 89: _AMPE
 
 
 def goal_of(kernel: str, precision: str, sm: int) -> Goal:
-    """The goal of a kernel that computes; without shares where none is known."""
+    """The goal of a compute kernel; its shares are None if no goal is known for the card."""
     return _BY_SM.get(sm, {}).get((kernel, precision), Goal())
 
 

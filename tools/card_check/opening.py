@@ -42,7 +42,7 @@ class Card:
 
 
 def open_card(software: Software | None) -> Card:
-    """The first visible card, or that of a physics; raises DeviceError with the reason."""
+    """The first visible card, or the named one in software; raises DeviceError if none opens."""
     if software is not None:
         from tools.card_check.software import software_card
 

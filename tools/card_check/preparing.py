@@ -96,7 +96,7 @@ def tell_size(root: Path, into: Path) -> int:
 
 
 def tree_bytes(root: Path, without: Path) -> int:
-    """Of the files that git tracks or does not ignore, as they are now."""
+    """The size of the files that git tracks or does not ignore, as they are now."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=root,
@@ -109,5 +109,5 @@ def tree_bytes(root: Path, without: Path) -> int:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Of all files in a folder."""
+    """The size of all files in a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())

@@ -38,7 +38,7 @@ class Outcome:
     why: str = ""  # its last line, where it failed
 
     def as_json(self) -> dict[str, object]:
-        """As it is kept."""
+        """The fields as they are written to the results."""
         return asdict(self)
 
 

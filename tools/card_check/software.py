@@ -138,7 +138,7 @@ class MeteredGpu(SoftwareGpu):
         return metered
 
     def energy_j(self, now_s: float) -> float:
-        """Since time 0."""
+        """Energy in J from time 0 to ``now_s``."""
         at = bisect_right(self._spans, now_s, key=lambda span: span[0]) - 1
         spent = 0.0
         if at >= 0:

@@ -62,7 +62,7 @@ def _is_long(first: Step, last: Step) -> bool:
 
 
 def _power_w(first: Step, last: Step) -> float:
-    """At most: over the shortest time that may lie between them."""
+    """The highest mean power between two steps: over the shortest time between them."""
     return (last.energy_j - first.energy_j) / (last.after_s - first.by_s)
 
 

@@ -70,6 +70,17 @@ def operand_values(precision: str, elements: Array) -> Array:
     return elements.astype(np.float64)
 
 
+def operand_products(precision: str, elements: Array, n_rows: int, n_columns: int, k: int) -> Array:
+    """A·B of one pair of matrices after the other, (n_pairs, ``n_rows``, ``n_columns``) in float64.
+
+    Of each pair the elements hold A, ``n_rows`` × ``k`` by rows, then B, ``k`` × ``n_columns`` by
+    columns.
+    """
+    pairs = operand_values(precision, elements).reshape(-1, n_rows + n_columns, k)
+    products: Array = pairs[:, :n_rows] @ pairs[:, n_rows:].transpose(0, 2, 1)
+    return products
+
+
 def _e4m3_values(bits: Array) -> Array:
     """OCP 8-bit floating point, E4M3: exponent 0 is subnormal; NaN (all ones) is not used."""
     sign = np.where(bits & 0x80, -1.0, 1.0)

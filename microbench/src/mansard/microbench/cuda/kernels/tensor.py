@@ -11,12 +11,10 @@ In memory A is stored by rows, B by columns, one warp's operands (2 KiB) after t
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import numpy as np
 
 from mansard.microbench.cuda.building import hash_source, read_source
-from mansard.microbench.cuda.values import fill_operands, operand_values
+from mansard.microbench.cuda.values import fill_operands, operand_products
 from mansard.microbench.kernel import Array, Case, Kernel, Launch, Shape
 
 ROUNDS = 2048  # products of a repetition
@@ -29,7 +27,6 @@ _WARP = 32
 _OPERAND_BYTES = 2 * SIDE * _ROW_BYTES
 _SUM_BYTES = 4 * SIDE * SIDE
 _PATTERN_WARPS = 32
-_ELEMENT_BYTES = MappingProxyType({"fp16": 2, "bf16": 2, "tf32": 4, "int8": 1, "fp8": 1})
 
 # PTX ISA, wmma and mma: which precision came with which architecture.
 _PRECISIONS = {"fp16": 70, "int8": 72, "bf16": 80, "tf32": 80, "fp8": 89}
@@ -50,15 +47,15 @@ def _launch(case: Case, shape: Shape) -> Launch:
     return Launch(
         grid=grid,
         block=_BLOCK,
-        n_elements=n_warps * _OPERAND_BYTES // _ELEMENT_BYTES[case.precision],
+        n_elements=n_warps * _OPERAND_BYTES // case.element_bytes,
         fma_per_element=ROUNDS,
         array_bytes=(n_warps * _OPERAND_BYTES, n_warps * _SUM_BYTES),
     )
 
 
 def _work_flop(case: Case, launch: Launch) -> int:
-    """2 · 32 · 32 · K of each product; integer operations count as floating-point ones."""
-    k = _ROW_BYTES // _ELEMENT_BYTES[case.precision]
+    """2 · 32 · 32 · K for each product: FLOP, or OP in int8."""
+    k = _ROW_BYTES // case.element_bytes
     return _n_warps(launch) * ROUNDS * 2 * SIDE * SIDE * k
 
 
@@ -67,7 +64,7 @@ def _traffic_bytes(_case: Case, launch: Launch) -> int:
 
 
 def _pattern(case: Case, _launch: Launch) -> tuple[Array, ...]:
-    n_elements = _PATTERN_WARPS * _OPERAND_BYTES // _ELEMENT_BYTES[case.precision]
+    n_elements = _PATTERN_WARPS * _OPERAND_BYTES // case.element_bytes
     sums = np.zeros(1, dtype=np.int32 if case.precision == "int8" else np.float32)
     return fill_operands(case.precision, case.operands, n_elements), sums
 
@@ -77,9 +74,8 @@ def _reference(
 ) -> tuple[Array, ...]:
     """The operands, and of each warp 128 times A·B by rows."""
     elements, sums = arrays
-    k = _ROW_BYTES // _ELEMENT_BYTES[case.precision]
-    values = operand_values(case.precision, elements).reshape(-1, 2, SIDE, k)
-    products = ROUNDS_PER_SUM * values[:, 0] @ values[:, 1].transpose(0, 2, 1)
+    k = _ROW_BYTES // case.element_bytes
+    products = ROUNDS_PER_SUM * operand_products(case.precision, elements, SIDE, SIDE, k)
     return elements, products.astype(sums.dtype).reshape(-1)
 
 

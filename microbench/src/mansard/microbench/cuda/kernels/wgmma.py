@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from mansard.microbench.cuda.building import hash_source, read_source
-from mansard.microbench.cuda.values import fill_operands, operand_values
+from mansard.microbench.cuda.values import fill_operands, operand_products
 from mansard.microbench.kernel import Array, Case, Kernel, Launch, Shape
 
 ROUNDS = 4096  # products of a repetition
@@ -44,7 +44,7 @@ def _launch(case: Case, shape: Shape) -> Launch:
 
 
 def _work_flop(case: Case, launch: Launch) -> int:
-    """2 · 128 · 256 · K of each product; integer operations count as floating-point ones."""
+    """2 · 128 · 256 · K for each product: FLOP, or OP in int8."""
     k = _ROW_BYTES // case.element_bytes
     return launch.grid * ROUNDS * 2 * ROWS * COLUMNS * k
 
@@ -61,8 +61,7 @@ def _reference(
     """The operands, and of each block 128 times A·B by rows."""
     elements, sums = arrays
     k = _ROW_BYTES // case.element_bytes
-    values = operand_values(case.precision, elements).reshape(-1, ROWS + COLUMNS, k)
-    products = ROUNDS_PER_SUM * values[:, :ROWS] @ values[:, ROWS:].transpose(0, 2, 1)
+    products = ROUNDS_PER_SUM * operand_products(case.precision, elements, ROWS, COLUMNS, k)
     return elements, products.astype(sums.dtype).reshape(-1)
 
 
