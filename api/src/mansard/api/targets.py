@@ -183,7 +183,7 @@ class ContainerTarget:
         return found
 
     def seen_cards(self) -> SeenCards:
-        """None: ``probe`` raises where the container's GPU cannot be used."""
+        """No cards: ``probe`` raises where the container's GPU cannot be used."""
         return SeenCards((), ())
 
     def engine_probe(self, engine: str) -> EngineProbe:

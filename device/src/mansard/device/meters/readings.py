@@ -55,8 +55,13 @@ def counted_near(
     n = len(samples)
     first = bisect_left(samples, start_s - NEAR_S, hi=n, key=_time_s)
     last = bisect_right(samples, end_s + NEAR_S, lo=first, hi=n, key=_time_s)
+    return counter_points(samples[first:last])
+
+
+def counter_points(samples: Iterable[PowerSample]) -> dict[str, list[tuple[float, float]]]:
+    """Per counter its readings (s, J); rails that read power alone are left out."""
     counted: dict[str, list[tuple[float, float]]] = {}
-    for sample in samples[first:last]:
+    for sample in samples:
         if sample.energy_j is not None:
             counted.setdefault(sample.rail, []).append((sample.monotonic_s, sample.energy_j))
     return counted

@@ -6,16 +6,15 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from itertools import pairwise
 from math import ceil, inf
 
 from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
-from mansard.device.meters.counters import NEAR_S
+from mansard.device.meters.counters import NEAR_S, find_steps
 from mansard.device.meters.energy import N_CHANGED_MIN, window_energy
 from mansard.device.meters.meter import Meter, Meters, silent
-from mansard.device.meters.readings import GAP_PERIODS
+from mansard.device.meters.readings import GAP_PERIODS, counter_points
 
 CPU_SHARE = 0.02  # of one core: what sampling may cost
 _WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included
@@ -116,13 +115,11 @@ class Sampler:
         Those are fast; where there is no other counter the answer is empty.
         """
         known = self._meters.facts(self.period_s).paces_s
-        counted: dict[str, list[tuple[float, float]]] = {}
-        for sample in self.between(start_s, end_s):
-            if sample.energy_j is not None and sample.rail not in known:
-                counted.setdefault(sample.rail, []).append((sample.monotonic_s, sample.energy_j))
+        counted = counter_points(self.between(start_s, end_s))
         return {
-            rail: [now_s for (_, before_j), (now_s, now_j) in pairwise(points) if now_j != before_j]
+            rail: [step.by_s for step in find_steps(points)[1:]]
             for rail, points in counted.items()
+            if rail not in known
         }
 
     def has_moved_since(self, time_s: float) -> bool:

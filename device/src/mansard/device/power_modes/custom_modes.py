@@ -216,7 +216,7 @@ class SettableModes(ABC):
         return self._choices
 
     def notes(self) -> tuple[str, ...]:
-        """None: what cannot be set is said where it is asked for."""
+        """No notes: a mode that names what cannot be set is refused with the reason."""
         return ()
 
     def custom(self, settings: ModeSettings) -> PowerMode:
