@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.models import Models
     from mansard.analytics.predict.prediction import Basis, Prediction
     from mansard.analytics.sanity.finding import Finding
-    from mansard.core.records import MachineIdentity, Manifest
 
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
@@ -260,7 +259,7 @@ def _with_commands(
     choice, dataset = found.choice, models.dataset
     if choice is None:
         return found
-    machine = _machine_of(found.device, dataset.all_manifests)
+    machine = models.machines.get(found.device)
     root = None if machine is None else root_of(machine, request.board)
     clocks = _clocks_of(modes, choice)
     commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
@@ -290,14 +289,10 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
     from mansard.device.power_modes.listing import list_board
 
     if default is not None:
-        names = models.mode_names()
-        if default not in names:
-            shown = ", ".join(names[:8])
-            raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
-        return dict.fromkeys(models.devices, default)
+        return _named_default(models, default)
     found: dict[str, str] = {}
     for device in models.devices:
-        machine = _machine_of(device, models.dataset.all_manifests)
+        machine = models.machines.get(device)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that cannot be read has no default
@@ -305,13 +300,19 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
     return found
 
 
-def _machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity | None:
-    """The machine that ``device`` is a processor of, by the labels of the runs."""
-    from mansard.analytics.data.names import device_labels
+def _named_default(models: Models, default: str) -> dict[str, str]:
+    """By device the mode that is called ``default``, in any spelling; raises UsageError."""
+    from mansard.core.hardware import KnownMode, boards_called, find_mode
 
-    labels = device_labels(manifests)
-    machines = [one.machine for one in manifests if labels[one.run_id] == device]
-    return machines[-1] if machines else None
+    found: dict[str, str] = {}
+    for device in models.devices:
+        known = [KnownMode(name) for name in models.modes_of(device)["mode"].to_list()]
+        match = find_mode(KnownMode(default), known, boards_called(device))
+        found |= {} if match is None else {device: match.name}
+    if not found:
+        shown = ", ".join(models.mode_names()[:8])
+        raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
+    return found
 
 
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")

@@ -1,4 +1,4 @@
-"""When two names are one power mode: spellings, NVIDIA's tables of the board, and equal settings."""
+"""When two names are one power mode: by spelling, NVIDIA's tables of the board, or settings."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def agree(one: Settings, other: Settings) -> bool:
 
 
 def boards_with(boards: Sequence[NamedModes], modes: Iterable[KnownMode]) -> tuple[NamedModes, ...]:
-    """Those of ``boards`` that have every mode of ``modes`` that any of them has; all if none does."""
+    """Those of ``boards`` that have every one of ``modes`` that any board has; all if none does."""
     named = [each for each in modes if any(board.find(each.name) for board in boards)]
     fitting = tuple(board for board in boards if all(board.find(each.name) for each in named))
     return fitting or tuple(boards)

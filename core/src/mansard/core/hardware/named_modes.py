@@ -13,9 +13,7 @@ import msgspec
 
 from mansard.core.hardware import before_orin, table
 from mansard.core.hardware.module import FROM_MEMORY, Module
-from mansard.core.power_mode import plain_name
-
-_NUMBER = re.compile(r"(?:mode_|id_?=?)?([0-9]{1,2})", re.ASCII)
+from mansard.core.power_mode import mode_number, plain_name
 
 
 class NamedMode(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +54,9 @@ class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
         wanted = plain_name(name)
         by_name = {plain_name(mode.name): mode for mode in self.modes}
         mode = by_name.get(wanted) or (by_name.get("maxnsuper") if wanted == "maxn" else None)
-        number = _NUMBER.fullmatch(wanted)
-        if mode is None and number is not None and int(number[1]) < len(self.modes):
-            mode = self.modes[int(number[1])]
+        number = mode_number(name)
+        if mode is None and number is not None and number < len(self.modes):
+            mode = self.modes[number]
         return None if mode is None else self.uncapped(mode)
 
     def uncapped(self, mode: NamedMode) -> NamedMode:
@@ -270,8 +268,8 @@ NAMED_MODES = (
         table.ORIN_NANO_8,
         (8,),
         _ORIN_NANO_8,
-        "nvpmodel_p3767_0003.conf; CPU without a cap: 1510.4 MHz, as jetson_clocks --show of several "
-        "developer kits in 15W prints; NVIDIA's data sheet says 1.5 GHz",
+        "nvpmodel_p3767_0003.conf; CPU without a cap: 1510.4 MHz, as jetson_clocks --show prints "
+        "on several developer kits in 15W; NVIDIA's data sheet says 1.5 GHz",
         cpu_mhz=1510.4,
     ),
     _board(
@@ -286,8 +284,8 @@ NAMED_MODES = (
         table.ORIN_NANO_4,
         (4,),
         _ORIN_NANO_4,
-        "nvpmodel_p3767_0004.conf; CPU without a cap: that of the 8GB module, as both have 1.5 GHz in "
-        "NVIDIA's data sheet",
+        "nvpmodel_p3767_0004.conf; CPU without a cap: that of the 8GB module, as both have "
+        "1.5 GHz in NVIDIA's data sheet",
         cpu_mhz=1510.4,
         has_kit=False,
     ),

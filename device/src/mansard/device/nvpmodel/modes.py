@@ -8,7 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.hardware import Module
+from mansard.core.hardware import (
+    NAMED_MODES,
+    KnownMode,
+    Module,
+    NamedModes,
+    boards_with,
+    find_mode,
+)
+from mansard.core.power_mode import mode_number, plain_name
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.jetson import find_module, read_board
 from mansard.device.nvpmodel.config import read_config
@@ -275,13 +283,18 @@ class BoardModes(msgspec.Struct, frozen=True):
     where: str  # the configuration's file
 
     def find(self, name: str) -> BoardMode | None:
-        """The mode of that name, with or without NVIDIA's ``MODE_``, in any case of letters."""
-        wanted = _plain(name)
-        return next((one for one in self.modes if _plain(one.mode.name) == wanted), None)
+        """The mode that ``name`` means here, in any spelling, or its number in the file."""
+        number = mode_number(name)
+        if number is not None:
+            return self.by_id(number)
+        known = [KnownMode(one.mode.name) for one in self.modes]
+        boards = boards_with(_boards_of(self.module), known)
+        match = find_mode(KnownMode(name), known, boards)
+        return next((one for one in self.modes if match and one.mode.name == match.name), None)
 
     def why_refused(self, name: str) -> str:
         """Why the configuration's mode of that name is refused; empty for any other name."""
-        found = (one for one in self.config.refused if _plain(mode_name(one.name)) == _plain(name))
+        found = (one for one in self.config.refused if plain_name(one.name) == plain_name(name))
         return next((f"{one.name} is refused: {one.why}" for one in found), "")
 
     def by_id(self, number: int) -> BoardMode | None:
@@ -289,9 +302,8 @@ class BoardModes(msgspec.Struct, frozen=True):
         return next((one for one in self.modes if one.id == number), None)
 
 
-def _plain(name: str) -> str:
-    folded = name.casefold()
-    return folded.removeprefix("mode_") or folded
+def _boards_of(module: Module | None) -> tuple[NamedModes, ...]:
+    return tuple(board for board in NAMED_MODES if module is not None and board.module == module)
 
 
 def read_modes(root: Path = SYSTEM_ROOT) -> BoardModes:
