@@ -186,7 +186,7 @@ def recommend_workload(
         wanted,
     )
     predictions = _without_drops(predicted, predictions, wanted, reporter)
-    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused)
+    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused, predicted.modes)
 
 
 def _without_drops(
@@ -231,14 +231,16 @@ def batch(
     models, _, parts = predicted_parts(
         _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
     )
-    check_models(models, {name for _, names in parts for name in names}, reporter)
-    return batches.joined([rows for rows, _ in parts])
+    check_models(models, {name for _, names, _ in parts for name in names}, reporter)
+    for line in dict.fromkeys(line for _, _, lines in parts for line in lines):
+        reporter.note(f"note: {line}")
+    return batches.joined([rows for rows, _, _ in parts])
 
 
 def _batch_some(
     networks: Sequence[str] | None, shared: tuple[Basis, bool]
-) -> tuple[tuple[Frame, tuple[str, ...]], int]:
-    """The rows of all networks or some of them, and their names."""
+) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
+    """The rows of all networks or some of them, their names, and which modes are not known."""
     from mansard.analytics.decide import batches
 
     basis, highest_only = shared
@@ -246,7 +248,8 @@ def _batch_some(
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
     names = tuple(rows["network"].unique().to_list())
     found = batches.highest_only(rows, basis.modes) if highest_only else rows
-    return (found, names), predictions.height
+    modes = batches.highest_modes(basis.modes) if highest_only else basis.modes
+    return (found, names, batches.unknown_notes(predictions, modes)), predictions.height
 
 
 def _with_commands(

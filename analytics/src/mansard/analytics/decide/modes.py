@@ -18,9 +18,11 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import KnownMode, NamedModes, boards_with, find_mode
 from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
+from mansard.core.text import printable
 
 _SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
 
+_SHOWN = 4  # modes in a note
 ModeFrame: TypeAlias = pl.DataFrame  # of MODE_SCHEMA
 
 
@@ -178,7 +180,8 @@ def _comparable(modes: pl.DataFrame, measured: list[str]) -> tuple[pl.DataFrame,
             notes.append(f"{name} is not used: {why}")
             modes = modes.with_columns(pl.lit(None, MODE_SCHEMA[name]).alias(name))
         else:
-            notes.append(f"left out, their {name} is unknown: {_modes(n_lacking)}")
+            names = modes.filter(pl.col(name).is_null()).get_column("mode").to_list()
+            notes.append(f"left out, their {name} is unknown: {_few(names)}")
             modes = known
     return modes, notes
 
@@ -195,6 +198,11 @@ def _why_unused(name: str, modes: pl.DataFrame, measured: list[str]) -> str:
     if others.height and others.filter(is_named).is_empty():
         return "no mode to choose from names it"
     return ""
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(printable(name) for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _modes(n: int) -> str:

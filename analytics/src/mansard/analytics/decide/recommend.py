@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -60,6 +61,7 @@ from mansard.analytics.decide.records import (
     Recommendation,
     Wanted,
 )
+from mansard.analytics.decide.unknown_modes import UnknownModes, unknown_modes
 from mansard.analytics.decide.values import Values, read_values
 from mansard.analytics.decide.wording import (
     chosen_sentence,
@@ -72,6 +74,7 @@ from mansard.analytics.decide.wording import (
     nearest_sentence,
     relaxed_words,
     roof_note,
+    unknown_words,
     why_chosen,
     why_none,
 )
@@ -99,6 +102,7 @@ class Question:
     unknown: Mask
     accuracies: Accuracies  # by precision; empty: none was measured
     left_out: tuple[str, ...]  # precisions that may not be recommended, and why
+    timeless: UnknownModes  # modes that were asked for and have no time
     fallback: str  # that the least time is wanted instead of the least energy, and why
 
     @property
@@ -110,6 +114,7 @@ class Question:
             n_all=len(self.values),
             n_unknown=int(self.unknown.sum()),
             n_measured=int(self.values.is_measured.sum()),
+            n_timeless=len(self.timeless),
             are_modes=self.values.frame["mode"].n_unique() == len(self.values),
             **numbers,
         )
@@ -131,8 +136,13 @@ def read_question(
     wanted: Wanted,
     baselines: Sequence[Baseline],
     accuracies: Accuracies,
+    asked: Sequence[str],
 ) -> Question:
-    """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
+    """Sort the candidates by what is known of them; raises UsageError as ``screen``.
+
+    ``asked``: the modes to choose from; those that have no prediction stay in the question.
+    """
+    timeless = unknown_modes(predictions, asked, wanted.batches)
     predictions, left_out = without_drops(predictions, wanted, accuracies)
     values = read_values(predictions, wanted)
     fallback = ""
@@ -153,6 +163,7 @@ def read_question(
         unknown=~is_comparable & ~is_broken,
         accuracies=accuracies,
         left_out=left_out,
+        timeless=timeless,
         fallback=fallback,
     )
 
@@ -196,7 +207,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     is_open = values.is_measured[at] & ~values.is_measured
     lower = np.where(is_open, band.ends()[0], band.value) < band.value[at]
     lower &= asked.kept | asked.open
-    is_least = not (lower.any() or asked.unknown.any())
+    is_least = not (lower.any() or asked.unknown.any() or asked.timeless)
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (
         chosen_sentence(choice, wanted, savings, is_least=is_least)
@@ -220,13 +231,9 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         minimise=wanted.minimise,
         verdict="feasible" if is_kept else "uncertain",
         choice=choice,
-        sentence=sentence + accuracy_sentence(accuracy),
+        sentence=sentence + asked.timeless.sentence() + accuracy_sentence(accuracy),
         accuracy=accuracy,
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
+        **_numbers(asked),
         most_excess=excess,
         measured=measured,
         measure_next=next_one,
@@ -244,6 +251,28 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         notes=_notes(asked, at),
         unknown={name: reason for name, reason in unknown.items() if reason},
     )
+
+
+def _numbers(asked: Question) -> dict[str, Any]:
+    """The counts of an answer, and the modes of which nothing is known."""
+    counts = asked.counts
+    return {
+        "n_candidates": counts.n_asked,
+        "n_feasible": counts.n_kept,
+        "n_broken": counts.n_broken,
+        "n_unknown": counts.n_unknown + counts.n_timeless,
+        "n_measured": counts.n_measured,
+        "modes_unknown": dict(asked.timeless.reasons),
+    }
+
+
+def _open_words(asked: Question) -> str:
+    """Of which candidates it is not known whether they keep the limits; empty for none."""
+    parts = [asked.timeless.words()] if asked.timeless else []
+    if asked.unknown.any():
+        lacks = missing_quantity(asked.values, asked.screened, asked.wanted, asked.unknown)
+        parts.insert(0, f"of {int(asked.unknown.sum())} {unknown_words(lacks)}")
+    return "; ".join(parts)
 
 
 def _beside(asked: Question, choice: Candidate) -> tuple[Neighbour | None, str]:
@@ -284,22 +313,18 @@ def answer_infeasible(asked: Question) -> Recommendation:
     rows = find_nearest(values, screened, wanted, asked.broken)
     nearest = tuple(values.candidate(at) for at in rows)
     relaxations = find_relaxations(values, screened, wanted, asked.compared)
-    lacks = missing_quantity(values, screened, wanted, asked.unknown) if asked.unknown.any() else ""
+    open_words = _open_words(asked)
     accuracy, why_no_accuracy = asked.accuracy(nearest[0])
     return Recommendation(
         device=nearest[0].device,
         network=nearest[0].network,
         minimise=wanted.minimise,
-        verdict="unknown" if asked.unknown.any() else "infeasible",
+        verdict="unknown" if open_words else "infeasible",
         choice=nearest[0],
         accuracy=accuracy,
-        sentence=nearest_sentence(nearest[0], wanted, relaxations, counts, lacks),
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
-        why=(why_none(counts, lacks), *how_many_measured(counts)),
+        sentence=nearest_sentence(nearest[0], wanted, relaxations, counts, open_words),
+        **_numbers(asked),
+        why=(why_none(counts, open_words), *how_many_measured(counts)),
         checks=check_limits(nearest[0], wanted),
         savings=find_savings(values, nearest[0], asked.baselines),
         nearest=nearest,
@@ -317,7 +342,7 @@ def answer_infeasible(asked: Question) -> Recommendation:
 
 def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation:
     """There is nothing to compare: what is missing, and how to get it."""
-    values, wanted, counts = asked.values, asked.wanted, asked.counts
+    values, wanted = asked.values, asked.wanted
     is_empty = predictions.is_empty()
     device, network = (
         "" if is_empty else str(predictions[name][0]) for name in ("device", "network")
@@ -332,11 +357,7 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         what = what_is_missing(values, asked.screened, wanted)
     return structs.replace(
         answer_refused(device, network, wanted, what),
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
+        **_numbers(asked),
         notes=tuple(note for note in values.notes if note != what),
     )
 
@@ -408,7 +429,7 @@ def recommend_each(
         elif default is not None:
             baselines = [Baseline(f"{HIGHEST} and its default", default)]
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
-        found.append(recommend(rows, wanted, baselines, known))
+        found.append(recommend(rows, wanted, baselines, known, own["mode"].to_list()))
     return tuple(found)
 
 
@@ -417,25 +438,28 @@ def recommend(
     wanted: Wanted,
     baselines: Sequence[Baseline] = (),
     accuracies: Accuracies | None = None,
+    asked: Sequence[str] = (),
 ) -> Recommendation:
     """The best of ``predictions`` (PREDICTION_SCHEMA), which are of one network on one device.
 
     Among those that keep every limit the one of the least risk-adjusted objective, where what was
     measured is preferred (``choice.choose``); where there is none, of those that may keep them the
     likeliest; where each breaks one, the one that breaks them least. ``accuracies``: how often the
-    network is right, by precision. Raises UsageError for a limit that bounds nothing, or for
+    network is right, by precision. ``asked``: the modes to choose from; one that has no time may
+    change the answer, which says so. Raises UsageError for a limit that bounds nothing, or for
     predictions of several networks, devices or phases.
     """
     _check_single(predictions)
-    asked = read_question(predictions, wanted, baselines, accuracies or {})
-    if asked.kept.any():
-        return answer_chosen(asked, choose(asked.values, asked.wanted, asked.kept))
-    if asked.open.any():
-        at = choose_likeliest(asked.values, asked.screened, asked.wanted, asked.open)
-        return answer_chosen(asked, at)
-    if asked.broken.any():
-        return answer_infeasible(asked)
-    return answer_nothing(predictions, asked)
+    question = read_question(predictions, wanted, baselines, accuracies or {}, asked)
+    values, wanted = question.values, question.wanted
+    if question.kept.any():
+        return answer_chosen(question, choose(values, wanted, question.kept))
+    if question.open.any():
+        at = choose_likeliest(values, question.screened, wanted, question.open)
+        return answer_chosen(question, at)
+    if question.broken.any():
+        return answer_infeasible(question)
+    return answer_nothing(predictions, question)
 
 
 def _check_single(predictions: pl.DataFrame) -> None:

@@ -221,8 +221,10 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
     if wanted.batches is not None:
         rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))
     usable = rows.filter(_is_positive("latency_s"), pl.col("batch") >= 1)
-    if usable.height < rows.height:
-        notes.append(_left_out(rows.height - usable.height, rows, usable))
+    # Modes that have no time at all are told as such (``unknown_modes``).
+    told = rows.filter(pl.col("mode").is_in(usable["mode"].implode())) if usable.height else rows
+    if usable.height < told.height:
+        notes.append(_left_out(told.height - usable.height, told, usable))
     batch = usable["batch"].to_numpy().astype(np.float64)
     latency = _band(usable, "latency", "s")
     return Values(

@@ -231,16 +231,16 @@ def nearest_sentence(
     wanted: Wanted,
     relaxations: Sequence[Relaxation],
     counts: Counts,
-    lacks: str,
+    open_words: str,
 ) -> str:
     """That no mode of which it is known keeps the limits, and what would."""
     limits, network = _limit_words(wanted), display_name(nearest.network)
     claim = f"No mode keeps the {limits} for {network}"
-    if counts.n_unknown:
+    if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
             f"Whether a mode keeps the {limits} for {network} is not known: {known} of "
-            f"{counts.n_all} cannot, and of {counts.n_unknown} {unknown_words(lacks)}"
+            f"{counts.n_asked} cannot, and {open_words}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
@@ -277,15 +277,12 @@ def unknown_words(quantities: str, of: str = "") -> str:
     return f"the {quantities}{of and f' of {of}'} {verb} unknown"
 
 
-def why_none(counts: Counts, lacks: str) -> str:
+def why_none(counts: Counts, open_words: str) -> str:
     """That every candidate breaks a limit, as far as it is known."""
-    if not counts.n_unknown:
+    if not open_words:
         who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
         return f"{who} breaks a limit"
-    return (
-        f"of {counts.n_all} candidates {counts.n_broken} break a limit, and of "
-        f"{counts.n_unknown} {unknown_words(lacks)}"
-    )
+    return f"of {counts.n_asked} candidates {counts.n_broken} break a limit, and {open_words}"
 
 
 def why_chosen(
@@ -293,13 +290,13 @@ def why_chosen(
 ) -> tuple[str, ...]:
     """What speaks for the choice, and how many candidates keep the limits."""
     best = f"it {_claim(choice, wanted, is_least=is_least)}"
-    n_all, n_kept = counts.n_all, counts.n_kept
+    n_all, n_kept = counts.n_asked, counts.n_kept
     if not limits_of(wanted):
-        n_compared = n_all - counts.n_unknown
+        n_compared = counts.n_all - counts.n_unknown
         lines = (
             [f"of {n_compared} candidates {best}"]
             if n_compared > 1
-            else ["it is the only candidate"]
+            else [f"it is the only candidate{' with a time' if counts.n_timeless else ''}"]
         )
     elif n_kept:
         keep = f"of {n_all} candidate{'s' * (n_all > 1)} keep{'s' * (n_kept == 1)}"
@@ -327,7 +324,7 @@ def _rest(counts: Counts) -> str:
     parts = []
     if counts.n_broken:
         parts.append(f"{counts.n_broken} break{'s' if counts.n_broken == 1 else ''} one")
-    n_unknown = counts.n_open + counts.n_unknown
+    n_unknown = counts.n_open + counts.n_unknown + counts.n_timeless
     if n_unknown:
         parts.append(f"of {n_unknown} it is not known")
     return "".join(f", {part}" for part in parts)
@@ -425,10 +422,10 @@ def how_many_measured(counts: Counts, choice: Candidate | None = None) -> tuple[
     if not counts.n_measured:
         return ()
     kind = "mode" if counts.are_modes else "candidate"
-    if counts.n_measured == counts.n_all:
+    if counts.n_measured == counts.n_asked:
         several = f"all {counts.n_all} {kind}s" if counts.n_all > 2 else f"both {kind}s"
         return (f"measured in {several if counts.n_all > 1 else f'the only {kind}'}",)
-    told = f"measured in {counts.n_measured} of {counts.n_all} {kind}s"
+    told = f"measured in {counts.n_measured} of {counts.n_asked} {kind}s"
     if choice is None:
         return (told,)
     return (f"{told}; the chosen one is {'one of them' if choice.is_measured else 'modelled'}",)

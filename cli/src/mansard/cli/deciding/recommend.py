@@ -183,6 +183,7 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
     title = f"{found.network} on {found.device}"
     if not found.is_feasible:
         rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
+        rows += _unknown_rows(found, found.choice)
         return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
     remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
     rows = [_row(found.choice, remark)]
@@ -193,7 +194,15 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         for each in found.savings
         if each.other is not None and each.other != found.choice
     ]
-    return [_without_rates((title, _COLUMNS, _once(rows)), found)]
+    rows = [*_once(rows), *_unknown_rows(found, found.choice)]
+    return [_without_rates((title, _COLUMNS, rows), found)]
+
+
+def _unknown_rows(found: api.Recommendation, choice: api.Candidate) -> list[tuple[str, ...]]:
+    """The modes of which nothing is known, each with the reason."""
+    _, batch, precision, *_ = _row(choice, "")
+    unknown = ("unknown",) * 4
+    return [(mode, batch, precision, *unknown, why) for mode, why in found.modes_unknown.items()]
 
 
 def _without_rates(table: Table, found: api.Recommendation) -> Table:
