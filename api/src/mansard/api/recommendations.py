@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from mansard.api.boards import elsewhere_note
+from mansard.api.boards import elsewhere_note, own_devices
 from mansard.api.measure_commands import measure_command
 from mansard.api.predictions import (
     NetworkRequest,
@@ -271,6 +271,8 @@ def _with_commands(
         unknown["commands"] = why_not
     decisive, notes = found.measure_next, found.notes
     if decisive is not None:
+        if not own_devices((found.device,), request.board, models.machines):
+            request = replace(request, board=None)
         command = measure_command(decisive.candidate, dataset, machine, request)
         if command is not None:
             decisive = msgspec.structs.replace(decisive, command=command, unknown={})

@@ -191,7 +191,7 @@ def _number_of(root: Path, mode: ModeFound) -> int:
     if same is not None:
         return same.id
     # The board was in this mode, so nvpmodel can set it, also where Mansard refuses its section.
-    refused = {mode_name(one.name).casefold(): one.id for one in modes.config.refused}
+    refused = {mode_name(one.name).casefold(): one.id for one in modes.refused}
     number = refused.get(mode.name.casefold())
     if number is None:
         raise DeviceError(f"{modes.where} has no mode of that name any more")

@@ -95,14 +95,15 @@ def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _QUERY_TIMEOUT_S) -> Q
 
 def _query_notes(root: Path, reason: str) -> Query:
     number = parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
-    found = _known(root).by_id(number) if number is not None else None
+    sections = _known(root).config.modes
+    found = next((one for one in sections if one.id == number), None)
     if found is None:
         raise DeviceError(
             f"the present power mode cannot be found out: {reason}",
             where=str(root),
             fix="run 'sudo nvpmodel -q' by hand to see what is wrong",
         )
-    return Query(found.mode.name, found.id, (reason, f"the mode is the one in {STATUS_PATH}"))
+    return Query(mode_name(found.name), found.id, (reason, f"the mode is the one in {STATUS_PATH}"))
 
 
 def _known(root: Path) -> BoardModes:

@@ -23,9 +23,10 @@ from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.clocks.steps import as_taken
 from mansard.device.identity import is_simulated
 from mansard.device.jetson import read_gating_mask
+from mansard.device.nvpmodel.caps import UNCAPPED
 from mansard.device.nvpmodel.config import load_config
 from mansard.device.nvpmodel.gating import NOT_GATED, full_module
-from mansard.device.nvpmodel.modes import UNCAPPED, BoardModes, board_modes, read_modes
+from mansard.device.nvpmodel.modes import BoardModes, board_modes, read_modes
 from mansard.device.nvpmodel.tool import query, reboot_modes
 
 
@@ -320,7 +321,7 @@ def _listing(
         default=modes.default,
         present=present,
         modes=tuple(listed),
-        notes=(*notes, *(modes.why_refused(one.name) for one in modes.config.refused)),
+        notes=(*notes, *modes.fit.notes, *(modes.why_refused(one.name) for one in modes.refused)),
         ignored=modes.config.ignored,
     )
 
