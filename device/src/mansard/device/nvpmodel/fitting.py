@@ -23,6 +23,7 @@ from mansard.device.system import below, read_text
 _ROUNDED = 1.02  # releases round the caps of one mode differently
 _REACHED = 1.05  # a cap that far above the kernel's highest clock belongs to another kernel
 _SUPER = "maxnsuper"
+_FEWEST_EQUAL = 2  # modes that tell whose file it is: a MAXN without caps is many a module's
 
 
 class WrittenMode(msgspec.Struct, frozen=True):
@@ -63,8 +64,14 @@ def fit_to_module(
         for one in written
         if (why := whys[one.section.id])
     )
-    notes = tuple(_notes(written, module, {one.id for one in refused}))
-    return Fit(refused, notes)
+    notes = list(_notes(written, module, {one.id for one in refused}))
+    if module is None:  # a file may serve boards of several sizes
+        notes += [
+            f"{one.name} switches on {absent}, which this machine does not have: left out"
+            for one in written
+            if (absent := _absent(one, cpus))
+        ]
+    return Fit(refused, tuple(notes))
 
 
 def read_highest_gpu_hz(root: Path | None, gpu: Param | None) -> float | None:
@@ -86,12 +93,10 @@ def _misfit(
     """Why the mode cannot be set here; empty where it can."""
     if module is not None and soc is not None and soc != module.soc:
         return f"the file is for {soc}, and {module.name} is {module.soc}"
-    absent = [cpu for cpu in one.switched_on if cpus and cpu not in cpus]
-    if absent:
-        names = listed([f"cpu{cpu}" for cpu in absent])
-        return f"it switches on {names}, and this machine has CPUs {_range(cpus)}"
     if module is None:
         return ""
+    if absent := _absent(one, cpus):
+        return f"it switches on {absent}, and this machine has CPUs {_range(cpus)}"
     own = _tables_of(module)
     if own and not any(_has(board, one.name) for board in own):
         others = [board for board in NAMED_MODES if _find_equal(board, one)]
@@ -99,6 +104,11 @@ def _misfit(
             has = listed(list(dict.fromkeys(mode.name for board in own for mode in board.modes)))
             return f"it is a mode of {_names(others)}; {module.name} has {has}"
     return _beyond_kernel(one, module, highest_gpu_hz)
+
+
+def _absent(one: WrittenMode, cpus: Sequence[int]) -> str:
+    """The CPUs that a mode switches on and that are not there, in words."""
+    return listed([f"cpu{cpu}" for cpu in one.switched_on if cpus and cpu not in cpus])
 
 
 def _beyond_kernel(one: WrittenMode, module: Module, highest_hz: float | None) -> str:
@@ -126,7 +136,7 @@ def _notes(
     n_own = max(_n_equal(board, written) for board in own)
     others = [board for board in NAMED_MODES if board.module != module]
     n_other = max(_n_equal(board, written) for board in others)
-    if n_other <= n_own:
+    if n_other <= n_own or n_other < _FEWEST_EQUAL:
         return
     whose = [board for board in others if _n_equal(board, written) == n_other]
     yield (

@@ -73,10 +73,9 @@ class BoardModes(msgspec.Struct, frozen=True):
     fit: Fit = Fit()  # modes that the module cannot have, and what else is not its own
 
     def find(self, name: str) -> BoardMode | None:
-        """The mode that ``name`` means here, in any spelling, or its number in the file."""
-        number = mode_number(name)
-        if number is not None:
-            return self.by_id(number)
+        """The mode that ``name`` means here, in any spelling."""
+        if mode_number(name) is not None:
+            return None  # numbers differ between releases: what is set is named
         known = [KnownMode(one.mode.name) for one in self.modes]
         boards = boards_with(_boards_of(self.module), known)
         match = find_mode(KnownMode(name), known, boards)
@@ -102,10 +101,12 @@ def _boards_of(module: Module | None) -> tuple[NamedModes, ...]:
 
 
 def read_modes(root: Path = SYSTEM_ROOT) -> BoardModes:
-    """The modes of the board under ``root``; raises DeviceError where it has no nvpmodel.conf,
-    InputError where that holds no modes."""
+    """The modes of the board under ``root`` that its module can have.
+
+    Raises DeviceError where it has no nvpmodel.conf, InputError where that holds no modes.
+    """
     config, where = read_config(root)
-    return board_modes(config, where, root, find_module(root))
+    return only_own(board_modes(config, where, root, find_module(root)), root)
 
 
 def board_modes(
@@ -114,22 +115,21 @@ def board_modes(
     """The modes of a configuration; ``root`` tells CPUs and chip of the board it stands on."""
     soc = module.soc if module is not None else _soc_of_tree(root) or soc_of_config(config)
     clocks = clock_params(config)
-    fit = _fit(config, clocks, root, module)
     cores = find_cores(config, clocks.cpus, root)
-    refused = {one.id for one in fit.refused}
     modes = tuple(
         BoardMode(
             section.id, _power_mode(section, clocks, cores, mode_sms(soc, module, section)), section
         )
         for section in config.modes
-        if section.id not in refused
     )
     default = next((one.mode.name for one in modes if one.id == config.default_id), None)
-    return BoardModes(modes, default, config, soc, module, where, fit)
+    return BoardModes(modes, default, config, soc, module, where)
 
 
-def _fit(config: Config, clocks: ClockParams, root: Path | None, module: Module | None) -> Fit:
-    """What of a configuration is not the module's, by its table and the kernel under ``root``."""
+def only_own(found: BoardModes, root: Path | None = None) -> BoardModes:
+    """Without the modes that its module cannot have, by its table and the kernel under ``root``."""
+    config, module = found.config, found.module
+    clocks = clock_params(config)
     cores = find_cores(config, clocks.cpus, None)
     written = [
         WrittenMode(section, _power_mode(section, clocks, cores, ""), switched_on(section, cores))
@@ -139,7 +139,11 @@ def _fit(config: Config, clocks: ClockParams, root: Path | None, module: Module 
     if not cpus and module is not None:
         cpus = tuple(cpu for cluster in module.cpu_clusters for cpu in cluster.cpus)
     highest_hz = read_highest_gpu_hz(root, clocks.gpu)
-    return fit_to_module(written, module, soc_of_config(config), cpus, highest_hz)
+    fit = fit_to_module(written, module, soc_of_config(config), cpus, highest_hz)
+    refused = {one.id for one in fit.refused}
+    modes = tuple(one for one in found.modes if one.id not in refused)
+    default = next((one.mode.name for one in modes if one.mode.name == found.default), None)
+    return msgspec.structs.replace(found, modes=modes, default=default, fit=fit)
 
 
 def _soc_of_tree(root: Path | None) -> str | None:

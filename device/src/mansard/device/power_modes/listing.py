@@ -26,7 +26,7 @@ from mansard.device.jetson import read_gating_mask
 from mansard.device.nvpmodel.caps import UNCAPPED
 from mansard.device.nvpmodel.config import load_config
 from mansard.device.nvpmodel.gating import NOT_GATED, full_module
-from mansard.device.nvpmodel.modes import BoardModes, board_modes, read_modes
+from mansard.device.nvpmodel.modes import BoardModes, board_modes, only_own, read_modes
 from mansard.device.nvpmodel.tool import query, reboot_modes
 
 
@@ -280,7 +280,7 @@ def list_config(path: Path) -> Listing:
     """
     match = _PART_IN_NAME.search(path.name)
     module = MODULES.get(f"{match[1]}-{match[2]}") if match else None
-    modes = board_modes(load_config(path), str(path), None, module)
+    modes = only_own(board_modes(load_config(path), str(path), None, module))
     notes = (
         f"taken for the modes of {module.name}, whose part number is in the file's name"
         if module is not None
