@@ -7,6 +7,7 @@ each board's source. What a running board reports, and what a table says, wins o
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -44,6 +45,7 @@ class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
     cpu_hz: float | None
     modes: tuple[NamedMode, ...]
     source: str
+    unknown: Mapping[str, str]  # field -> why it is None
 
     def find(self, name: str) -> NamedMode | None:
         """The mode that ``name`` means, each clock with the cap or the board's highest.
@@ -159,6 +161,8 @@ def _board(
         cpu_hz=cpu_hz if cpu_mhz is not None or knows["cpu_clusters"] else None,
         modes=modes,
         source=source,
+        unknown={name: f"{module.name}: {FROM_MEMORY}" for name in ("gpu_hz",) if not knows[name]}
+        | ({} if cpu_mhz or knows["cpu_clusters"] else {"cpu_hz": f"{module.name}: {FROM_MEMORY}"}),
     )
 
 

@@ -97,10 +97,9 @@ AGX_ORIN_32 = replace(
     cpu_clusters=_clusters(2188.8e6, 4, 4),
     sources={
         **AGX_ORIN_64.sources,
-        "gpu_hz": f"{PUBLISHED}: 930 MHz in its data sheet",
+        "gpu_hz": FROM_MEMORY,
         "l2_bytes": FROM_MEMORY,
-        "cpu_clusters": f"cores {CONFIGURED}; clock: 2.2 GHz in its data sheet, the step of the "
-        "chip's table below the 64GB module's 2201.6 MHz",
+        "cpu_clusters": f"cores {CONFIGURED}; clock {FROM_MEMORY}",
         "memory_port_bytes": "taken to be that of the 64GB module",
     },
 )
