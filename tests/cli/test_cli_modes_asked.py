@@ -1,4 +1,4 @@
-"""Modes by the names that people write, modes of which nothing is known, runs of another machine."""
+"""Names that people write for modes, modes that are not known, runs of another machine."""
 
 from __future__ import annotations
 
@@ -100,10 +100,12 @@ def test_maxn_of_an_agx_xavier_is_predicted_by_name() -> None:
 
 def test_a_table_with_other_clocks_under_a_measured_name_is_another_mode() -> None:
     imported(TABLE, XAVIER)
-    Path("m.csv").write_text(MODES.replace("30W_ALL,900,", "30W_ALL,675,").replace("fast", "top"))
+    Path("m.csv").write_text(
+        MODES.replace("30W_ALL,900,", "MODE_30W_ALL,675,").replace("fast", "top")
+    )
     found, notes = recommended("--mode", "m.csv", "--minimise", "latency")
     assert found["n_measured"] == 2
-    assert "30W_ALL as asked has other clocks than as measured" in notes
+    assert "MODE_30W_ALL as asked has other clocks than as measured" in notes
 
 
 def test_runs_of_another_machine_are_no_modes_of_the_board(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_runs_of_another_machine_are_no_modes_of_the_board(tmp_path: Path) -> No
     assert "MAXN" in done.stdout
     assert "none of its modes counts as measured" in done.stderr
     for command in ("recommend", "batch", "report"):
-        where = (runs,) if command == "report" else ("resnet50", "--runs", runs)
-        done = mansard(command, *where, "--board", board, "--mode", "all")
+        network = () if command == "report" else ("resnet50",)
+        done = mansard(command, *network, "--runs", runs, "--board", board, "--mode", "all")
         assert done.returncode == 2, command
         assert "leave --board out, or name runs of that board" in done.stderr
