@@ -211,35 +211,37 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     if request.is_one_of_many:
         given = keep_known_names(loaded.model, settings.given)
         settings = msgspec.structs.replace(settings, given=given)
-    if usual:
-        dims = usual | dict(settings.given.dims)
-        given = msgspec.structs.replace(settings.given, dims=dims)
-        settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
     for batch in request.batches:
         for stage in request.stages:
             try:
-                scores.append(_score_case(loaded, settings, batch, stage))
+                scores.append(_score_case(loaded, settings, batch, stage, usual))
             except MansardError as error:
                 errors[str(error)] = error
     return _Outcome(path, tuple(scores), tuple(errors.values()), _names_of(settings.given))
 
 
 def _score_case(
-    loaded: Loaded, settings: Settings, batch: int | None, stage: Stage | None
+    loaded: Loaded,
+    settings: Settings,
+    batch: int | None,
+    stage: Stage | None,
+    usual: Mapping[str, int],
 ) -> ModelScore:
+    """One score. What is given wins over the stage, and both over the usual dimensions."""
     from mansard.estimator import score_loaded
     from mansard.estimator.shape_inference.dimensions import with_open_batch
 
-    dims = settings.given.dims
+    given, notes = msgspec.structs.replace(settings.given, batch=batch), ()
     if stage is not None:
-        from mansard.estimator.decoding import stage_dims
+        from mansard.estimator import decoding
 
-        dims = stage_dims(loaded, *stage) | dict(dims)
-    given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+        given, notes = decoding.with_stage(loaded, given, decoding.Stage(*stage))
+    given = msgspec.structs.replace(given, dims={**usual, **given.dims})
     given = with_open_batch(loaded.model, given, is_guessed_too=False)
-    return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
+    scored = score_loaded(loaded, msgspec.structs.replace(settings, given=given))
+    return msgspec.structs.replace(scored, notes=(*notes, *scored.notes)) if notes else scored
 
 
 def _names_of(given: Given) -> frozenset[str]:

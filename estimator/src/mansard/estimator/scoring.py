@@ -14,6 +14,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
+from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
@@ -64,6 +65,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     model: Model
     prepared: Prepared  # what follows from the file alone, for all dimensions
     constant_rows: ConstantRows
+    caches: Caches  # where keys and values of earlier tokens come in and go out
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -96,7 +98,10 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
     read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
     with naming_model(read.where), _paused_collector():
         model = read_model(read.data)
-        return Loaded(read.name, read.where, read.model_hash, model, prepare(model), ConstantRows())
+        prepared = prepare(model)
+        caches = find_caches(model, prepared.tensors)
+        rows = ConstantRows()
+        return Loaded(read.name, read.where, read.model_hash, model, prepared, rows, caches)
 
 
 _SHOWN = 3  # reasons in a note

@@ -82,6 +82,9 @@ def find_dimensions(model: Model, given: Given) -> InputDimensions:
             )
     firsts = [dims[0] for name, dims in by_input.items() if dims and name not in given.values]
     every = [dim for dims in by_input.values() for dim in dims]
+    if known := given.batch_names & {dim.symbol for dim in every if dim.fixed is None}:
+        symbols, is_guessed = _batch_symbols(every, firsts)
+        return InputDimensions(by_input, known if is_guessed else known | symbols, False)
     return InputDimensions(by_input, *_batch_symbols(every, firsts))
 
 
