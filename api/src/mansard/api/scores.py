@@ -49,7 +49,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
     size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
     stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
-    many cached. ``jobs``: files scored at a time, in processes of their own; None: as many as
+    many cached; its caches grow in place unless ``settings.kv_cache`` says otherwise.
+    ``jobs``: files scored at a time, in processes of their own; None: as many as
     CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
     here. ``outputs``: files that the caller writes afterwards.
 
@@ -233,14 +234,17 @@ def _score_case(
     from mansard.estimator import score_loaded
     from mansard.estimator.shape_inference.dimensions import with_open_batch
 
-    given, notes = msgspec.structs.replace(settings.given, batch=batch), ()
+    given, kv_cache = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
+    notes: tuple[str, ...] = ()
     if stage is not None:
+        kv_cache = kv_cache or "in-place"
         from mansard.estimator import decoding
 
         given, notes = decoding.with_stage(loaded, given, decoding.Stage(*stage))
     given = msgspec.structs.replace(given, dims={**usual, **given.dims})
     given = with_open_batch(loaded.model, given, is_guessed_too=False)
-    scored = score_loaded(loaded, msgspec.structs.replace(settings, given=given))
+    settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)
+    scored = score_loaded(loaded, settings)
     return msgspec.structs.replace(scored, notes=(*notes, *scored.notes)) if notes else scored
 
 

@@ -14,7 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from mansard.estimator.model import Model, ModelInput, ModelNode, Subgraph
+from mansard.estimator.element_types import ElementType
+from mansard.estimator.model import Model, ModelNode, Subgraph
 from mansard.estimator.tensors import Tensor
 
 CACHE_NAME = re.compile(r"(^|[._/])(past|(kv_?)?cache)", re.IGNORECASE)
@@ -23,6 +24,7 @@ CROSS_NAME = re.compile(r"(?<![a-z])(encoder|cross(_?att(n|ention))?)(?![a-z])",
 
 _MS = "com.microsoft"
 Growth = Literal["concat", "attention", "scatter"]
+Standing = Mapping[int, frozenset[str]]  # names of inputs by the index of a node
 
 
 class AttentionPlaces(msgspec.Struct, frozen=True):
@@ -81,10 +83,13 @@ class Caches(msgspec.Struct, frozen=True):
     """
 
     caches: tuple[Cache, ...] = ()
-    standing: Mapping[int, frozenset[str]] = {}
+    standing: Standing = {}
 
     def of(self, past: str) -> Cache | None:
         return next((cache for cache in self.caches if cache.past == past), None)
+
+
+NO_CACHES = Caches()
 
 
 def find_caches(model: Model, constants: Mapping[str, Tensor]) -> Caches:
@@ -128,7 +133,9 @@ class _Walk:
         self.sources = {
             source.name: _Source(source.name, tuple(range(len(source.dimensions or ()))))
             for source in model.inputs
-            if _may_be_cache(source)
+            if source.dtype is not None
+            and may_be_cache(source.dtype, len(source.dimensions or ()))
+            and not CROSS_NAME.search(source.name)
         }
         self.growths: list[Cache] = []
         self.grown: dict[str, tuple[int, ...]] = {}  # numbers of growths, by the tensor
@@ -222,27 +229,23 @@ class _Walk:
     def _moved_axes(
         self, node: ModelNode, axes: tuple[int | None, ...] | None
     ) -> tuple[int | None, ...] | None:
-        if axes is None or node.op_type == "Reshape":
-            return None
-        if node.op_type in ("Identity", "Slice", "Split"):
+        if axes is None or node.op_type in ("Identity", "Slice", "Split"):
             return axes
         if node.op_type == "Transpose":
             order = node.attributes.get("perm", tuple(reversed(range(len(axes)))))
-            return tuple(axes[int(at)] for at in order) if isinstance(order, tuple) else None
-        if node.op_type == "Gather":
-            gone = node.attributes.get("axis", 0)
-            if not isinstance(gone, int) or not -len(axes) <= gone < len(axes):
-                return None
-            return (*axes[: gone % len(axes)], *axes[gone % len(axes) + 1 :])
+            fits = isinstance(order, tuple) and sorted(order) == [*range(len(axes))]
+            return tuple(axes[at] for at in order) if fits else None
         named = self._ints(node, 1, "axes")
-        if named is None:
+        if node.op_type == "Gather":  # one of keys and values that stand in one tensor
+            axis = node.attributes.get("axis", 0)
+            named = (axis,) if isinstance(axis, int) else None
+        rank = len(axes) + (len(named or ()) if node.op_type == "Unsqueeze" else 0)
+        if named is None or node.op_type == "Reshape" or not rank:
             return None
-        if node.op_type == "Squeeze":
-            gone_axes = {at % len(axes) for at in named}
-            return tuple(axis for at, axis in enumerate(axes) if at not in gone_axes)
-        rank, rest = len(axes) + len(named), iter(axes)
-        new = {at % rank for at in named}
-        return tuple(None if at in new else next(rest) for at in range(rank))
+        at_axes, rest = {at % rank for at in named}, iter(axes)
+        if node.op_type == "Unsqueeze":
+            return tuple(None if at in at_axes else next(rest, None) for at in range(rank))
+        return tuple(axis for at, axis in enumerate(axes) if at not in at_axes)
 
     def _ints(self, node: ModelNode, position: int, attribute: str) -> tuple[int, ...] | None:
         stated = node.attributes.get(attribute)
@@ -268,10 +271,9 @@ class _Walk:
                 self._carried[name] = self._carried.get(name, set()) | carried
 
 
-def _may_be_cache(source: ModelInput) -> bool:
-    if source.kind != "tensor" or source.dtype is None or CROSS_NAME.search(source.name):
-        return False
-    return len(source.dimensions or ()) >= 3 and source.dtype.name not in _INDEXES
-
-
 _INDEXES = frozenset({"bool", "int16", "int32", "int64", "string", "uint16", "uint32", "uint64"})
+
+
+def may_be_cache(dtype: ElementType, rank: int) -> bool:
+    """Whether keys or values could be of this type and rank."""
+    return rank >= 3 and dtype.name not in _INDEXES

@@ -15,12 +15,11 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.estimator.caches import ATTENTION, CACHE_NAME, CROSS_NAME, Cache, Caches
+from mansard.estimator.caches import ATTENTION, CROSS_NAME, Cache, Caches
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, ModelNode, Value
 from mansard.estimator.scoring import Loaded, naming_model
 from mansard.estimator.shape_inference.dimensions import (
     InputDimension,
-    InputDimensions,
     find_dimensions,
 )
 
@@ -108,8 +107,8 @@ class _Roles:
                     f"input {name!r} reads {size} token(s) a call, not {stage.n_new}",
                     fix="leave out " + ("--decode" if stage.n_cached else "--prefill"),
                 )
-        for name, (room, cache) in self._fixed_caches.items():
-            if (room < stage.n_all) if self._is_buffer(cache) else (room != stage.n_cached):
+        for name, (room, buffer) in self._fixed_caches.items():
+            if (room < stage.n_all) if self._is_buffer(buffer) else (room != stage.n_cached):
                 raise UsageError(
                     f"the cache {name!r} has a fixed length of {room} tokens, which does not "
                     f"go with {stage.option}",
@@ -117,9 +116,9 @@ class _Roles:
                 )
         sizes = dict.fromkeys(self._new, stage.n_new)
         for symbol, cache in self._cached.items():
-            size = self._cached_size(symbol, cache, stage)
-            if size is not None:
-                sizes[symbol] = size
+            length = self._cached_size(symbol, cache, stage)
+            if length is not None:
+                sizes[symbol] = length
         others = self._masked - self._new - self._cached.keys()
         return sizes | dict.fromkeys(others, stage.n_all)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
-from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
@@ -129,6 +129,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     recompute: bool = False,
     cache_bytes: int | None = None,
     allow_unknown: bool = False,
+    kv_cache: KvCacheUpdate | None = None,
 ) -> ModelScore:
     """Work and traffic of every node of an ONNX model; nothing is executed.
 
@@ -152,6 +153,10 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     because of it, becomes a row of unknown counts; without it, all of them are one
     ModelError.
 
+    ``kv_cache``: ``in-place`` counts a decoder's cache as runtimes for language models keep it:
+    a step reads it once and writes its new rows. ``copied``, the default, counts the file as it
+    is written.
+
     Raises ModelError, UsageError or StorageError, and nothing else.
     """
     if phase not in get_args(Phase):
@@ -169,6 +174,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
         recompute,
         cache_bytes,
         allow_unknown,
+        kv_cache,
     )
     return score_loaded(load(source, name), settings)
 
@@ -194,7 +200,9 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     batch = known_batch(binding, network)
     inputs = tuple(binding.tensors.values())
     outputs = frozenset(output.name for output in loaded.model.outputs)
-    scored = score_layers(network.nodes, inputs, outputs, settings, loaded.constant_rows)
+    scored = score_layers(
+        network.nodes, inputs, outputs, settings, loaded.constant_rows, loaded.caches
+    )
     layers, memory = scored.layers, scored.memory
     # Quantised layers keep their precision, whatever floats are counted as.
     form = None if any(layer.macs for layer in layers) else settings.precision
@@ -220,6 +228,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         notes=(*network.notes, *_notes(network, layers, settings)),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
+        kv_cache_update=memory.kv_cache_update,
     )
 
 

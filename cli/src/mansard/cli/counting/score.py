@@ -24,7 +24,7 @@ from mansard.cli.options import (
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision, unit_title
-from mansard.core.records import LayerScore, ModelScore, Optimizer
+from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
 
 _SHOWN = 20  # notes on the terminal
 _DETAILED = 1  # so many scores are shown with their work by class
@@ -35,6 +35,8 @@ _LESS_TOLD = ("layers", "phase", "weights (MB)", "traffic (MB)", "peak (MB)", "p
 _LESS_TOLD_OF_LAYERS = (
     *("runs", "precision", "MMAC", "unit", "group", "parameters (k)", "fused (MB)"),
 )  # then the intensity and the operator
+
+_UPDATES = {"in-place": "in place", "copied": "copied", "none": "–"}
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]  # columns and rows of a table
 Format = Literal["table", "json", "csv", "parquet"]
@@ -75,6 +77,13 @@ def score(
     ] = None,
     decode: Annotated[
         int | None, typer.Option(min=1, help="Of a decoder: make one token, so many cached.")
+    ] = None,
+    kv_cache: Annotated[
+        KvCacheUpdate | None,
+        typer.Option(
+            help="Caches of a decoder: grow in their own memory, or are copied to grow. "
+            "In place with --prefill and --decode, else copied as files are written."
+        ),
     ] = None,
     precision: Annotated[
         str | None, typer.Option(help="Count as fp64, fp32, fp16, bf16, int8, …")
@@ -137,6 +146,7 @@ def score(
         recompute,
         None if cache is None else _cache_bytes(cache),
         allow_unknown,
+        kv_cache,
     )
     scored = api.score(
         models,
@@ -260,6 +270,7 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
         more["cached (MB)"] = [_cached(score) for score in scores]
     if any(score.kv_cache_bytes for score in scores):
         more["KV cache (MB)"] = [_own(score, score.kv_cache_bytes) for score in scores]
+        more["KV cache"] = [_UPDATES[score.kv_cache_update] for score in scores]
     differing = api.differing_dimensions(scores)
     if any(differing):
         more["dimensions"] = differing
