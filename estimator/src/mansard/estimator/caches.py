@@ -233,8 +233,9 @@ class _Walk:
             return axes
         if node.op_type == "Transpose":
             order = node.attributes.get("perm", tuple(reversed(range(len(axes)))))
-            fits = isinstance(order, tuple) and sorted(order) == [*range(len(axes))]
-            return tuple(axes[at] for at in order) if fits else None
+            if not isinstance(order, tuple) or sorted(order) != [*range(len(axes))]:
+                return None
+            return tuple(axes[at] for at in order)
         named = self._ints(node, 1, "axes")
         if node.op_type == "Gather":  # one of keys and values that stand in one tensor
             axis = node.attributes.get("axis", 0)

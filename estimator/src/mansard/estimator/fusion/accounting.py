@@ -189,14 +189,15 @@ def rereads(
 ) -> tuple[int, int]:
     """Bytes of keys and values that are read after the first time, and their bytes at all."""
     nodes = drafts.wiring.nodes
-    head = nodes[draft.positions[0]]
-    if draft.kind is Kind.ATTENTION:
+    whole = (nodes[position] for position in draft.positions)
+    head = next((node for node in whole if (node.domain, node.op_type) == ("", "Attention")), None)
+    if head is None and draft.kind is Kind.ATTENTION and draft.products:
         scores, weighted = (nodes[position] for position in sorted(draft.products))
         operands = scores.input(0), scores.input(1), weighted.input(1)
         if operands[0].rank < 2:
             return 0, 0
         n_rows, width = operands[0].shape[-2:]
-    elif (head.domain, head.op_type) == ("", "Attention"):
+    elif head is not None:
         operands = head.input(0), head.input(1), head.input(2)
         n_rows, width = _rows(head, operands[0])
     else:
