@@ -14,6 +14,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
+from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
@@ -188,6 +189,8 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     if settings.phase != "training":
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
+    given = with_head_widths(loaded.model, loaded.caches, settings.given)
+    settings = msgspec.structs.replace(settings, given=given)
     try:
         binding = bind(loaded.model, settings.given)
     except ModelError:
@@ -196,6 +199,11 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
             check_operators(always_run(loaded.model.nodes), _unstated(loaded.model, settings.given))
         raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
+    full = find_full_caches(loaded.model, loaded.caches, network)
+    if full.values:
+        filled = msgspec.structs.replace(binding.given, values={**full.values, **given.values})
+        binding = bind(loaded.model, filled)
+        network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = known_batch(binding, network)
     inputs = tuple(binding.tensors.values())
@@ -214,7 +222,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         batch=batch,
         precision=main_precision(layers) if form is None else form.name,
         dimensions={**binding.named, **network.filled},
-        bounds=dict(network.bounds),
+        bounds={**network.bounds, **full.values},
         trips=_trips(network.nodes),
         optimizer=settings.optimizer,
         recompute=settings.recompute,
@@ -225,7 +233,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=(*network.notes, *_notes(network, layers, settings)),
+        notes=(*network.notes, *full.notes, *_notes(network, layers, settings)),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
         kv_cache_update=memory.kv_cache_update,

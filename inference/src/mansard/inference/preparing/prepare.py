@@ -216,6 +216,7 @@ def prepare(
     ModelError, UsageError, InputError or StorageError.
     """
     from mansard.estimator import Given, Settings, load, score_loaded, zoo
+    from mansard.estimator.cache_sizes import with_head_widths
     from mansard.estimator.scoring import naming_model
     from mansard.estimator.shape_inference.binding import bind
     from mansard.estimator.shape_inference.dimensions import with_open_batch
@@ -239,6 +240,7 @@ def prepare(
         if inputs is not None:
             arrays, stated = given_by_arrays(loaded.model, readers, stated, inputs)
         stated = with_open_batch(loaded.model, stated)
+        stated = with_head_widths(loaded.model, loaded.caches, stated)
         own = [each.name for each in loaded.model.inputs if each.name not in arrays]
         check_guessable(own, readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
