@@ -232,7 +232,12 @@ def _score_case(
 ) -> ModelScore:
     """One score. What is given wins over the stage, and both over the usual dimensions."""
     from mansard.estimator import score_loaded
-    from mansard.estimator.shape_inference.dimensions import with_open_batch
+    from mansard.estimator.scoring import naming_model
+    from mansard.estimator.shape_inference.dimensions import (
+        check_batch_given,
+        with_open_batch,
+        with_usual,
+    )
 
     given, kv_cache = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
     notes: tuple[str, ...] = ()
@@ -241,7 +246,9 @@ def _score_case(
         from mansard.estimator import decoding
 
         given, notes = decoding.with_stage(loaded, given, decoding.Stage(*stage))
-    given = msgspec.structs.replace(given, dims={**usual, **given.dims})
+    with naming_model(loaded.where):
+        check_batch_given(loaded.model, given)
+    given = with_usual(loaded.model, given, usual)
     given = with_open_batch(loaded.model, given, is_guessed_too=False)
     settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)
     scored = score_loaded(loaded, settings)

@@ -106,6 +106,39 @@ def with_open_batch(model: Model, given: Given, *, is_guessed_too: bool = True) 
     return msgspec.structs.replace(given, batch=1)
 
 
+def with_usual(model: Model, given: Given, usual: Mapping[str, int]) -> Given:
+    """``given`` with the sizes ``usual`` of those dimensions that nothing given determines.
+
+    A shape, a position or a list of values determines a dimension as its name does.
+    """
+    known = set(given.dims)
+    for dim in find_dimensions(model, given) if usual else ():
+        is_list = dim.tensor in given.values and dim.axis == 0
+        if dim.indexed_name in given.dims or dim.tensor in given.shapes or is_list:
+            known.add(dim.symbol)
+    added = {name: size for name, size in usual.items() if name not in known}
+    return msgspec.structs.replace(given, dims={**added, **given.dims}) if added else given
+
+
+def check_batch_given(model: Model, given: Given) -> None:
+    """Raise UsageError where the batch is given twice, as two numbers."""
+    if given.batch is None:
+        return
+    found = find_dimensions(model, given)
+    for dim in found if not found.is_batch_guessed else ():
+        if dim.symbol not in found.batch_symbols or dim.fixed is not None:
+            continue
+        sizes = [given.dims.get(dim.symbol), given.dims.get(dim.indexed_name)]
+        shape = given.shapes.get(dim.tensor)
+        sizes.append(None if shape is None else shape[dim.axis])
+        size = next((size for size in sizes if size is not None), given.batch)
+        if size != given.batch:
+            raise UsageError(
+                f"{dim.symbol!r} is the batch: it is given as {size}, and --batch as {given.batch}",
+                fix="give one of them",
+            )
+
+
 def _sizes(source: ModelInput, given: Given) -> tuple[Dimension, ...] | None:
     shape = given.shapes.get(source.name)
     if source.dimensions is None:
