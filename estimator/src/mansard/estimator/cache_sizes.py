@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.estimator.caches import ATTENTION, Cache, Caches
-from mansard.estimator.model import Given, Model, ModelNode
+from mansard.estimator.caches import ATTENTION, Cache, Caches, is_buffer, same_numbers
+from mansard.estimator.model import Given, Model, ModelNode, Value
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.dimensions import find_dimensions
 from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes
@@ -75,14 +75,17 @@ class FullCaches(msgspec.Struct, frozen=True):
     ``notes`` say what was assumed; that of a cache that grows is no upper bound.
     """
 
-    values: Mapping[str, int]
+    values: Mapping[str, Value]
+    bounds: Mapping[str, int]
     notes: tuple[str, ...]
 
 
 def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> FullCaches:
     """What to assume of the attention nodes whose number of keys depends on data."""
-    values: dict[str, int] = {}
+    values: dict[str, Value] = {}
+    bounds: dict[str, int] = {}
     notes: dict[str, None] = {}
+    shown = same_numbers(model)
     for node in _attentions(network):
         places = ATTENTION[node.domain, node.op_type]
         lengths = [
@@ -96,19 +99,22 @@ def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> 
         room, n_new = _room(node, places.pairs[0][0], places.axis)
         if room is None or tensor.unknown:
             continue
-        hint = f"give --value '{tensor.name}=N'"
+        name = shown.get(tensor.name, tensor.name)
+        hint = f"give --value '{name}=N'"
         past = node.optional(places.pairs[0][0])
         cache = None if past is None else caches.of(past.name)
-        if node.op_type == "GroupQueryAttention" and not _is_buffer(model, cache):
-            notes[f"{tensor.name!r} is not known: all {room} cached keys count; {hint}"] = None
+        if node.op_type == "GroupQueryAttention" and not (cache and is_buffer(model, cache)):
+            notes[f"{name!r} is not known: all {room} cached keys count; {hint}"] = None
             continue
         full = {"past": room - n_new, "last of each": room - 1}.get(what, room)
-        values[tensor.name] = max(full, 0)
+        # One number would make an open list one long.
+        values[name] = (max(full, 0),) * tensor.n_elements if tensor.rank else max(full, 0)
+        bounds[name] = max(full, 0)
         notes[
-            f"{tensor.name!r} is not known: a cache of {room} keys counts as full, which is an "
+            f"{name!r} is not known: a cache of {room} keys counts as full, which is an "
             f"upper bound; {hint}"
         ] = None
-    return FullCaches(values, tuple(notes))
+    return FullCaches(values, bounds, tuple(notes))
 
 
 def _attentions(network: InferredNetwork) -> Iterator[Node]:
@@ -134,16 +140,3 @@ def _room(node: Node, past_at: int, axis: int) -> tuple[int | None, int]:
         query.shape[1] if key is None or key.rank != 3 or "Group" in node.op_type else key.shape[1]
     )
     return past.shape[axis], n_new
-
-
-def _is_buffer(model: Model, cache: Cache | None) -> bool:
-    """Whether the file fixes the length of a cache, or returns it as long as it came in."""
-    if cache is None or cache.axis is None:
-        return False
-    before = next((s.dimensions for s in model.inputs if s.name == cache.past), None) or ()
-    after = next((o.dimensions for o in model.outputs if o.name == cache.present), None) or ()
-    if cache.axis >= len(before):
-        return False
-    stated = after[cache.axis] if len(after) == len(before) else None
-    length = before[cache.axis]
-    return stated == length or (isinstance(length, int) and not isinstance(stated, int))

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from mansard.estimator.element_types import ElementType
-from mansard.estimator.model import Model, ModelNode, Subgraph
+from mansard.estimator.model import Model, ModelNode, Subgraph, all_nodes
 from mansard.estimator.tensors import Tensor
 
 CACHE_NAME = re.compile(r"(^|[._/])(past|(kv_?)?cache)", re.IGNORECASE)
@@ -23,7 +23,9 @@ CACHE_NAME = re.compile(r"(^|[._/])(past|(kv_?)?cache)", re.IGNORECASE)
 CROSS_NAME = re.compile(r"(?<![a-z])(encoder|cross(_?att(n|ention))?)(?![a-z])", re.IGNORECASE)
 
 _MS = "com.microsoft"
-Growth = Literal["concat", "attention", "scatter"]
+# "concat": into a longer tensor. "attention": by the operator that reads it. "scatter": into a
+# buffer, in place by definition. "overwrite": rows of a buffer, which the file copies.
+Growth = Literal["concat", "attention", "scatter", "overwrite"]
 Standing = Mapping[int, frozenset[str]]  # names of inputs by the index of a node
 
 
@@ -64,7 +66,8 @@ class Cache(msgspec.Struct, frozen=True):
     """Keys or values of earlier tokens: the input ``past`` goes out as ``present``.
 
     ``axis`` of ``past``: along which tokens stand; None where a Reshape hides it. ``index`` is
-    that of the node that extends it, ``window`` the most rows that are returned.
+    that of the node that extends it, ``window`` the most rows that are returned. ``rows``: where
+    the network returns new rows alone, and its caller appends them, what it calls these.
     """
 
     past: str
@@ -73,6 +76,7 @@ class Cache(msgspec.Struct, frozen=True):
     index: int
     growth: Growth
     window: int | None = None
+    rows: str = ""
 
 
 class Caches(msgspec.Struct, frozen=True):
@@ -96,7 +100,15 @@ def find_caches(model: Model, constants: Mapping[str, Tensor]) -> Caches:
     """The caches that the graph extends and returns; ``constants``: what no data reaches."""
     walk = _Walk(model, constants)
     walk.graph(model.nodes)
-    returned = [name for output in model.outputs for name in walk.grown.get(output.name, ())]
+    outputs = {output.name for output in model.outputs}
+    ends = {number: name for name in outputs for number in walk.grown.get(name, ())}
+    rows = {
+        number: name
+        for name in outputs
+        for number in walk.rows.get(walk.roots.get(name, name), ())
+        if number not in ends
+    }
+    returned = [*ends, *rows]
     proven = {
         number
         for number in returned
@@ -105,10 +117,12 @@ def find_caches(model: Model, constants: Mapping[str, Tensor]) -> Caches:
         or CACHE_NAME.search(walk.growths[number].past)
     }
     caches = tuple(
-        msgspec.structs.replace(walk.growths[number], present=output.name)
-        for output in model.outputs
-        for number in walk.grown.get(output.name, ())
-        if number in proven
+        msgspec.structs.replace(
+            walk.growths[number],
+            present=ends.get(number, walk.growths[number].present),
+            rows=rows.get(number, ""),
+        )
+        for number in sorted(proven)
     )
     standing = {
         index: frozenset(names)
@@ -139,6 +153,8 @@ class _Walk:
         }
         self.growths: list[Cache] = []
         self.grown: dict[str, tuple[int, ...]] = {}  # numbers of growths, by the tensor
+        self.rows: dict[str, tuple[int, ...]] = {}  # growths, by the tensor of new rows
+        self.roots: dict[str, str] = {}  # what a name shows, seen otherwise
         self.standing: dict[int, tuple[set[str], set[int]]] = {}
         self.attended: set[int] = set()  # growths that a product of computed tensors reads
         self._carried: dict[str, set[int]] = {}
@@ -181,6 +197,9 @@ class _Walk:
             axis = node.attributes.get("axis")
             if isinstance(axis, int):
                 self._grow(node, node.inputs.index(from_input[0]), 0, axis, "concat")
+                for name in set(node.inputs) - set(from_input):
+                    root = self.roots.get(name, name)
+                    self.rows[root] = (*self.rows.get(root, ()), len(self.growths) - 1)
 
     def _grow(
         self, node: ModelNode, past: int, present: int, axis: int | None, growth: Growth
@@ -193,8 +212,9 @@ class _Walk:
             own = None
         else:
             own = source.axes[axis]
-        self.growths.append(Cache(source.name, "", own, node.index, growth))
-        self.grown[node.outputs[present]] = (number,)
+        made = node.outputs[present]
+        self.growths.append(Cache(source.name, made, own, node.index, growth))
+        self.grown[made] = (number,)
         self._carried[node.outputs[present]] = {number}
         names, numbers = self.standing.setdefault(node.index, (set(), set()))
         names.add(node.inputs[past])
@@ -203,10 +223,12 @@ class _Walk:
     def _scatter(self, node: ModelNode) -> None:
         if node.inputs and node.inputs[0] in self.sources:
             axis = node.attributes.get("axis", -2)  # that of a ScatterND is in its indices
-            self._grow(node, 0, 0, axis if isinstance(axis, int) else None, "scatter")
+            growth: Growth = "scatter" if node.op_type == "TensorScatter" else "overwrite"
+            self._grow(node, 0, 0, axis if isinstance(axis, int) else None, growth)
 
     def _move(self, node: ModelNode) -> None:
         name = node.inputs[0] if node.inputs else ""
+        self.roots.update((out, self.roots.get(name, name)) for out in node.outputs if out)
         source = self.sources.get(name)
         if source is not None:
             axes = self._moved_axes(node, source.axes)
@@ -278,3 +300,49 @@ _INDEXES = frozenset({"bool", "int16", "int32", "int64", "string", "uint16", "ui
 def may_be_cache(dtype: ElementType, rank: int) -> bool:
     """Whether keys or values could be of this type and rank."""
     return rank >= 3 and dtype.name not in _INDEXES
+
+
+def is_buffer(model: Model, cache: Cache) -> bool:
+    """Whether a cache has a fixed length: it goes out as long as it came in."""
+    node = node_of(model, cache)
+    if cache.growth in ("scatter", "overwrite") or node.op_type == "SparseAttention":
+        return True
+    if node.op_type == "GroupQueryAttention":
+        return is_ring(node) or _keeps_length(model, cache)
+    if node.op_type == "MultiHeadAttention":
+        return len(node.inputs) > 8 and bool(node.inputs[8])
+    return bool(node.attributes.get("past_present_share_buffer"))
+
+
+def node_of(model: Model, cache: Cache) -> ModelNode:
+    """The node that extends a cache."""
+    return next(node for node in all_nodes(model.nodes) if node.index == cache.index)
+
+
+def is_ring(node: ModelNode) -> bool:
+    """Whether the cache of an attention holds its window alone."""
+    return bool(node.attributes.get("sliding_window_cache"))
+
+
+def _keeps_length(model: Model, cache: Cache) -> bool:
+    """Of a GroupQueryAttention, which decides at run time: a fixed length, or one name for both."""
+    before = next((s.dimensions for s in model.inputs if s.name == cache.past), None) or ()
+    after = next((o.dimensions for o in model.outputs if o.name == cache.present), None) or ()
+    if cache.axis is None or cache.axis >= len(before):
+        return False
+    length = before[cache.axis]
+    stated = after[cache.axis] if len(after) == len(before) else None
+    is_same = stated is not None and stated == length
+    return is_same or (isinstance(length, int) and not isinstance(stated, int))
+
+
+_SAME_NUMBER = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def same_numbers(model: Model) -> dict[str, str]:
+    """Tensors that hold the numbers of an input, by name: the input's name."""
+    shown = {source.name: source.name for source in model.inputs}
+    for node in model.nodes:
+        if node.op_type in _SAME_NUMBER and node.inputs and node.inputs[0] in shown:
+            shown.update((out, shown[node.inputs[0]]) for out in node.outputs[:1])
+    return shown

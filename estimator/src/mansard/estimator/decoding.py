@@ -15,8 +15,17 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.estimator.caches import ATTENTION, CROSS_NAME, Cache, Caches
-from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, ModelNode, Value
+from mansard.estimator.caches import (
+    ATTENTION,
+    CROSS_NAME,
+    Cache,
+    Caches,
+    is_buffer,
+    is_ring,
+    node_of,
+    same_numbers,
+)
+from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, Value
 from mansard.estimator.scoring import Loaded, naming_model
 from mansard.estimator.shape_inference.dimensions import (
     InputDimension,
@@ -34,7 +43,6 @@ _TOTAL_LENGTH = re.compile(r"total.*len", re.IGNORECASE)
 _USES_CACHE = re.compile(r"use_?cache", re.IGNORECASE)
 _LENGTH_NAME = re.compile(r"past|seq|len|cache|total|ctx|context|step|time", re.IGNORECASE)
 _FLAGS = frozenset({"bool", "int32", "int64"})
-_SAME_NUMBER = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -108,7 +116,10 @@ class _Roles:
                     fix="leave out " + ("--decode" if stage.n_cached else "--prefill"),
                 )
         for name, (room, buffer) in self._fixed_caches.items():
-            if (room < stage.n_all) if self._is_buffer(buffer) else (room != stage.n_cached):
+            n_rows = stage.n_all if is_buffer(self._model, buffer) else stage.n_cached
+            window = self._window(buffer)
+            n_rows = n_rows if window is None else min(n_rows, window)
+            if (room < n_rows) if is_buffer(self._model, buffer) else (room != n_rows):
                 raise UsageError(
                     f"the cache {name!r} has a fixed length of {room} tokens, which does not "
                     f"go with {stage.option}",
@@ -228,49 +239,33 @@ class _Roles:
 
     def _cached_size(self, symbol: str, cache: Cache | None, stage: Stage) -> int | None:
         """The length of a cache; None where its window is not in the file."""
-        node = None if cache is None else self._node(cache.index)
-        window = None if cache is None else cache.window
-        is_ring = node is not None and bool(node.attributes.get("sliding_window_cache"))
-        if window is None and (is_ring or _SLIDING.search(symbol)):
-            stated = None if node is None else node.attributes.get("local_window_size")
-            if not isinstance(stated, int) or stated <= 0:
-                return None
-            window = stated
-        if cache is not None and (is_ring or self._is_buffer(cache)):
-            n_rows = stage.n_all
-        else:
-            n_rows = stage.n_cached
+        if cache is None:
+            return None if _SLIDING.search(symbol) else stage.n_cached
+        n_rows = stage.n_all if is_buffer(self._model, cache) else stage.n_cached
+        window = self._window(cache)
+        if window is None and _SLIDING.search(symbol):
+            return None
         return n_rows if window is None else min(n_rows, window)
 
-    def _is_buffer(self, cache: Cache) -> bool:
-        """Whether the cache goes out as long as it came in."""
-        if cache.growth == "concat" or cache.axis is None:
-            return False
-        before = next(s.dimensions for s in self._model.inputs if s.name == cache.past)
-        after = next((o.dimensions for o in self._model.outputs if o.name == cache.present), None)
-        is_same = (
-            before is not None
-            and after is not None
-            and len(after) == len(before)
-            and before[cache.axis] == after[cache.axis]
-        )
-        return cache.growth == "scatter" or is_same
-
-    def _node(self, index: int) -> ModelNode | None:
-        return next((node for node in self._model.nodes if node.index == index), None)
+    def _window(self, cache: Cache) -> int | None:
+        """The most rows that a cache keeps; None where that is all, or not in the file."""
+        node = node_of(self._model, cache)
+        names = {dim.symbol for dim in self._dimensions.by_input[cache.past]}
+        if is_ring(node) or any(map(_SLIDING.search, names)):
+            stated = node.attributes.get("local_window_size")
+            if isinstance(stated, int) and stated > 0:
+                return stated
+        return cache.window
 
 
 def _length_inputs(model: Model) -> Mapping[str, str]:
     """Inputs of the network that tell an attention its number of keys, by what they count."""
-    inputs = {source.name for source in model.inputs}
-    shows = {name: name for name in inputs}
+    shown = same_numbers(model)
     found: dict[str, str] = {}
     for node in model.nodes:
-        if node.op_type in _SAME_NUMBER and node.inputs and node.inputs[0] in shows:
-            shows.update((out, shows[node.inputs[0]]) for out in node.outputs[:1])
         places = ATTENTION.get((node.domain, node.op_type))
         for what, position in places.lengths.items() if places is not None else ():
             name = node.inputs[position] if position < len(node.inputs) else ""
-            if name in shows:
-                found[shows[name]] = what
+            if name in shown:
+                found[shown[name]] = what
     return found

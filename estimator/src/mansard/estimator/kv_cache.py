@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 
 from mansard.core.precision import Precision
-from mansard.estimator.caches import ATTENTION, CACHE_NAME, Caches, may_be_cache
+from mansard.estimator.caches import ATTENTION, CACHE_NAME, CROSS_NAME, Caches, may_be_cache
 from mansard.estimator.tensors import Node, Tensor
 
 _PRESENT = re.compile(r"(^|[._/])(present|(updated|new)_?(kv_?)?cache|(kv_?)?cache)", re.IGNORECASE)
@@ -26,6 +26,7 @@ class KvCache(msgspec.Struct, frozen=True):
     written: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
     copied: frozenset[str] = frozenset()
+    is_traced: bool = True  # whether the graph shows how every cache is extended
 
 
 def find_kv_cache(
@@ -49,16 +50,17 @@ def find_kv_cache(
     }
     has_past = any(CACHE_NAME.search(name) for name in given)
     grown = {cache.present: cache.past for cache in caches.caches}
+    rows = {cache.rows for cache in caches.caches}  # they are part of what has grown
     made: dict[str, int] = {}  # what the graph extends
     named: dict[str, int] = {}  # what only its name or its operator tells
     for tensor, is_attention_s in _written(nodes):
         is_named = has_past and tensor.name in outputs and _PRESENT.search(tensor.name)
         if tensor.name in grown:
             made[tensor.name] = tensor.n_bytes(precision)
-        elif is_named or is_attention_s:
+        elif tensor.name not in rows and (is_named or is_attention_s):
             named[tensor.name] = tensor.n_bytes(precision)
     extended = {past for present, past in grown.items() if present in made}
-    buffers = {cache.past for cache in caches.caches if cache.growth != "concat"}
+    buffers = {cache.past for cache in caches.caches if cache.growth in ("attention", "scatter")}
     shared = {
         grown[name]
         for name, n_bytes in made.items()
@@ -66,6 +68,7 @@ def find_kv_cache(
     }
     unmoved = past_named - extended if made or named else set()
     n_unmoved = sum(given[name] for name in unmoved)
+    is_traced = not (_of_decoder(named) and _of_decoder(unmoved))
     if n_unmoved <= sum(named.values()):  # the outputs hold what these inputs held
         n_unmoved, unmoved = 0, set()
     return KvCache(
@@ -73,7 +76,13 @@ def find_kv_cache(
         frozenset((*made, *named)),
         frozenset(shared | unmoved),
         frozenset(extended - shared),
+        is_traced,
     )
+
+
+def _of_decoder(names: Iterable[str]) -> bool:
+    """Whether any of them is no cache of cross attention, which stays as it is."""
+    return not all(map(CROSS_NAME.search, names))
 
 
 def _written(nodes: Iterable[Node]) -> Iterator[tuple[Tensor, bool]]:

@@ -53,16 +53,19 @@ def memory_of(
     """The memory of one inference; ``fusion`` is that of ``nodes`` and ``outputs``."""
     given = tuple(inputs)
     reason = _unknown(nodes, given) if _may_be_unknown(fusion, given) else None
-    if reason is not None:
-        return Memory(None, None, None, None, reason)
-    cache = find_kv_cache(nodes, given, outputs, caches, precision)
     in_place = bool(fusion.wiring.constants.standing)
+    if reason is not None:
+        known: KvCacheUpdate = "in-place" if in_place else "copied"
+        counted = known if caches.caches else "none"
+        return Memory(None, None, None, None, reason, kv_cache_update=counted)
+    cache = find_kv_cache(nodes, given, outputs, caches, precision)
     taken_over = cache.kept | cache.copied if in_place else cache.kept
     held = sum(tensor.n_bytes(precision) for tensor in given if tensor.name not in taken_over)
     parts = (fusion.wiring.known(name) for name in cache.written)
     apart = {root_storage(part.storage) for part in parts if part is not None}
     peak, shared = _peaks(fusion, apart)
-    update: KvCacheUpdate = "copied" if cache.copied and not in_place else "in-place"
+    is_copied = not cache.is_traced or (cache.copied and not in_place)
+    update: KvCacheUpdate = "copied" if is_copied else "in-place"
     return Memory(
         held + peak,
         held + shared,

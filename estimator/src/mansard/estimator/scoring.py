@@ -222,7 +222,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         batch=batch,
         precision=main_precision(layers) if form is None else form.name,
         dimensions={**binding.named, **network.filled},
-        bounds={**network.bounds, **full.values},
+        bounds={**network.bounds, **full.bounds},
         trips=_trips(network.nodes),
         optimizer=settings.optimizer,
         recompute=settings.recompute,
@@ -233,7 +233,11 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=(*network.notes, *full.notes, *_notes(network, layers, settings)),
+        notes=(
+            *network.notes,
+            *full.notes,
+            *_notes(network, layers, settings, memory.kv_cache_update),
+        ),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
         kv_cache_update=memory.kv_cache_update,
@@ -249,7 +253,10 @@ def _unstated(model: Model, given: Given) -> set[str]:
 
 
 def _notes(
-    network: InferredNetwork, layers: tuple[LayerScore, ...], settings: Settings
+    network: InferredNetwork,
+    layers: tuple[LayerScore, ...],
+    settings: Settings,
+    kv_cache_update: str,
 ) -> Iterator[str]:
     unknown = [layer for layer in layers if layer.work_flop is None]
     if unknown:
@@ -263,6 +270,11 @@ def _notes(
         yield (
             f"{len(network.bounds)} size(s) that depend on data count with their upper bounds: "
             "the network needs at most this"
+        )
+    if settings.kv_cache == "in-place" and kv_cache_update == "copied":
+        yield (
+            "the graph does not show how its caches are extended: they count as it is written, "
+            "not in place"
         )
     if settings.phase == "training" and not _REGULARISERS & {layer.op_type for layer in layers}:
         yield (
