@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from onnx import helper
 
 from mansard import api
 from mansard.core.errors import ModelError, UsageError
+from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import KvCacheUpdate, ModelScore
 from mansard.estimator import Given, Settings, totals
 from mansard.estimator.model import NOTHING_GIVEN
@@ -302,6 +304,15 @@ def test_a_shape_or_a_position_wins_over_the_zoo_s_usual_name(given: Given) -> N
 def test_a_batch_that_is_given_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="given as 4, and --batch as 8"):
         api.score(["resnet18"], Settings(Given(dims={"batch": 4})), batches=(8,), jobs=1)
+
+
+def test_a_file_of_scores_of_version_2_is_read_as_of_copied_caches(tmp_path: Path) -> None:
+    scored, path = staged(tmp_path, plain_decoder()), tmp_path / "scores.jsonl"
+    write_rows(path, ModelScore, [scored])
+    old = path.read_text().replace('"version":3', '"version":2')
+    path.write_text(old.replace(',"kv_cache_update":"in-place"', ""))
+    (found,) = read_rows(path, ModelScore).rows
+    assert found == msgspec.structs.replace(scored, kv_cache_update="copied")
 
 
 CASES = "cases/estimator"
