@@ -287,7 +287,7 @@ def _score_batches(
     """
     from mansard.core.precision import parse_precision
     from mansard.estimator import Settings, score_loaded
-    from mansard.estimator.shape_inference.dimensions import with_open_batch
+    from mansard.estimator.shape_inference.dimensions import check_batch_given, with_open_batch
 
     loaded, dims = _load(model, request.dims)
     settings = Settings(
@@ -298,6 +298,7 @@ def _score_batches(
 
     def score_as(batch: int | None, *, as_it_is: bool = False) -> ModelScore:
         given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+        check_batch_given(loaded.model, given)
         if not as_it_is:
             given = with_open_batch(loaded.model, given)
         return score_loaded(loaded, msgspec.structs.replace(settings, given=given))

@@ -13,7 +13,9 @@ import msgspec
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
-from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
+from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
+from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
@@ -64,6 +66,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     model: Model
     prepared: Prepared  # what follows from the file alone, for all dimensions
     constant_rows: ConstantRows
+    caches: Caches  # where keys and values of earlier tokens come in and go out
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -96,7 +99,10 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
     read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
     with naming_model(read.where), _paused_collector():
         model = read_model(read.data)
-        return Loaded(read.name, read.where, read.model_hash, model, prepare(model), ConstantRows())
+        prepared = prepare(model)
+        caches = find_caches(model, prepared.tensors)
+        rows = ConstantRows()
+        return Loaded(read.name, read.where, read.model_hash, model, prepared, rows, caches)
 
 
 _SHOWN = 3  # reasons in a note
@@ -124,6 +130,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     recompute: bool = False,
     cache_bytes: int | None = None,
     allow_unknown: bool = False,
+    kv_cache: KvCacheUpdate | None = None,
 ) -> ModelScore:
     """Work and traffic of every node of an ONNX model; nothing is executed.
 
@@ -147,6 +154,10 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     because of it, becomes a row of unknown counts; without it, all of them are one
     ModelError.
 
+    ``kv_cache``: ``in-place`` counts a decoder's cache as runtimes for language models keep it:
+    a step reads it once and writes its new rows. ``copied``, the default, counts the file as it
+    is written.
+
     Raises ModelError, UsageError or StorageError, and nothing else.
     """
     if phase not in get_args(Phase):
@@ -164,6 +175,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
         recompute,
         cache_bytes,
         allow_unknown,
+        kv_cache,
     )
     return score_loaded(load(source, name), settings)
 
@@ -177,6 +189,8 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     if settings.phase != "training":
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
+    given = with_head_widths(loaded.model, loaded.caches, settings.given)
+    settings = msgspec.structs.replace(settings, given=given)
     try:
         binding = bind(loaded.model, settings.given)
     except ModelError:
@@ -185,11 +199,18 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
             check_operators(always_run(loaded.model.nodes), _unstated(loaded.model, settings.given))
         raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
+    full = find_full_caches(loaded.model, loaded.caches, network)
+    if full.values:
+        filled = msgspec.structs.replace(binding.given, values={**full.values, **given.values})
+        binding = bind(loaded.model, filled)
+        network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = known_batch(binding, network)
     inputs = tuple(binding.tensors.values())
     outputs = frozenset(output.name for output in loaded.model.outputs)
-    scored = score_layers(network.nodes, inputs, outputs, settings, loaded.constant_rows)
+    scored = score_layers(
+        network.nodes, inputs, outputs, settings, loaded.constant_rows, loaded.caches
+    )
     layers, memory = scored.layers, scored.memory
     # Quantised layers keep their precision, whatever floats are counted as.
     form = None if any(layer.macs for layer in layers) else settings.precision
@@ -201,7 +222,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         batch=batch,
         precision=main_precision(layers) if form is None else form.name,
         dimensions={**binding.named, **network.filled},
-        bounds=dict(network.bounds),
+        bounds={**network.bounds, **full.bounds},
         trips=_trips(network.nodes),
         optimizer=settings.optimizer,
         recompute=settings.recompute,
@@ -212,9 +233,14 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=(*network.notes, *_notes(network, layers, settings)),
+        notes=(
+            *network.notes,
+            *full.notes,
+            *_notes(network, layers, settings, memory.kv_cache_update),
+        ),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch, settings.cache_bytes),
+        kv_cache_update=memory.kv_cache_update,
     )
 
 
@@ -227,7 +253,10 @@ def _unstated(model: Model, given: Given) -> set[str]:
 
 
 def _notes(
-    network: InferredNetwork, layers: tuple[LayerScore, ...], settings: Settings
+    network: InferredNetwork,
+    layers: tuple[LayerScore, ...],
+    settings: Settings,
+    kv_cache_update: str,
 ) -> Iterator[str]:
     unknown = [layer for layer in layers if layer.work_flop is None]
     if unknown:
@@ -241,6 +270,11 @@ def _notes(
         yield (
             f"{len(network.bounds)} size(s) that depend on data count with their upper bounds: "
             "the network needs at most this"
+        )
+    if settings.kv_cache == "in-place" and kv_cache_update == "copied":
+        yield (
+            "the graph does not show how its caches are extended: they count as it is written, "
+            "not in place"
         )
     if settings.phase == "training" and not _REGULARISERS & {layer.op_type for layer in layers}:
         yield (

@@ -53,7 +53,14 @@ from mansard.core.records.schedule import (
     ScheduledGroup,
     ScheduledNetwork,
 )
-from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records.score import (
+    LAYER_COUNTS,
+    KvCacheUpdate,
+    LayerScore,
+    ModelScore,
+    Optimizer,
+    Phase,
+)
 from mansard.core.records.trial import (
     ABOVE_LIMIT,
     Conditions,
@@ -120,6 +127,7 @@ __all__ = [
     "Gpu",
     "GpuNow",
     "KernelCounters",
+    "KvCacheUpdate",
     "Launching",
     "LayerGroup",
     "LayerKind",

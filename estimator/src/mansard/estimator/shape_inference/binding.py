@@ -82,6 +82,7 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
         check_size("batch", given.batch, 1)
         sizes.update(dict.fromkeys(dimensions.batch_symbols, given.batch))
     sizes.update(_given_sizes(dimensions, given))
+    sizes = {**_listed_sizes(dimensions, given), **sizes}  # they may be given by name as well
     for dim in dimensions:
         is_given = dim.symbol in given.dims or dim.tensor in given.shapes
         if dim.fixed == 0 and dim.size(sizes) == 0 and not is_given:
@@ -117,8 +118,13 @@ def _given_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
     for name, size in exact.items():
         if name in positions:
             sizes.setdefault(positions[name].symbol, size)
+    return sizes
+
+
+def _listed_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
+    """Lengths of the lists that values are given for: one number is a list of one."""
+    sizes: dict[str, int] = {}
     for name, value in given.values.items():
-        # A value defines the length of a list; the dimension may be given as well.
         own = dimensions.by_input.get(name, ())
         if len(own) == 1 and own[0].fixed is None:
             sizes.setdefault(own[0].symbol, len(value) if isinstance(value, tuple) else 1)
