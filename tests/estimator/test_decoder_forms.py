@@ -16,6 +16,7 @@ from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import KvCacheUpdate, ModelScore
 from mansard.estimator import Given, Settings, totals
 from mansard.estimator.model import NOTHING_GIVEN
+from tests.estimator.contrib_models import session
 from tests.estimator.decoders import HEADS, KV_HEADS, MS, WIDTH, network, plain_decoder, value
 
 # One token after 100: the products for queries and results are 32 x 32 and 32 x 16, those for
@@ -306,10 +307,28 @@ def test_a_batch_that_is_given_twice_is_refused() -> None:
         api.score(["resnet18"], Settings(Given(dims={"batch": 4})), batches=(8,), jobs=1)
 
 
+@pytest.mark.parametrize("form", ["optimum", "tokens before heads", "tokens last"])
+def test_onnx_runtime_returns_caches_of_as_many_bytes(tmp_path: Path, form: str) -> None:
+    data = plain_decoder(**FORMS[form])  # type: ignore[arg-type]
+    found = staged(tmp_path, data)
+    runner = session(data)
+    sizes = {name: found.dimensions[name] for name in ("batch", "seq", "past")}
+    feeds = {
+        source.name: np.zeros(
+            [sizes.get(size, size) for size in source.shape],
+            np.int64 if source.name == "input_ids" else np.float32,
+        )
+        for source in runner.get_inputs()
+    }
+    _, keys, values = runner.run(None, feeds)
+    assert found.kv_cache_bytes == keys.nbytes + values.nbytes
+
+
 def test_a_file_of_scores_of_version_2_is_read_as_of_copied_caches(tmp_path: Path) -> None:
     scored, path = staged(tmp_path, plain_decoder()), tmp_path / "scores.jsonl"
     write_rows(path, ModelScore, [scored])
     old = path.read_text().replace('"version":3', '"version":2')
+    assert '"version":2' in old
     path.write_text(old.replace(',"kv_cache_update":"in-place"', ""))
     (found,) = read_rows(path, ModelScore).rows
     assert found == msgspec.structs.replace(scored, kv_cache_update="copied")
