@@ -273,7 +273,7 @@ def program_times(
         "workload": display_name(program.workload),
         "window": None,
         "cpu_s": _median(each.user_s + each.system_s for each in runs),
-        "peak_w": _most(each.peak_w for each in runs),
+        "peak_w": _most(each.peak_w for each in runs if _has_total(each)),
         "memory_bytes": _most(each.peak_memory_bytes for each in runs),
         "metric": _median(each.metric for each in runs if each.metric is not None),
         "n_per_run": None,
@@ -290,6 +290,11 @@ def program_times(
         lengths_s = [window.window_s for window in windows if window.window_s > 0]
         rows.append(_program_row(named, lengths_s, windows))
     return tuple(rows)
+
+
+def _has_total(run: ProgramRepetition) -> bool:
+    """Whether its readings give an energy; of others earlier versions recorded a peak as well."""
+    return run.energy is not None and run.energy.total_j is not None
 
 
 def _program_row(
@@ -315,7 +320,8 @@ def _program_row(
         "time_s": no_time,
         **dict.fromkeys(("low_s", "high_s"), _SINGLE if seconds_s else no_time),
         **dict.fromkeys(("energy_j", "power_w"), no_energy),
-        **{name: why[name] for name in ("peak_w", "metric") if name in why},
+        "peak_w": why.get("peak_w", no_energy) if values["window"] is None else of_window,
+        **{name: why[name] for name in ("metric",) if name in why},
     }
     if "peak_memory_bytes" in why:
         reasons["memory_bytes"] = why["peak_memory_bytes"]
