@@ -230,6 +230,29 @@ def test_a_caller_that_ignores_the_end_of_children_is_no_matter(tmp_path: Path) 
     assert done.stdout == "3\n"
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_wait_for_a_program_whoever_handles_it(name: str, tmp_path: Path) -> None:
+    # As a library leaves the signal: the kernel begins a wait again after it.
+    script = (
+        "import signal\nfrom pathlib import Path\n"
+        "from mansard.core.signals import turn_signals_into_interrupts\n"
+        "from mansard.inference.programs.execution import execute\n"
+        "turn_signals_into_interrupts()\n"
+        f"signal.siginterrupt(signal.{name}, False)\nPath('w').touch()\n"
+        "try: execute(['sh', '-c', 'echo runs; exec sleep 100'], '.', Path('w'))\n"
+        "except KeyboardInterrupt: print('interrupted', flush=True)\n"
+    )
+    command = [PYTHON, "-c", script]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "runs\n"
+            process.send_signal(signal.Signals[name])
+            assert process.communicate(timeout=60)[0] == "interrupted\n"
+        finally:
+            process.kill()
+
+
 def test_a_signal_before_the_program_starts_is_handed_on_to_it() -> None:
     reading, writing = os.pipe()
     # Not SIGINT: a shell starts what runs in its background with that ignored.
@@ -445,9 +468,7 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
         )
 
 
-def alternating(
-    folder: Path, faulty: Callable[[int, float], float | None]
-) -> ProgramRepetition:
+def alternating(folder: Path, faulty: Callable[[int, float], float | None]) -> ProgramRepetition:
     """A program that runs until ``AlternatingMeter`` was read forty times."""
     total = Total(("VDD_GPU", "VDD_CPU"), "both", "the module")
     meters = Meters((AlternatingMeter(folder, faulty),), {}, total)

@@ -239,9 +239,7 @@ def _energy(
         return None, str(error)
 
 
-def _peak(
-    sampler: Sampler, meters: Meters, energy: EnergyWindow
-) -> tuple[float | None, str]:
+def _peak(sampler: Sampler, meters: Meters, energy: EnergyWindow) -> tuple[float | None, str]:
     """The highest power of the total at any reading of a run, or why it is not known.
 
     Readings that give no ``energy`` of the run give no peak: the highest one may be the fault.
