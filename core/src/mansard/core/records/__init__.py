@@ -56,6 +56,7 @@ from mansard.core.records.schedule import (
 from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.trial import (
     ABOVE_LIMIT,
+    MOST_DISTURBED,
     Conditions,
     EnergyWindow,
     Family,
@@ -100,6 +101,7 @@ __all__ = [
     "CHAIN_LENGTHS",
     "ENGINES_FOLDER",
     "LAYER_COUNTS",
+    "MOST_DISTURBED",
     "WHOLE",
     "Accelerator",
     "Accuracy",
