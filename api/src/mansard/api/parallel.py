@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
+from mansard.core.signals import let_interrupts_end_waits
 
 if TYPE_CHECKING:
     from mansard.api.cluster import Cluster
@@ -156,6 +157,7 @@ class _Processes:
             with contextlib.suppress(BrokenProcessPool):  # a first item may end it already
                 for number, item in items:
                     numbers[executor.submit(self._whole, item)] = number
+            let_interrupts_end_waits()
             for future in as_completed(numbers):
                 with contextlib.suppress(BrokenProcessPool):
                     yield numbers[future], future.result()

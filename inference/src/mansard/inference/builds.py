@@ -24,6 +24,7 @@ from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine
+from mansard.inference.failures import NOT_BUILT, NOT_BUILT_NOW
 from mansard.inference.plan import BUILDING_S, BuildPlan, BuildSettings, BuildTrial, NetworkTrial
 from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Took, utc_now
@@ -34,9 +35,6 @@ _KEY_CHARACTERS = 12
 CACHES = "caches"  # in the folder of outputs: what an engine keeps from one build to the next
 _UNSAFE = re.compile(r"[^A-Za-z0-9.+-]+")
 _NAME_CHARACTERS = 120
-# What the failure of its measurement begins with; the second: the next command tries it again.
-NOT_BUILT = "it could not be built"
-_NOT_BUILT_NOW = f"{NOT_BUILT} now"
 _OF_DEVICE = BuildSettings()
 _OF_A_FILE = ("engine_hash", "engine_bytes", "build_s", "timing_cache", "n_layers", "dla_share")
 
@@ -73,11 +71,6 @@ def row_name(engine_file: str) -> str:
     return f"{engine_file}.json"
 
 
-def is_for_now(failure: str | None) -> bool:
-    """Whether a network failed because its engine file could not be built for now."""
-    return failure is not None and failure.startswith(_NOT_BUILT_NOW)
-
-
 def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[str, str]:
     """The options that the engine file of ``network`` in ``folder`` was built with, by its row.
 
@@ -96,7 +89,7 @@ def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[st
     if row.engine_file != name:
         raise MeasurementError(f"it was built as {row.engine_file}", where=name)
     if row.failure is not None:
-        how = _NOT_BUILT_NOW if row.is_transient else NOT_BUILT
+        how = NOT_BUILT_NOW if row.is_transient else NOT_BUILT
         raise MeasurementError(f"{how}: {row.failure}")
     version = plan.versions[find_engine(network.engine).package]
     device = device_name(plan.gpu, plan.machine)

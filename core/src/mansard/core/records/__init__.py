@@ -63,6 +63,7 @@ from mansard.core.records.score import (
 )
 from mansard.core.records.trial import (
     ABOVE_LIMIT,
+    MOST_DISTURBED,
     Conditions,
     EnergyWindow,
     Family,
@@ -107,6 +108,7 @@ __all__ = [
     "CHAIN_LENGTHS",
     "ENGINES_FOLDER",
     "LAYER_COUNTS",
+    "MOST_DISTURBED",
     "WHOLE",
     "Accelerator",
     "Accuracy",

@@ -78,7 +78,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     ``profiled_s`` are of the calls that the layers were timed in, which profiling slows down.
     """
 
-    schema: ClassVar[Schema] = Schema("measurement", 5, oldest=3)
+    schema: ClassVar[Schema] = Schema("measurement", 6, oldest=3)
 
     run_id: str
     trial_id: str
@@ -156,7 +156,7 @@ class ProgramRepetition(Record, frozen=True, kw_only=True):
 class ProgramRun(Record, frozen=True, kw_only=True):
     """A program of the user's, run so often under one power mode until its time is known."""
 
-    schema: ClassVar[Schema] = Schema("program-run", 2, oldest=1)
+    schema: ClassVar[Schema] = Schema("program-run", 3, oldest=1)
 
     run_id: str
     trial_id: str

@@ -189,7 +189,9 @@ def _repetition(
 ) -> ProgramRepetition:
     energy_of = partial(_energy, sampler, meters, protocol.n_changed_min)
     energy, why = energy_of(ran.start_s, ran.end_s)
-    peak_w, why_no_peak = _peak(sampler, meters, ran.start_s, ran.end_s)
+    peak_w, why_no_peak = None, why
+    if energy is not None:
+        peak_w, why_no_peak = _peak(sampler, meters, energy)
     unknown: dict[str, str] = {}
     if ran.peak_memory_bytes is None:
         unknown["peak_memory_bytes"] = "below the memory of the supervisor process"
@@ -237,16 +239,15 @@ def _energy(
         return None, str(error)
 
 
-def _peak(
-    sampler: Sampler, meters: Meters, start_s: float, end_s: float
-) -> tuple[float | None, str]:
-    """The highest power of the total at any reading of a stretch, or why it is not known."""
-    if not meters.found:
-        return None, NO_METER
-    if meters.total is None:
-        return None, meters.why_no_total
+def _peak(sampler: Sampler, meters: Meters, energy: EnergyWindow) -> tuple[float | None, str]:
+    """The highest power of the total at any reading of a run, or why it is not known.
+
+    Readings that give no ``energy`` of the run give no peak: the highest one may be the fault.
+    """
+    if energy.total_j is None or meters.total is None:
+        return None, energy.unknown.get("total_j", meters.why_no_total)
     rails = [rail for meter in meters.found for rail in meter.rails]
-    samples = sampler.between(start_s, end_s)
+    samples = sampler.between(energy.start_s, energy.start_s + energy.window_s)
     # A reading has one sample of each rail, in this order; the run may begin within one.
     first = next((at for at, sample in enumerate(samples) if sample.rail == rails[0]), 0)
     sums_w: list[float] = []
