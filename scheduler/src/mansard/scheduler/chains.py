@@ -278,7 +278,7 @@ def _missing_costs(chains: Chains) -> list[str]:
 
 def _orders(problem: Problem) -> Ints:
     n = len(problem.networks)
-    is_of_last = problem.goal in ("makespan", "energy")
+    is_of_last = problem.goal not in ("weighted_latency", "misses")
     if n > 4 or (is_of_last and not any(network.max_latency_s for network in problem.networks)):
         return np.zeros((0, n), np.int64)
     return np.array(list(itertools.permutations(range(n))))

@@ -27,12 +27,16 @@ class Search:
 
 
 def one_shot(chains: Chains, on: Ints, times: Floats, search: Search) -> Schedule:
-    """The record of one round by starts and ends of its groups, ``times`` [2, G]."""
+    """The record of one round by starts and ends of its groups, ``times`` [2, G].
+
+    The next round begins when all networks have ended, so the makespan divides the items of each:
+    one that ends early gives no more items for it.
+    """
     first = chains.instance.first
     ends = times[1, first[1:] - 1]
-    rates = chains.instance.asked[BATCH] / ends
     joules = _joules(chains, on)
     makespan = float(ends.max())
+    rates = chains.instance.asked[BATCH] / makespan
     energy = None if joules is None else float(joules.sum()) + _idle_w(chains) * makespan
     return record(chains, on, times, search, (ends, ends, rates), makespan, energy)
 

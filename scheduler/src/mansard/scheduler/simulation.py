@@ -272,18 +272,25 @@ def score(
             excess += max(ends[n] / instance.asked[DEADLINE, n] - 1.0, 0.0)
         elif ends[n] > instance.asked[DEADLINE, n] * (1.0 + CLOSE):
             value += 1.0
-        if goal == _THROUGHPUT:
-            value -= instance.asked[BATCH, n] / ends[n]
-        elif goal == _MIN_RATE:
-            rate = -instance.asked[BATCH, n] / ends[n]
-            value = rate if n == 0 else max(value, rate)
-        elif goal == _WEIGHTED:
+        if goal == _WEIGHTED:
             value += instance.asked[WEIGHT, n] * ends[n]
     if goal == _MAKESPAN:
         value = makespan
+    elif goal in (_THROUGHPUT, _MIN_RATE):
+        value = -_items(instance) / makespan
     elif goal == _ENERGY:
         value = total
     return (excess if excess > CLOSE else 0.0), value
+
+
+@inner
+def _items(instance: Instance) -> float:
+    """Items of a round that the goal counts: of all networks, or of the one with the fewest."""
+    least, total = np.inf, 0.0
+    for n in range(instance.asked.shape[1]):
+        least = min(least, instance.asked[BATCH, n])
+        total += instance.asked[BATCH, n]
+    return least if instance.goal == _MIN_RATE else total
 
 
 @compiled
@@ -397,6 +404,8 @@ def _add_losses(instance: Instance, run: Run, energy: float, excess: float, valu
     horizon, idle = instance.limits[0], instance.limits[3]
     if instance.goal == _MAKESPAN:
         horizon = min(horizon, value)
+    elif value < 0.0:  # a rate, with its sign turned
+        horizon = min(horizon, -_items(instance) / value)
     elif instance.goal == _ENERGY and idle > 0.0:
         horizon = min(horizon, (value - energy) / idle)
     if horizon == np.inf:

@@ -12,9 +12,10 @@ import msgspec
 
 from mansard.core.records.base import Record, Schema, Source
 
-# What a schedule makes small, or large. "makespan": the end of the last network; "throughput": the
-# sum of all networks' rates; "min_rate": the least of them; "weighted_latency": the sum of
-# weight · end; "energy": joules of a round; "misses": networks that end after their deadline.
+# What a schedule makes small, or large. "makespan": the end of the last network; "throughput":
+# items per second of all networks; "min_rate": of the network with the fewest; "weighted_latency":
+# the sum of weight · end; "energy": joules of a round; "misses": networks that end after their
+# deadline.
 Goal = Literal["makespan", "throughput", "min_rate", "weighted_latency", "energy", "misses"]
 
 
@@ -133,7 +134,8 @@ class ScheduledNetwork(Record, frozen=True, kw_only=True):
     name: str
     latency_s: float  # one-shot: its end; steady: the mean of its runs
     longest_s: float  # of its runs; a deadline is missed where this one misses
-    rate_per_s: float  # items, not runs
+    # Items, not runs. One-shot: over the makespan, as rounds that follow one another have them.
+    rate_per_s: float
     n_transitions: int
     is_missed: bool | None  # its deadline
 
