@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,8 @@ from mansard.core.records.schedule import Schedule, ScheduledGroup, ScheduledNet
 from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, TIME, Chains, Floats, Ints
 from mansard.scheduler.simulation import CLOSE, Score, is_less
 
+_COUNTABLE = 10**15
+_LARGEST = 2**63 - 1  # number that JSON's readers take
 SHORT = 1e-3  # of the rate of a network that repeats: so little is none too few
 
 
@@ -120,7 +123,7 @@ def record(  # noqa: PLR0917 - what a simulation gives
         bound=search.bound,
         is_optimal=search.is_optimal,
         space=search.space,
-        n_assignments=search.n_assignments,
+        n_assignments=min(search.n_assignments, _LARGEST),
         n_simulated=search.n_simulated,
         solve_s=search.solve_s,
         groups=_groups(chains, on, times),
@@ -170,6 +173,12 @@ def goal_value(
     if goal == "misses":
         return float(sum(bool(network.is_missed) for network in networks))
     return makespan if goal == "makespan" else energy
+
+
+def space_text(n: int) -> str:
+    """How many assignments; of a number with many digits its power of ten."""
+    count = f"{n:,}" if n < _COUNTABLE else f"more than 10^{int(math.log10(n))}"
+    return f"{count} assignments"
 
 
 def printed_bound(goal: int, score: Score, bound: Score) -> tuple[bool, float | None]:

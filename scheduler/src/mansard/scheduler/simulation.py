@@ -48,6 +48,7 @@ _MAKESPAN, _THROUGHPUT, _MIN_RATE, _WEIGHTED, _ENERGY, _MISSES = (
 )
 Score = tuple[float, float]  # how far limits are exceeded, and the goal; less is better
 WORST: Score = (np.inf, np.inf)
+_MOST_EVENTS = 4_000_000  # of a simulation of networks that repeat: a few seconds
 CLOSE = 1e-9  # two values that differ by less of themselves are one
 
 
@@ -641,10 +642,10 @@ def repeat(
     """Runs the networks of assignments [M, G] again and again, first come first served.
 
     Until the state at an end of network ``slowest`` is one that was there before, or for ``most``
-    of its runs; each state is compared with the last whose number is a power of two. Fills
-    ``rounds`` [M, N, 5] with whether one was, then since that state: runs that ended, sum and
-    largest of their latencies, duration; and ``times`` [2, G] with the last whole run of
-    each network.
+    of its runs, or fewer where they are very many events; each state is compared with the last
+    whose number is a power of two. Fills ``rounds`` [M, N, 5] with whether one was, then since that
+    state: runs that ended, sum and largest of their latencies, duration; and ``times`` [2, G] with
+    the last whole run of each network.
     """
     n_networks = len(instance.first) - 1
     state, time, now = run.state, run.time, 4 * n_networks
@@ -655,6 +656,7 @@ def repeat(
             for k in range(5):
                 here[n, k] = 0.0
         begun, n_rounds, n_next, is_known, is_same = 0.0, 0, 1, False, False
+        n_events = 0
         while not is_known:
             for a in range(instance.alone.shape[2]):
                 while state[2 * n_networks + a] < 0 and _options(
@@ -662,6 +664,7 @@ def repeat(
                 ):
                     _start(run, run.decisions[0, 3], n_networks)
             _advance(instance, run)
+            n_events += 1
             is_round = state[n_networks + slowest] == _ENDED
             for n in range(n_networks):
                 if state[n_networks + n] == _ENDED:
@@ -675,6 +678,7 @@ def repeat(
                 is_same = has_all and n_next > 1 and _is_as_before(instance, run, here)
                 is_known = is_same or (has_all and n_rounds >= most)
                 is_known = is_known or n_rounds >= 4 * most
+                is_known = is_known or (has_all and n_events > _MOST_EVENTS)
                 if n_rounds >= n_next and not is_known:
                     _remember(run, here)
                     begun, n_next = time[now], 2 * n_next

@@ -16,6 +16,7 @@ from mansard.core.records.base import Record, Schema, Source
 # items per second of all networks; "min_rate": of the network with the fewest; "weighted_latency":
 # the sum of weight · end; "energy": joules of a round; "misses": networks that end after their
 # deadline.
+MOST_TRANSITIONS = 1000  # that can be asked for
 Goal = Literal["makespan", "throughput", "min_rate", "weighted_latency", "energy", "misses"]
 
 
@@ -153,7 +154,7 @@ class Schedule(Record, frozen=True, kw_only=True):
     bound: float | None
     is_optimal: bool
     space: str  # what was searched, in words
-    n_assignments: int  # in the space
+    n_assignments: int  # in the space; at most 2^63 - 1
     n_simulated: int
     solve_s: float
     groups: tuple[ScheduledGroup, ...]  # by start; of a steady schedule the last whole round
