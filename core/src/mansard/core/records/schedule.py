@@ -144,7 +144,7 @@ class ScheduledNetwork(Record, frozen=True, kw_only=True):
 class Schedule(Record, frozen=True, kw_only=True):
     """An assignment of groups to accelerators, and what the simulation says of it: modelled."""
 
-    schema: ClassVar[Schema] = Schema("schedule", 1)
+    schema: ClassVar[Schema] = Schema("schedule", 2)
 
     method: str  # that found it
     goal: Goal
