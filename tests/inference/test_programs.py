@@ -62,6 +62,7 @@ def measure(
         folder=str(folder),
         program_hash="0",
         metric_pattern=metric,
+        environment={},
         unknown={} if metric else {"metric_pattern": "none was asked for"},
     )
     plan = ProgramPlan(
@@ -540,3 +541,76 @@ def test_it_runs_as_often_as_asked(tmp_path: Path) -> None:
     row, _ = measure(["true"], tmp_path, n_runs=7)
     assert len(row.repetitions) == 7
     assert all(one.metric is None for one in row.repetitions)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("{file}",),
+        ("--config={file}",),
+        ("-c{file}",),
+        ("key={file}",),
+        ("@{file}",),
+        ("data=@{file}",),
+        ("--inputs=other,{file}",),
+        ("-c", "cat {file}; true"),
+        ("-c", "cat < {file}"),
+    ],
+)
+def test_a_file_that_an_argument_names_is_part_of_the_program(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "settings.txt"
+    command = ["sh", *(word.format(file=file) for word in words)]
+    hashes = set()
+    for text in ("one", "two"):
+        file.write_text(text)
+        hashes.add(make_program_trial(command).program_hash)
+    assert len(hashes) == 2
+
+
+def test_a_module_of_the_folder_is_part_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hashes = set()
+    for text in ("1", "2"):
+        (tmp_path / "work.py").write_text(text)
+        hashes.add(make_program_trial(["python3", "-m", "work"]).program_hash)
+    assert len(hashes) == 2
+
+
+@pytest.mark.parametrize(
+    ("variable", "named"),
+    [
+        *(("OMP_NUM_THREADS", ()), ("CUDA_VISIBLE_DEVICES", ()), ("OPENBLAS_NUM_THREADS", ())),
+        *(("NVIDIA_TF32_OVERRIDE", ()), ("PYTORCH_CUDA_ALLOC_CONF", ()), ("LD_PRELOAD", ())),
+        ("NAP", ("NAP",)),
+    ],
+)
+def test_a_variable_that_changes_speed_is_part_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, variable: str, named: tuple[str, ...]
+) -> None:
+    trials = []
+    for value in ("", "1", "2"):
+        monkeypatch.setenv(variable, value)
+        trials.append(make_program_trial(["true"], variables=named))
+    assert [each.environment[variable] for each in trials] == ["", "1", "2"]
+    assert len({each.trial_id for each in trials}) == len({each.program_hash for each in trials})
+    assert len({each.trial_id for each in trials}) == 3
+
+
+def test_another_variable_is_not_part_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = make_program_trial(["true"])
+    monkeypatch.setenv("NAP", "3")
+    assert make_program_trial(["true"]) == before
+
+
+def test_a_secret_is_kept_nowhere_and_part_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = []
+    for secret in ("hunter2", "hunter3"):
+        monkeypatch.setenv("TORCH_TOKEN", secret)
+        trials.append(make_program_trial(["sh", "-c", "true", "--password", secret]))
+        assert "hunter" not in repr(trials[-1])
+    assert trials[0].program_hash != trials[1].program_hash
+    assert trials[0].environment != trials[1].environment

@@ -18,12 +18,8 @@ from tests.scheduler import brute_force, drawing
 Value = Callable[[Problem, list[float]], float]
 GOALS: dict[Goal, Value] = {
     "makespan": lambda _, ends: max(ends),
-    "throughput": lambda p, ends: (
-        -sum(n.batch / end for n, end in zip(p.networks, ends, strict=True))
-    ),
-    "min_rate": lambda p, ends: (
-        -min(n.batch / end for n, end in zip(p.networks, ends, strict=True))
-    ),
+    "throughput": lambda p, ends: -sum(n.batch for n in p.networks) / max(ends),
+    "min_rate": lambda p, ends: -min(n.batch for n in p.networks) / max(ends),
     "weighted_latency": lambda p, ends: sum(
         n.weight * end for n, end in zip(p.networks, ends, strict=True)
     ),

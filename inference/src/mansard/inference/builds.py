@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,25 @@ def row_name(engine_file: str) -> str:
     return f"{engine_file}.json"
 
 
+def is_as_built(path: Path, row: EngineBuild) -> bool:
+    """Whether an engine file has the content that its row names.
+
+    A process reads a file once, and again only where its size, its times or its place changed.
+    """
+    with storage_errors(path):
+        status = path.stat()
+        if status.st_size != row.engine_bytes:
+            return False
+        seen = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return _hash_of(path, (*seen, status.st_ctime_ns)) == row.engine_hash
+
+
+@lru_cache(maxsize=256)
+def _hash_of(path: Path, _seen: tuple[int, ...]) -> str:
+    with open_file(path) as stream:
+        return stream_hash(stream)
+
+
 def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[str, str]:
     """The options that the engine file of ``network`` in ``folder`` was built with, by its row.
 
@@ -102,6 +122,12 @@ def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[st
     path = folder / name
     if not path.is_file() or path.stat().st_size != row.engine_bytes:
         raise MeasurementError("there is no such file, or only a part of it", where=str(path))
+    if not is_as_built(path, row):
+        raise MeasurementError(
+            "it is not the file that was built: its content changed",
+            where=str(path),
+            fix="run the same command again, which builds it anew",
+        )
     share = {} if row.dla_share is None else {"dla_share": f"{row.dla_share:.3g}"}
     return {**row.options, **share}
 

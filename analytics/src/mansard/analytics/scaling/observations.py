@@ -166,8 +166,9 @@ def _changed_programs(
     )
     for name, n_runs in n_old.items():
         yield (
-            f"{display_name(name)}: the program or a file it names was changed; {n_runs} earlier "
-            f"{'run is' if n_runs == 1 else 'runs are'} in no model: measure again in these modes"
+            f"{display_name(name)}: the program, a file it names or its environment was changed; "
+            f"{n_runs} earlier {'run is' if n_runs == 1 else 'runs are'} in no model: measure "
+            "again in these modes"
         )
 
 

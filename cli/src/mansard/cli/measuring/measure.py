@@ -64,7 +64,7 @@ _OF_LAYERS = (
     *("window", "boundary", "rest", "meter_interval", "nn_profiler"),
     *("groups", "transitions", "cpus"),
 )
-_OF_PROGRAMS = ("name", "metric", "repeat", "again")
+_OF_PROGRAMS = ("name", "metric", "env", "repeat", "again")
 _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
     *("data", "labels", "preprocess", "samples", "calibration"),
@@ -237,6 +237,14 @@ def measure(
             "'tokens/s: ([0-9.]+)'. The last one counts."
         ),
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variable of the environment that changes the program: part of what it is, as "
+            "OMP_NUM_THREADS and others are by default; again for more.",
+        ),
+    ] = None,
     repeat: Annotated[
         int | None, typer.Option(min=1, help="Run the program so often in each mode.")
     ] = None,
@@ -267,6 +275,7 @@ def measure(
             command=command,
             name=name,
             metric=metric,
+            variables=tuple(env or ()),
             mode=mode,
             pick=pick,
             profile=profile,

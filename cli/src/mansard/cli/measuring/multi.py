@@ -246,8 +246,8 @@ def print_mappings(rows: Sequence[api.MeasuredMulti]) -> None:
         if row.failure is not None:
             note(f"{title}: not run: {row.failure}")
             continue
-        if row.energy is not None and row.energy.total_j is not None and row.window_s:
-            title += f", {api.watts(row.energy.total_j / row.window_s)}"
+        if row.energy is not None and row.energy.total_j is not None:
+            title += f", {api.watts(row.energy.total_j / row.energy.window_s)}"
         else:
             note(f"no power: {row.unknown.get('energy', 'the sensor is too slow')}")
         if row.disturbances:
@@ -276,7 +276,7 @@ def _cells(row: MultiRun, stage: StageRun) -> tuple[str, ...]:
     return (
         stage.network,
         stage.device if is_last else f"{max(stage.nodes)} {stage.device}",  # as in a mapping
-        f"{stage.n_runs / (row.window_s or 1):.4g}/s",
+        _rate(stage.n_runs, network.batch, row.window_s),
         *(
             ("–" if not each_s else api.seconds(each_s / stage.n_runs))
             if stage.n_runs
@@ -285,3 +285,11 @@ def _cells(row: MultiRun, stage: StageRun) -> tuple[str, ...]:
         ),
         api.seconds(median(network.latency_s)) if is_last and network.latency_s else "",
     )
+
+
+def _rate(n_runs: int, batch: int | None, window_s: float | None) -> str:
+    """Items per second, as a schedule has them; runs where the items of one are not known."""
+    if not window_s:
+        return "unknown"
+    unit = "runs/s" if batch is None else "items/s"
+    return f"{n_runs * (batch or 1) / window_s:.4g} {unit}"

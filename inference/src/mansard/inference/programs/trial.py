@@ -42,13 +42,16 @@ class Passing(msgspec.Struct, frozen=True):
 
     say: Callable[[str], object] = lambda _line: None  # called with each remark
     stdout: int = 1  # the descriptor that the program's standard output goes to
+    command: tuple[str, ...] = ()  # with its secrets; by default that of the plan
     input_at: int | None = None  # where each run reads standard input from: ``find_input``
 
 
 def program_kind(passing: Passing = Passing()) -> MeasurementKind[ProgramPlan, ProgramRun]:  # noqa: B008
     """The kind "programs"."""
     opening = partial(_open, passing=passing)
-    return MeasurementKind("programs", ProgramPlan, ProgramRun, opening, rows_name="programs.jsonl")
+    return MeasurementKind(
+        "programs", ProgramPlan, ProgramRun, opening, rows_name="programs.jsonl", is_private=True
+    )
 
 
 @contextmanager
@@ -84,7 +87,7 @@ def measure_program(
             lines.write_bytes(b"")
             sampler.read()
             ran = execute(
-                spec.command,
+                passing.command or spec.command,
                 spec.folder,
                 lines,
                 pattern=pattern,
@@ -118,6 +121,7 @@ def measure_program(
         folder=spec.folder,
         program_hash=spec.program_hash,
         metric_pattern=spec.metric_pattern,
+        environment=spec.environment,
         repetitions=tuple(repetitions),
         stability="unstable" if problem else "stable",
         stability_interval=interval,
