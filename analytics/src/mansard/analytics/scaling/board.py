@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, SETTING_WORDS
 from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.scaling.law_choice import Choice, candidates, choose, usable
 from mansard.analytics.scaling.laws import (
@@ -20,6 +20,7 @@ from mansard.analytics.scaling.laws import (
     known_columns,
     varied_columns,
 )
+from mansard.core.text import listed
 
 _KEY = ("quantity", "subject", "unit")
 _NORMAL = 1.96  # half of an interval of 95 %, in standard deviations
@@ -149,8 +150,8 @@ def _modelled(
 def _reason(fit: _Fit | str) -> pl.Expr:
     if isinstance(fit, str):
         return pl.lit(fit).alias("reason")
-    names = ", ".join(sorted(fit.relevant))
-    without = f"not known of this mode: one of {names}"
+    names = listed([word for name, word in SETTING_WORDS.items() if name in fit.relevant], "or")
+    without = f"its {names} is not known"
     with_value = pl.lit(_ONE_MODE if fit.half is None else None, dtype=pl.String)
     return (
         pl.when(pl.col("value").is_null())

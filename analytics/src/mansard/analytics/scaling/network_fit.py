@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY, SETTING_WORDS
 from mansard.analytics.energy.least_squares import solve_active_set, student_quantile
 from mansard.analytics.scaling.network_terms import (
     SETTINGS,
@@ -303,7 +303,11 @@ def join_modes(
     for name in SETTINGS:
         n_lacking = timed.get_column(name).null_count()
         if 0 < n_lacking < timed.height:
-            notes.append(f"{name} is in no term: {n_lacking} of {timed.height} modes lack it")
+            lacking = "does" if n_lacking == 1 else "do"
+            notes.append(
+                f"the {SETTING_WORDS[name]} is left out of the fit: {n_lacking} of {timed.height} "
+                f"modes {lacking} not say it"
+            )
     return timed, tuple(notes)
 
 
