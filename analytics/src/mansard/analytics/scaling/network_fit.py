@@ -25,6 +25,7 @@ from mansard.analytics.scaling.network_terms import (
     SETTINGS,
     Array,
     Basis,
+    constant_basis,
     evaluate,
     known_settings,
     power_basis,
@@ -32,6 +33,7 @@ from mansard.analytics.scaling.network_terms import (
     setting_values,
     time_basis,
     usable,
+    varying,
 )
 from mansard.analytics.scaling.repeats import pool_repeats
 from mansard.core.errors import InputError
@@ -44,6 +46,7 @@ LEAST_DEVIATION = 0.004  # no clock and no meter is better
 # Before a mode is left out: that errors are so many times as large as expected, counted as
 # _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
+_FAR_BETTER = 0.5  # of the errors of leaving a mode out: less, and no setting changes anything
 _ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
 _MOST_FOLDS = 20  # from so many modes on several are left out at once
 
@@ -319,7 +322,27 @@ def fit_times(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
         return None, reason
     bases = [(time_basis(values, p), odds) for p, odds in zip(OVERLAPS, _OVERLAP_ODDS, strict=True)]
     terms = [evaluate(basis, values) for basis, _ in bases]
-    return fit_terms(bases, terms, measured.get_column("latency_s").to_numpy(), _TIME_ERROR), ""
+    seconds = measured.get_column("latency_s").to_numpy()
+    fit = fit_terms(bases, terms, seconds, _TIME_ERROR)
+    return _or_constant(fit, values, seconds, _TIME_ERROR), ""
+
+
+def _or_constant(
+    fit: TermFit, values: Mapping[str, Array], measured: Array, prior: float
+) -> TermFit:
+    """``fit``, or that no setting changes anything where this predicts left-out modes far better.
+
+    The prior of the terms holds that a faster clock is faster: a few modes alike do not refute it.
+    """
+    if not fit.left_out.size or not varying(values):
+        return fit
+    basis = constant_basis(values)
+    constant = fit_terms([(basis, 1.0)], [evaluate(basis, values)], measured, prior)
+    return constant if _rms(constant.left_out) < _FAR_BETTER * _rms(fit.left_out) else fit
+
+
+def _rms(errors: Array) -> float:
+    return math.sqrt(float((errors**2).mean()))
 
 
 def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:

@@ -14,6 +14,9 @@ All columns are relative to the geometric mean of the measured modes, so that ev
 there. A setting that is the same in all of them stays in its term: SMs and clock are one product,
 and a mode with fewer SMs is slower whether or not SMs were varied.
 
+**Constant.** A time that no clock changes (a program that waits, a network that its host holds up)
+follows none of these terms, and is compared with them by leaving measured modes out.
+
 **Prior.** Before anything is measured the time goes as 1 / the engine's clock, and each weight may
 be off that by its deviation. With few measurements the prior decides what these leave open
 (docs/understand/prediction.md says how it was chosen).
@@ -179,6 +182,16 @@ def _ridges(
     return terms
 
 
+def constant_basis(measured: Mapping[str, Array]) -> Basis:
+    """What no setting changes: one term, of modes that say all the settings the measured ones do.
+
+    Exponents of 0, so that a mode without such a setting stays unknown: it may be unlike them all.
+    """
+    known = known_settings(measured)
+    powers = tuple((name, 0.0) for name in known if name != "power_limit_w")
+    return Basis((_single("constant", powers, (1.0, 0.1)),), _reference(measured, known))
+
+
 def power_basis(measured: Mapping[str, Array]) -> Basis:
     """The terms of a network's power from modes with these settings."""
     known = known_settings(measured)
@@ -249,5 +262,6 @@ def _term(term: Term, relative: Mapping[str, Array], n_modes: int) -> Array:
 def _product(part: Product, relative: Mapping[str, Array]) -> Array:
     found = np.array(part.scale)
     for name, exponent in part.powers:
-        found = found * relative[name] ** exponent
+        # NaN^0 is 1, but what is not known stays unknown.
+        found = found * np.where(np.isnan(relative[name]), np.nan, relative[name] ** exponent)
     return np.asarray(found, dtype=np.float64)
