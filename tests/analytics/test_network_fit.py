@@ -177,7 +177,7 @@ def test_bounds_compare_modes_that_name_the_same_clocks_alone() -> None:
     # the others are bounded as without it: 10 ms · 1.6 / 0.8 = 20 ms where memory is slower
     assert high_s[both["mode"].to_list().index(name(0.5, 0.8))] == pytest.approx(0.020)
     row = predict_modes(fit, both).row(0, named=True)
-    assert (row["latency_s"], row["reason"]) == (None, "the mode does not say its memory_hz")
+    assert (row["latency_s"], row["reason"]) == (None, "its memory clock is not known")
 
 
 def test_modes_that_differ_by_their_power_limit_alone_bound_nothing() -> None:
@@ -217,7 +217,7 @@ def test_a_mode_that_does_not_name_a_clock_has_a_reason() -> None:
     fit = fit_network(found, GRID)
     row = predicted(fit, name(0.5), modes((0.5,)))
     assert row["latency_s"] is None
-    assert row["reason"] == "the mode does not say its memory_hz"
+    assert row["reason"] == "its memory clock is not known"
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, None])
@@ -245,7 +245,7 @@ def test_a_clock_that_some_modes_lack_is_in_no_term_and_it_is_said() -> None:
         memory_hz=pl.when(pl.col("mode") != name(0.3, 0.8)).then(pl.col("memory_hz"))
     )
     fit = fit_network(observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory), odd)
-    assert fit.notes == ("memory_hz is in no term: 1 of 12 modes lack it",)
+    assert fit.notes == ("the memory clock is left out of the fit: 1 of 12 modes does not say it",)
     assert fit.time is not None
     assert fit.time.settings == ("gpu_hz",)
 

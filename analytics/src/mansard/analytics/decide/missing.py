@@ -25,7 +25,7 @@ _REMEDIES = (
     (r"no such column|leaves it empty", "import its power or energy with the times"),
     (r"power was measured in no mode", "measure its power in 4 modes: 'mansard plan' picks them"),
     (
-        r"\bits .* (is|are) not known|mode of this network says its",
+        r"\bits .* (is|are) not known|not known of this mode|mode of this network says its",
         "give the modes all their clocks",
     ),
     (r"no clock is known of all", "give the modes all their clocks"),

@@ -111,14 +111,24 @@ class LimitCheck(Record, frozen=True, kw_only=True):
 
 
 class Saving(Record, frozen=True, kw_only=True):
-    """The choice beside another mode at the same batch and precision; ratios choice / other."""
+    """The choice beside another mode at the same batch and precision; ratios choice / other.
+
+    The ends of a ratio span 95 %, or, where only bounds are known of one of both, what is possible;
+    then there is no ratio, because nothing tells where between them it lies.
+    """
 
     baseline: str  # what the other mode is: "the board's highest mode", "the board's default mode"
     mode: str
     other: Candidate | None
     latency_ratio: float | None
+    latency_ratio_low: float | None
+    latency_ratio_high: float | None
     energy_ratio: float | None
+    energy_ratio_low: float | None
+    energy_ratio_high: float | None
     power_ratio: float | None
+    power_ratio_low: float | None
+    power_ratio_high: float | None
 
 
 class Neighbour(Record, frozen=True, kw_only=True):
@@ -147,6 +157,7 @@ class Counts:
     ``n_kept`` keep every limit, ``n_broken`` break one, ``n_open`` may keep them, but not as
     likely as asked, and ``n_unknown`` may, but have no energy or power to tell by. ``n_measured``
     of all were measured; ``are_modes``: each is another mode, at one batch and precision.
+    ``n_timeless`` more have no time.
     """
 
     n_all: int
@@ -156,6 +167,7 @@ class Counts:
     n_unknown: int
     n_measured: int
     are_modes: bool
+    n_timeless: int = 0
 
 
 class MeasureNext(Record, frozen=True, kw_only=True):
@@ -198,6 +210,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     choice: Candidate | None
     sentence: str
     n_candidates: int
+    claim: str = ""  # what the rows say of the choice: "uses the least energy"
     n_feasible: int = 0
     n_broken: int = 0
     n_unknown: int = 0

@@ -46,7 +46,9 @@ LEAST_DEVIATION = 0.004  # no clock and no meter is better
 # Before a mode is left out: that errors are so many times as large as expected, counted as
 # _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
-_FAR_BETTER = 0.5  # of the errors of leaving a mode out: less, and no setting changes anything
+# Fewer modes alike may be bound by what they share; so many more tell of modes beyond them too.
+FEWEST_CONSTANT, FEWEST_CONSTANT_BEYOND = 3, 4
+_FAR_BETTER = 0.3  # of the errors of leaving a mode out: less, and no setting changes anything
 _ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
 _MOST_FOLDS = 20  # from so many modes on several are left out at once
 
@@ -229,7 +231,8 @@ class NetworkFit:
 
     ``measured``: a row for each mode, SETTINGS, ``latency_s`` and ``power_w`` (pooled where
     it was measured more than once; null where it was not). ``time`` or ``power`` are None for
-    the reason beside them. ``notes``: what was left out.
+    the reason beside them. ``constant``: takes the place of ``time`` where no setting changes it.
+    ``notes``: what was left out.
     """
 
     device: str
@@ -243,6 +246,7 @@ class NetworkFit:
     power: TermFit | None
     power_reason: str
     notes: tuple[str, ...] = ()
+    constant: TermFit | None = None
 
 
 def fit_networks(observations: pl.DataFrame, modes: pl.DataFrame) -> tuple[NetworkFit, ...]:
@@ -277,6 +281,7 @@ def fit_network(observations: pl.DataFrame, modes: pl.DataFrame) -> NetworkFit:
         power=power,
         power_reason=power_reason,
         notes=(*notes, *more),
+        constant=fit_constant(measured, time),
     )
 
 
@@ -323,22 +328,21 @@ def fit_times(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
     bases = [(time_basis(values, p), odds) for p, odds in zip(OVERLAPS, _OVERLAP_ODDS, strict=True)]
     terms = [evaluate(basis, values) for basis, _ in bases]
     seconds = measured.get_column("latency_s").to_numpy()
-    fit = fit_terms(bases, terms, seconds, _TIME_ERROR)
-    return _or_constant(fit, values, seconds, _TIME_ERROR), ""
+    return fit_terms(bases, terms, seconds, _TIME_ERROR), ""
 
 
-def _or_constant(
-    fit: TermFit, values: Mapping[str, Array], measured: Array, prior: float
-) -> TermFit:
-    """``fit``, or that no setting changes anything where this predicts left-out modes far better.
+def fit_constant(measured: pl.DataFrame, time: TermFit | None) -> TermFit | None:
+    """That no setting changes the time, where that predicts left-out modes far better.
 
-    The prior of the terms holds that a faster clock is faster: a few modes alike do not refute it.
+    The prior of the terms holds that a faster clock is faster: modes alike do not refute it alone.
+    None of fewer than FEWEST_CONSTANT modes, or of modes that are all of the same settings.
     """
-    if not fit.left_out.size or not varying(values):
-        return fit
-    basis = constant_basis(values)
-    constant = fit_terms([(basis, 1.0)], [evaluate(basis, values)], measured, prior)
-    return constant if _rms(constant.left_out) < _FAR_BETTER * _rms(fit.left_out) else fit
+    values = setting_values(measured)
+    if time is None or measured.height < FEWEST_CONSTANT or not varying(values):
+        return None
+    basis, seconds = constant_basis(values), measured.get_column("latency_s").to_numpy()
+    found = fit_terms([(basis, 1.0)], [evaluate(basis, values)], seconds, _TIME_ERROR)
+    return found if _rms(found.left_out) < _FAR_BETTER * _rms(time.left_out) else None
 
 
 def _rms(errors: Array) -> float:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA, SETTING_WORDS
 from mansard.analytics.scaling.network_bounds import Growths, network_bounds
 from mansard.analytics.scaling.network_fit import (
+    FEWEST_CONSTANT_BEYOND,
+    Estimate,
     NetworkFit,
     TermFit,
     estimate,
@@ -29,6 +31,7 @@ from mansard.analytics.scaling.network_terms import (
     evaluate,
     is_outside,
     setting_values,
+    varying,
 )
 from mansard.analytics.scaling.repeats import (
     RUN_LATENCY,
@@ -149,8 +152,7 @@ def estimate_modes(
         return unknown, unknown, unknown
     margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
     bounds = network_bounds(fit.measured, values, margin, growths)
-    time = estimate(fit.time, values)
-    half = fit.time.quantile * time.deviation
+    time, half = _estimate_time(fit, fit.time, values, outside)
     latency = _interval(time.value, half, bounds.latency_s, outside)
     if fit.power is None:
         return latency, unknown, unknown
@@ -161,6 +163,21 @@ def estimate_modes(
     energy_half = np.hypot(own, (1 - drawn.rate_share) * half)
     energy = _interval(latency.value * power.value, energy_half, bounds.energy_j, outside)
     return latency, power, energy
+
+
+def _estimate_time(
+    fit: NetworkFit, terms: TermFit, values: Mapping[str, Array], outside: Mask
+) -> tuple[Estimate, Array]:
+    """The time with half of its 95 % interval, of the logarithm: the same in all modes, or not."""
+    time = estimate(terms, values)
+    half = terms.quantile * time.deviation
+    if fit.constant is None:
+        return time, half
+    same = estimate(fit.constant, values)
+    is_same = ~outside | (fit.constant.n_modes >= FEWEST_CONSTANT_BEYOND)
+    value = np.where(is_same, same.value, time.value)
+    half = np.where(is_same, fit.constant.quantile * same.deviation, half)
+    return Estimate(value, time.deviation, time.rate_share), half
 
 
 _MARGIN = 2.0  # scatters that a measurement may lie beside the bounds of the others
@@ -203,6 +220,9 @@ def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> 
     """
     if fit.time is None or not {"memory_hz"} < set(fit.time.settings):
         return pl.Series([None] * n_modes, dtype=pl.String)
+    if fit.constant is not None:
+        is_told = {"memory_hz"} < set(varying(setting_values(fit.measured)))
+        return pl.Series(["launch" if is_told else None] * n_modes, dtype=pl.String)
     form = fit.time.forms[0]
     terms = evaluate(form.basis, values)
     steps = [
@@ -269,7 +289,9 @@ def _unlike(fit: NetworkFit, term_fit: TermFit | None, values: Mapping[str, Arra
 
 def _note(fit: NetworkFit) -> str | None:
     """How good the numbers are: the errors of leaving a mode out."""
-    parts = [] if fit.time is None else [f"time {_quality(fit.time)}"]
+    parts = [] if fit.time is None else [f"time {_quality(fit.constant or fit.time)}"]
+    if fit.constant is not None:
+        parts.append("no setting changes it")
     if fit.power is not None:
         parts.append(f"power {_quality(fit.power)}")
     return "; ".join([*parts, *fit.notes]) or None

@@ -182,9 +182,11 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         return []
     title = f"{found.network} on {found.device}"
     if not found.is_feasible:
-        rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
+        first = found.claim.removeprefix("is ")
+        rows = [_row(each, first if at == 0 else "") for at, each in enumerate(found.nearest)]
         return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
-    remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
+    is_kept = found.verdict == "feasible"
+    remark = "recommended" if is_kept else found.claim.removeprefix("is ")
     rows = [_row(found.choice, remark)]
     rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
     rows += [_row(each, "within the uncertainty") for each in found.equals]
@@ -204,8 +206,8 @@ def _without_rates(table: Table, found: api.Recommendation) -> Table:
 
 
 def _overview_table(found: Sequence[api.Recommendation]) -> Table:
-    """One row for each recommendation: the choice, and what it saves against the highest mode."""
-    columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
+    """One row for each recommendation: the choice, and what it saves against another mode."""
+    columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
     table = ("Recommendations", columns, [_overview_row(each) for each in found])
     return without(table, {"power", "items/s"})
 
@@ -215,14 +217,13 @@ def _overview_row(found: api.Recommendation) -> tuple[str, ...]:
         why = found.unknown["choice"]
         return (found.device, found.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
     saving = found.savings[0] if found.savings else None
-    ratios = () if saving is None else (saving.energy_ratio, saving.latency_ratio)
-    words = [
-        f"{name} {api.change(ratio)}"
-        for name, ratio in zip(("energy", "time"), ratios, strict=False)
-        if ratio is not None
-    ]
+    words = ""
+    if saving is not None and saving.mode != found.choice.mode:
+        changes = [(name, api.change_of(saving, name)) for name in ("energy", "time")]
+        told = ", ".join(f"{name} {change}" for name, change in changes if change)
+        words = f"{saving.mode}: {told}" if told else ""
     cells = _row(found.choice, "")[:-1]
-    return (found.device, found.network, *cells, ", ".join(words) or "–", found.verdict)
+    return (found.device, found.network, *cells, words or "–", found.verdict)
 
 
 def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
