@@ -74,8 +74,11 @@ def find_claim(
     band = values.objective(wanted.minimise)
     others = among.copy()
     others[at] = False
-    is_bounded = (band.interval == "bounds") | ((band.interval == "roof") & (not band.is_ratio))
-    may_be_less = others & (_least(band) < _surely(band)[at] * (1 - _ROUNDING))
+    is_bounded = (band.interval == "bounds") | (band.interval == "roof")
+    least, surely = _least(band), _surely(band)
+    if band.is_ratio and band.interval[at] != "roof":
+        least = np.where(band.interval == "roof", 0.0, least)  # a power there may be anything
+    may_be_less = others & (least < surely[at] * (1 - _ROUNDING))
     is_measured = bool(values.is_measured[at]) and bool((may_be_less & ~values.is_measured).any())
     group = others & values.is_measured if is_measured else others
     is_beyond = not values.is_measured[at] and not is_bounded[at]

@@ -199,7 +199,7 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
         name = "time" if kind == "latency" else kind
         if mine is None or its is None:
             continue
-        if mine == its and not is_bounded(other, choice):
+        if math.isclose(mine, its) and not is_bounded(other, choice):
             same.append(name)
         elif _are_apart(other, choice, kind):
             words = f"{_difference(kind, other, choice)} {less if mine < its else more}"
@@ -214,27 +214,35 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
 
 def _are_apart(other: Candidate, choice: Candidate, kind: Quantity) -> bool:
     """Whether the ends that face each other tell two values apart; of values without, they do."""
-    spreads = (spread_of(each, kind) for each in (other, choice))
-    (less, _, less_high), (more, more_low, _) = sorted(spreads, key=lambda each: each[0] or 0.0)
-    if not less or not more or not less_high or not more_low or other.interval == "roof":
-        return True
+    less, more = _by_size(other, choice, kind)
     if is_bounded(other, choice):
-        return less_high < more_low
-    reach = math.hypot(math.log(less_high / less), math.log(more / more_low))
-    return math.log(more / less) > reach
+        return less[2] < more[1]
+    if less[1] == less[2] or more[1] == more[2] or other.interval == "roof":
+        return True
+    reach = math.hypot(math.log(less[2] / less[0]), math.log(more[0] / more[1]))
+    return math.log(more[0] / less[0]) > reach
+
+
+def _by_size(
+    other: Candidate, choice: Candidate, kind: Quantity
+) -> list[tuple[float, float, float]]:
+    """Value, low and high of both, the smaller first; a value without ends is its own."""
+    spans = []
+    for each in (other, choice):
+        value, low, high = spread_of(each, kind)
+        value = value or 0.0
+        spans.append((value, value if low is None else low, value if high is None else high))
+    return sorted(spans)
 
 
 def _difference(kind: Quantity, other: Candidate, choice: Candidate) -> str:
     """What is between two values, of bounds between the ends that face each other."""
-    spans = sorted(
-        (spread_of(each, kind) for each in (other, choice)), key=lambda each: each[0] or 0
-    )
-    (less, _, less_high), (more, more_low, _) = spans
-    if is_bounded(other, choice) and less_high is not None and more_low is not None:
-        step = _step(more_low - less_high)
-        return f"at least {limit_text(kind, math.floor((more_low - less_high) / step) * step)}"
-    value = (more or 0.0) - (less or 0.0)
-    if other.interval is None or value <= 0:
+    less, more = _by_size(other, choice, kind)
+    if is_bounded(other, choice):
+        gap = more[1] - less[2]
+        return f"at least {limit_text(kind, math.floor(gap / _step(gap)) * _step(gap))}"
+    value = more[0] - less[0]
+    if other.interval is None:
         return amount(kind, value)
     return limit_text(kind, round(value / _step(value)) * _step(value))
 
