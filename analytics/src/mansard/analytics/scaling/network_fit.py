@@ -48,7 +48,7 @@ LEAST_DEVIATION = 0.004  # no clock and no meter is better
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
 # Fewer modes alike may be bound by what they share; so many more tell of modes beyond them too.
 FEWEST_CONSTANT, FEWEST_CONSTANT_BEYOND = 3, 4
-_FAR_BETTER = 0.3  # of the errors of leaving a mode out: less, and no setting changes anything
+_FAR_BETTER = 0.4  # of the errors of leaving a mode out: less, and no setting changes anything
 _ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
 _MOST_FOLDS = 20  # from so many modes on several are left out at once
 

@@ -150,7 +150,7 @@ def estimate_modes(
     unknown = NetworkEstimate(nothing, nothing, nothing)
     if fit.time is None:
         return unknown, unknown, unknown
-    margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
+    margin = min(max(_LEAST_MARGIN, _MARGIN * fit.time.scatter), _MOST_MARGIN)
     bounds = network_bounds(fit.measured, values, margin, growths)
     time, half = _estimate_time(fit, fit.time, values, outside)
     latency = _interval(time.value, half, bounds.latency_s, outside)
@@ -182,6 +182,7 @@ def _estimate_time(
 
 _MARGIN = 2.0  # scatters that a measurement may lie beside the bounds of the others
 _LEAST_MARGIN = 0.03  # of a time or a power that was measured once
+_MOST_MARGIN = 0.15  # more is no error of measuring: then the terms are not those of the network
 
 
 def _interval(

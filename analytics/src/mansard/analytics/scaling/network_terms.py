@@ -137,6 +137,8 @@ def is_outside(measured: Mapping[str, Array], values: Mapping[str, Array]) -> ND
 _CONSTANT, _MEMORY, _COUNTED, _CLOCK, _LAUNCH, _RIDGES = (
     (0.01, 0.12), (0.02, 0.2), (0.27, 0.1), (0.65, 0.1), (0.005, 0.06), (0.045, 0.8),
 )  # fmt: skip
+# Of a CPU with its cores: its threads share the work, and its clock alone says little.
+_CORES, _ONE_CORE = (0.82, 0.2), (0.1, 0.2)
 
 
 def _engine(known: tuple[str, ...]) -> tuple[str, str]:
@@ -154,10 +156,11 @@ def time_basis(measured: Mapping[str, Array], p: float) -> Basis:
     if memory:
         terms.append(_single("memory", memory, _MEMORY))
     if counted:
-        terms.append(_single("engine", counted, _COUNTED))
+        of_cores = clock == "cpu_hz" and len(counted) == 2
+        terms.append(_single("engine", counted, _CORES if of_cores else _COUNTED))
         terms += _ridges(counted, memory, measured, p)
     if len(counted) == 2:  # without the count: the GPU's port to memory, a CPU's single thread
-        terms.append(_single("engine clock", counted[:1], _CLOCK))
+        terms.append(_single("engine clock", counted[:1], _ONE_CORE if of_cores else _CLOCK))
     if clock != "cpu_hz" and "cpu_hz" in known:
         terms.append(_single("launch", (("cpu_hz", -1.0),), _LAUNCH))
     return Basis(tuple(terms), _reference(measured, known))
