@@ -229,21 +229,20 @@ def check_nearest(found: Recommendation, rows: Sequence[Row], wanted: Wanted) ->
     """That the nearest one breaks its worst limit by no greater share than any that breaks one."""
     if not re.search(r" is nearest \(", found.sentence):
         return
-    worst = {}
-    for at, row in enumerate(rows):
-        if row["latency_s"] is None or state(row, wanted) != "broken":
-            continue
-        shares = []
-        for what, most in limits_asked(wanted):
-            of = span(row, what)
-            # What is unknown may be kept.
-            least = 0.0 if of is None else of[0] if kind_of(row) in {"bounds", "roof"} else of[1]
-            shares.append((max(0.0, least / most - 1), row is chosen(found, rows), of))
-        worst[at] = shares
-    mine = next(each for each in worst.values() if each[0][1])
-    of = [share for share, _, span_ in mine if span_ is not None]
-    for shares in worst.values():
-        assert max(of) <= max(share for share, _, _ in shares) + 1e-6, found.sentence
+    mine = worst_excess(chosen(found, rows), wanted)
+    for row in rows:
+        if row["latency_s"] is not None and state(row, wanted) == "broken":
+            assert mine <= worst_excess(row, wanted) + 1e-6, found.sentence
+
+
+def worst_excess(row: Row, wanted: Wanted) -> float:
+    """By which share its worst limit is broken, at least; what is unknown may be kept."""
+    shares = [0.0]
+    for what, most in limits_asked(wanted):
+        of = span(row, what)
+        if of is not None:
+            shares.append(of[0 if kind_of(row) in {"bounds", "roof"} else 1] / most - 1)
+    return max(shares)
 
 
 def check_baselines(found: Recommendation, modes: Sequence[Row], rows: Sequence[Row]) -> None:

@@ -119,7 +119,9 @@ def test_a_named_mode_that_does_not_say_its_cores_is_not_bounded_by_its_clock() 
 def test_bounds_hold_on_recorded_networks_where_clock_times_cores_does_not(
     shared_data: Path,
 ) -> None:
-    held = {name: [] for name in ("beyond", "between", "1 / (clock x cores)")}
+    held: dict[str, list[bool]] = {
+        name: [] for name in ("beyond", "between", "1 / (clock x cores)")
+    }
     for k in (1, 2, 3, 4):
         for name, (low, _, high) in judge(shared_data, k).items():
             held[name] += ((low <= 1) & (high >= 1)).tolist()

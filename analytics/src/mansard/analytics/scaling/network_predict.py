@@ -30,6 +30,7 @@ from mansard.analytics.scaling.network_terms import (
     Array,
     evaluate,
     is_outside,
+    known_settings,
     setting_values,
     varying,
 )
@@ -150,7 +151,9 @@ def estimate_modes(
     unknown = NetworkEstimate(nothing, nothing, nothing)
     if fit.time is None:
         return unknown, unknown, unknown
-    margin = min(max(_LEAST_MARGIN, _MARGIN * fit.time.scatter), _MOST_MARGIN)
+    margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
+    if not {"gpu_hz", "n_sms"} & set(known_settings(setting_values(fit.measured))):
+        margin = min(margin, _MOST_MARGIN)
     bounds = network_bounds(fit.measured, values, margin, growths)
     time, half = _estimate_time(fit, fit.time, values, outside)
     latency = _interval(time.value, half, bounds.latency_s, outside)
@@ -182,7 +185,7 @@ def _estimate_time(
 
 _MARGIN = 2.0  # scatters that a measurement may lie beside the bounds of the others
 _LEAST_MARGIN = 0.03  # of a time or a power that was measured once
-_MOST_MARGIN = 0.15  # more is no error of measuring: then the terms are not those of the network
+_MOST_MARGIN = 0.15  # of a CPU, whose cores scatter about the terms more than measurements do
 
 
 def _interval(
