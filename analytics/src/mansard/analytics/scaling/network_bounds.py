@@ -8,8 +8,8 @@ less than the part that grows least. Every measured mode gives two ends; the nar
 Cores of a CPU are no clock: threads wait for each other, and a cluster of cores brings its cache.
 Work cut into as many parts as there are threads takes ceil(threads / cores) rounds, so that n cores
 more may save nearly twice what n cores are of all. Where the number of cores differs, a network on
-a CPU may gain up to twice what they say, or nothing (docs/understand/prediction.md has how often
-that held on recorded networks).
+a CPU may gain up to twice what they say, or nothing (docs/understand/scaling.md has how often that
+held on recorded networks).
 """
 
 from __future__ import annotations
