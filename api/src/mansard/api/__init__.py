@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.records import Wanted as Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer as MixAnswer
     from mansard.analytics.decide.time_sharing import MixPlan as MixPlan
+    from mansard.analytics.decide.time_sharing import Share as Share
     from mansard.analytics.decide.wording import check_words as check_words
     from mansard.analytics.figures.tables import Table as Table
     from mansard.analytics.figures.tables import sets_text as sets_text

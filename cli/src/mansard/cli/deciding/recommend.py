@@ -286,6 +286,15 @@ def _mix_tables(found: api.MixAnswer) -> list[Table]:
     ]
 
 
+def _busy(share: api.Share) -> str:
+    """The share of all time; of bounds its ends, as of the time itself."""
+    low, high = share.latency_low_s, share.latency_high_s
+    if share.interval != "bounds" or low is None or high is None:
+        return api.percent(share.busy)
+    ends = [api.percent(share.busy * end / share.latency_s) for end in (low, high)]
+    return f"between {ends[0]} and {ends[1]}"
+
+
 def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
@@ -294,7 +303,7 @@ def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
             str(share.batch),
             share.precision,
             api.digits(share.rate_per_s, 3),
-            api.percent(share.busy),
+            _busy(share),
             api.seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
             api.seconds(share.wait_s) if share.wait_s else "–",
             api.joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
