@@ -183,11 +183,11 @@ def test_bounds_compare_modes_that_name_the_same_clocks_alone() -> None:
 def test_modes_that_differ_by_their_power_limit_alone_bound_nothing() -> None:
     both = pl.concat(
         [
-            modes((1.0,), (2.0,)).with_columns(mode=pl.lit(f"{watts}W"), power_limit_w=watts)
+            modes((1.0,), (2.0,)).with_columns(mode=pl.lit(f"cap{watts:g}"), power_limit_w=watts)
             for watts in (100.0, 200.0)
         ]
     )
-    fit = fit_network(some(observe(both, lambda *_: 0.010), ["200.0W"]), both)
+    fit = fit_network(some(observe(both, lambda *_: 0.010), ["cap200"]), both)
     row = predict_modes(fit, both).row(0, named=True)
     assert (row["interval"], row["latency_low_s"]) == (None, None)
     assert row["reason"].startswith("it differs from the measured modes in its power limit alone")

@@ -8,7 +8,9 @@ import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY
+from mansard.analytics.data.names import display_name
 from mansard.analytics.decide.baselines import highest_mode
+from mansard.analytics.decide.unknown_modes import unknown_modes
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,
@@ -125,9 +127,25 @@ def _is_first(is_best: pl.Expr) -> pl.Expr:
 
 def highest_only(rows: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
     """The rows of the highest mode of each device; ``modes`` is a MODE_SCHEMA."""
+    highest = highest_modes(modes)
+    return rows.join(highest, on=["device", "mode"], how="semi", maintain_order="left")
+
+
+def highest_modes(modes: pl.DataFrame) -> pl.DataFrame:
+    """The highest mode of each device of MODE_SCHEMA, by device and mode."""
     highest = [
         {"device": device, "mode": highest_mode(of_device)}
         for (device,), of_device in modes.group_by("device", maintain_order=True)
     ]
-    names = pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
-    return rows.join(names, on=["device", "mode"], how="semi", maintain_order="left")
+    return pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
+
+
+def unknown_notes(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[str, ...]:
+    """A line for each network and device with modes in which nothing is predicted."""
+    notes = []
+    for rows in predictions.partition_by("device", "network", maintain_order=True):
+        device, network = str(rows["device"][0]), str(rows["network"][0])
+        asked = modes.filter(pl.col("device") == device)["mode"].drop_nulls().to_list()
+        words = unknown_modes(rows, asked).words()
+        notes += [f"{display_name(network)} on {display_name(device)}: {words}"] if words else []
+    return tuple(notes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -56,6 +57,7 @@ from mansard.analytics.decide.records import (
     Recommendation,
     Wanted,
 )
+from mansard.analytics.decide.unknown_modes import UnknownModes, unknown_modes
 from mansard.analytics.decide.values import Values, read_values
 from mansard.analytics.decide.wording import (
     chosen_sentence,
@@ -69,6 +71,7 @@ from mansard.analytics.decide.wording import (
     open_quantity,
     relaxed_words,
     roof_note,
+    unknown_words,
     why_chosen,
     why_none,
 )
@@ -96,6 +99,7 @@ class Question:
     unknown: Mask
     accuracies: Accuracies  # by precision; empty: none was measured
     left_out: tuple[str, ...]  # precisions that may not be recommended, and why
+    timeless: UnknownModes  # modes that were asked for and have no time
     fallback: str  # that the least time is wanted instead of the least energy, and why
 
     @property
@@ -107,8 +111,8 @@ class Question:
             n_all=len(self.values),
             n_unknown=int(self.unknown.sum()),
             n_measured=int(self.values.is_measured.sum()),
+            n_timeless=len(self.timeless),
             are_modes=self.values.frame["mode"].n_unique() == len(self.values),
-            n_timeless=self.values.n_timeless,
             **numbers,
         )
 
@@ -129,10 +133,17 @@ def read_question(
     wanted: Wanted,
     baselines: Sequence[Baseline],
     accuracies: Accuracies,
+    asked: Sequence[str],
 ) -> Question:
-    """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
+    """Sort the candidates by what is known of them; raises UsageError as ``screen``.
+
+    ``asked``: the modes to choose from; those that have no prediction stay in the question.
+    """
+    timeless = unknown_modes(predictions, asked, wanted.batches)
     predictions, left_out = without_drops(predictions, wanted, accuracies)
     values = read_values(predictions, wanted)
+    # A mode without a row has no time either.
+    values = replace(values, n_timeless=max(values.n_timeless, len(timeless)))
     fallback = ""
     if wanted.falls_back and wanted.minimise == "energy":
         wanted, fallback = _fall_back(values, wanted)
@@ -151,6 +162,7 @@ def read_question(
         unknown=~is_comparable & ~is_broken,
         accuracies=accuracies,
         left_out=left_out,
+        timeless=timeless,
         fallback=fallback,
     )
 
@@ -189,7 +201,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
     measured, why_no_measured = _beside(asked, choice)
     next_one = _next(asked, at, choice)
-    noun = "mode" if counts.are_modes and counts.n_all > 1 else "candidate"
+    noun = "mode" if counts.are_modes and counts.n_asked > 1 else "candidate"
     claim = find_claim(values, screened, wanted, at, asked.kept, noun)
     likeliest = is_likeliest(values, screened, at, asked.open) and not (
         asked.unknown.any() or values.n_timeless
@@ -217,14 +229,10 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         minimise=wanted.minimise,
         verdict="feasible" if is_kept else "uncertain",
         choice=choice,
-        sentence=sentence + accuracy_sentence(accuracy),
+        sentence=sentence + asked.timeless.sentence() + accuracy_sentence(accuracy),
         claim=claim.words() if is_kept else likeliest_words(wanted, is_likeliest=likeliest),
         accuracy=accuracy,
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
+        **_numbers(asked),
         most_excess=excess,
         measured=measured,
         measure_next=next_one,
@@ -242,6 +250,28 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         notes=_notes(asked, at),
         unknown={name: reason for name, reason in unknown.items() if reason},
     )
+
+
+def _numbers(asked: Question) -> dict[str, Any]:
+    """The counts of an answer, and the modes of which nothing is known."""
+    counts = asked.counts
+    return {
+        "n_candidates": counts.n_asked,
+        "n_feasible": counts.n_kept,
+        "n_broken": counts.n_broken,
+        "n_unknown": counts.n_unknown + counts.n_timeless,
+        "n_measured": counts.n_measured,
+        "modes_unknown": dict(asked.timeless.reasons),
+    }
+
+
+def _open_words(asked: Question) -> str:
+    """Of which candidates it is not known whether they keep the limits; empty for none."""
+    parts = [asked.timeless.words()] if asked.timeless else []
+    if asked.unknown.any():
+        lacks = missing_quantity(asked.values, asked.screened, asked.wanted, asked.unknown)
+        parts.insert(0, f"of {int(asked.unknown.sum())} {unknown_words(lacks)}")
+    return "; ".join(parts)
 
 
 def _beside(asked: Question, choice: Candidate) -> tuple[Neighbour | None, str]:
@@ -282,28 +312,24 @@ def answer_infeasible(asked: Question) -> Recommendation:
     rows = find_nearest(values, screened, wanted, asked.broken)
     nearest = tuple(values.candidate(at) for at in rows)
     relaxations = find_relaxations(values, screened, wanted, asked.compared)
-    lacks = missing_quantity(values, screened, wanted, asked.unknown) if asked.unknown.any() else ""
+    open_words = _open_words(asked)
     accuracy, why_no_accuracy = asked.accuracy(nearest[0])
     rank = nearest_words(values, screened, rows[0], asked.broken)
     is_all_known = bool(asked.compared.all() and _has_ends(values).all() and not values.n_timeless)
     sentence = nearest_sentence(
-        nearest[0], wanted, relaxations, counts, lacks, rank=rank, is_all_known=is_all_known
+        nearest[0], wanted, relaxations, counts, open_words, rank=rank, is_all_known=is_all_known
     )
     return Recommendation(
         device=nearest[0].device,
         network=nearest[0].network,
         minimise=wanted.minimise,
-        verdict="unknown" if asked.unknown.any() else "infeasible",
+        verdict="unknown" if open_words else "infeasible",
         choice=nearest[0],
         accuracy=accuracy,
         sentence=sentence,
         claim=rank,
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
-        why=(why_none(counts, lacks), *how_many_measured(counts)),
+        **_numbers(asked),
+        why=(why_none(counts, open_words), *how_many_measured(counts)),
         checks=check_limits(nearest[0], wanted),
         savings=find_savings(values, nearest[0], asked.baselines),
         nearest=nearest,
@@ -327,7 +353,7 @@ def _has_ends(values: Values) -> Mask:
 
 def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation:
     """There is nothing to compare: what is missing, and how to get it."""
-    values, wanted, counts = asked.values, asked.wanted, asked.counts
+    values, wanted = asked.values, asked.wanted
     is_empty = predictions.is_empty()
     device, network = (
         "" if is_empty else str(predictions[name][0]) for name in ("device", "network")
@@ -342,11 +368,7 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         what = what_is_missing(values, asked.screened, wanted)
     return structs.replace(
         answer_refused(device, network, wanted, what),
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
+        **_numbers(asked),
         notes=tuple(note for note in values.notes if note != what),
     )
 
@@ -412,7 +434,7 @@ def recommend_each(
         own = modes.filter(pl.col("device") == device)
         baselines = find_baselines(own, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
-        found.append(recommend(rows, wanted, baselines, known))
+        found.append(recommend(rows, wanted, baselines, known, own["mode"].to_list()))
     return tuple(found)
 
 
@@ -421,25 +443,28 @@ def recommend(
     wanted: Wanted,
     baselines: Sequence[Baseline] = (),
     accuracies: Accuracies | None = None,
+    asked: Sequence[str] = (),
 ) -> Recommendation:
     """The best of ``predictions`` (PREDICTION_SCHEMA), which are of one network on one device.
 
     Among those that keep every limit the one of the least risk-adjusted objective, where what was
     measured is preferred (``choice.choose``); where there is none, of those that may keep them the
     likeliest; where each breaks one, the one that breaks them least. ``accuracies``: how often the
-    network is right, by precision. Raises UsageError for a limit that bounds nothing, or for
+    network is right, by precision. ``asked``: the modes to choose from; one that has no time may
+    change the answer, which says so. Raises UsageError for a limit that bounds nothing, or for
     predictions of several networks, devices or phases.
     """
     _check_single(predictions)
-    asked = read_question(predictions, wanted, baselines, accuracies or {})
-    if asked.kept.any():
-        return answer_chosen(asked, choose(asked.values, asked.wanted, asked.kept))
-    if asked.open.any():
-        at = choose_likeliest(asked.values, asked.screened, asked.wanted, asked.open)
-        return answer_chosen(asked, at)
-    if asked.broken.any():
-        return answer_infeasible(asked)
-    return answer_nothing(predictions, asked)
+    question = read_question(predictions, wanted, baselines, accuracies or {}, asked)
+    values, wanted = question.values, question.wanted
+    if question.kept.any():
+        return answer_chosen(question, choose(values, wanted, question.kept))
+    if question.open.any():
+        at = choose_likeliest(values, question.screened, wanted, question.open)
+        return answer_chosen(question, at)
+    if question.broken.any():
+        return answer_infeasible(question)
+    return answer_nothing(predictions, question)
 
 
 def _check_single(predictions: pl.DataFrame) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -108,7 +109,8 @@ class MixAnswer(Record, frozen=True, kw_only=True):
     """How one device keeps up with a mix. ``keeps_up``: the share of the rates that it can do.
 
     ``one_mode``: the best single mode; ``schedule``: modes in turn, where that is better or the
-    only way. Both are None where no mode keeps up.
+    only way. Both are None where no mode is known to keep up. ``modes_unknown``: the modes in which
+    some network has no prediction, and why.
     """
 
     device: str
@@ -117,6 +119,7 @@ class MixAnswer(Record, frozen=True, kw_only=True):
     keeps_up: float
     sentence: str
     notes: tuple[str, ...] = ()
+    modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 _SLACK = 1e-12  # of the capacity: rounding must not make a second too long

@@ -230,8 +230,11 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
         rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))
     is_usable = _is_positive("latency_s") & (pl.col("batch") >= 1)
     usable, timeless = rows.filter(is_usable), rows.filter(~is_usable)
-    if timeless.height:
-        notes.append(_left_out(timeless, rows, usable))
+    # Modes that have no time at all are told as such (``unknown_modes``).
+    told = timeless.filter(pl.col("mode").is_in(usable["mode"].implode()))
+    told = told if usable.height else timeless
+    if told.height:
+        notes.append(_left_out(told, rows, usable))
     batch = usable["batch"].to_numpy().astype(np.float64)
     latency = _band(usable, "latency", "s")
     return Values(

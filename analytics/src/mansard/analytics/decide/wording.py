@@ -116,7 +116,7 @@ def nearest_sentence(
     wanted: Wanted,
     relaxations: Sequence[Relaxation],
     counts: Counts,
-    lacks: str,
+    open_words: str,
     *,
     rank: str,
     is_all_known: bool,
@@ -128,11 +128,11 @@ def nearest_sentence(
     """
     limits, network = limit_words(wanted), display_name(nearest.network)
     claim = f"No mode keeps the {limits} for {network}"
-    if counts.n_unknown:
+    if open_words:
         known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
         claim = (
             f"Whether a mode keeps the {limits} for {network} is not known: {known} of "
-            f"{counts.n_all} cannot, and of {counts.n_unknown} {unknown_words(lacks)}"
+            f"{counts.n_asked} cannot, and {open_words}"
         )
     ways = "; or ".join(map(_relaxed, relaxations))
     relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
@@ -168,22 +168,19 @@ def unknown_words(quantities: str, of: str = "") -> str:
     return f"the {quantities}{of and f' of {of}'} {verb} unknown"
 
 
-def why_none(counts: Counts, lacks: str) -> str:
+def why_none(counts: Counts, open_words: str) -> str:
     """That every candidate breaks a limit, as far as it is known."""
-    if not counts.n_unknown:
+    if not open_words:
         who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
         return f"{who} breaks a limit"
-    return (
-        f"of {counts.n_all} candidates {counts.n_broken} break a limit, and of "
-        f"{counts.n_unknown} {unknown_words(lacks)}"
-    )
+    return f"of {counts.n_asked} candidates {counts.n_broken} break a limit, and {open_words}"
 
 
 def why_chosen(choice: Candidate, wanted: Wanted, counts: Counts, claim: Claim) -> tuple[str, ...]:
     """What speaks for the choice, and how many candidates keep the limits."""
-    n_all, n_kept = counts.n_all, counts.n_kept
+    n_all, n_kept = counts.n_asked, counts.n_kept
     if not limits_of(wanted):
-        n_compared = n_all - counts.n_unknown
+        n_compared = counts.n_all - counts.n_unknown
         who = f"of {n_compared} candidates it" if n_compared > 1 else "it"
         lines = [f"{who} {claim.words()}"]
     elif n_kept:
@@ -213,7 +210,7 @@ def _rest(counts: Counts) -> str:
     parts = []
     if counts.n_broken:
         parts.append(f"{counts.n_broken} break{'s' if counts.n_broken == 1 else ''} one")
-    n_unknown = counts.n_open + counts.n_unknown
+    n_unknown = counts.n_open + counts.n_unknown + counts.n_timeless
     if n_unknown:
         parts.append(f"of {n_unknown} it is not known")
     return "".join(f", {part}" for part in parts)
@@ -278,13 +275,10 @@ def how_many_measured(counts: Counts, choice: Candidate | None = None) -> tuple[
     if not counts.n_measured:
         return ()
     kind = "mode" if counts.are_modes else "candidate"
-    kinds, only = f"{kind}s", kind
-    if counts.n_timeless:
-        kinds, only = f"{kind}s that have a time", f"{kind} that has a time"
-    if counts.n_measured == counts.n_all:
-        several = f"all {counts.n_all} {kinds}" if counts.n_all > 2 else f"both {kinds}"
-        return (f"measured in {several if counts.n_all > 1 else f'the only {only}'}",)
-    told = f"measured in {counts.n_measured} of {counts.n_all} {kinds}"
+    if counts.n_measured == counts.n_asked:
+        several = f"all {counts.n_all} {kind}s" if counts.n_all > 2 else f"both {kind}s"
+        return (f"measured in {several if counts.n_all > 1 else f'the only {kind}'}",)
+    told = f"measured in {counts.n_measured} of {counts.n_asked} {kind}s"
     if choice is None:
         return (told,)
     return (f"{told}; the chosen one is {'one of them' if choice.is_measured else 'modelled'}",)

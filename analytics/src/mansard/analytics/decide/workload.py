@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace as replace_fields
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, percent, relative
@@ -29,6 +30,7 @@ from mansard.analytics.decide.time_sharing import (
     objective_of,
     solve,
 )
+from mansard.analytics.decide.unknown_modes import UnknownModes, unknown_modes
 from mansard.core.errors import UsageError
 
 
@@ -138,10 +140,12 @@ def plan_mixes(
     wanted: Wanted,
     coefficients: pl.DataFrame,
     refused: Mapping[tuple[str, str], str] | None = None,
+    modes: pl.DataFrame | None = None,
 ) -> tuple[MixAnswer, ...]:
     """``plan_mix`` for every device; constant powers are those of ``coefficients``.
 
-    ``refused``: by device and network, why nothing is recommended.
+    ``refused``: by device and network, why nothing is recommended. ``modes``: MODE_SCHEMA of those
+    to choose from, where some may have no prediction.
     """
     whys = {device: why for (device, _), why in (refused or {}).items()}
     answers: list[MixAnswer] = []
@@ -152,13 +156,39 @@ def plan_mixes(
             answers.append(_cannot(str(device), sentence, why, 0.0))
             continue
         try:
-            answers.append(plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device))))
+            found = plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device)))
+            answers.append(_with_unknown(found, rows, mix, wanted, modes))
         except UsageError as error:  # another device may well have what this one lacks
             errors.append(error)
             answers.append(_cannot(str(device), f"{error}.", "it cannot be planned", 0.0))
     if errors and len(errors) == len(answers):
         raise errors[0]
     return tuple(answers)
+
+
+def _with_unknown(
+    found: MixAnswer, rows: pl.DataFrame, mix: Mix, wanted: Wanted, modes: pl.DataFrame | None
+) -> MixAnswer:
+    """The answer with the modes that it does not know, and what they leave open."""
+    asked: list[str] = []
+    if modes is not None:
+        asked = modes.filter(pl.col("device") == found.device)["mode"].to_list()
+    reasons: dict[str, str] = {}
+    for task in mix.tasks:
+        own = rows.filter(pl.col("network") == task.network)
+        batches = wanted.batches if task.batch is None else (task.batch,)
+        for mode, why in unknown_modes(own, asked, batches).reasons.items():
+            reasons.setdefault(mode, f"{display_name(task.network)} there: {why}")
+    if not reasons:
+        return found
+    sentence = found.sentence
+    if found.one_mode is None and found.schedule is None:
+        sentence = f"Whether a mode keeps up is not known. Of those that are known: {sentence}"
+    return replace_fields(
+        found,
+        sentence=f"{sentence}{UnknownModes(reasons).sentence()}",
+        modes_unknown=reasons,
+    )
 
 
 def plan_mix(

@@ -10,7 +10,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, whole_machine
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_runs
 from mansard.analytics.published.rooflines import published_rooflines
@@ -38,6 +38,7 @@ from mansard.analytics.scaling.node_launches import (
 )
 from mansard.analytics.scaling.observations import measured_observations, workload_modes
 from mansard.core.errors import UsageError
+from mansard.core.records import MachineIdentity
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +102,14 @@ class Models:
         """The modes that were measured or published, each name once."""
         return tuple(dict.fromkeys(self.of_devices(self.modes)["mode"].to_list()))
 
-    def modes_named(self, text: str) -> pl.DataFrame | None:
-        """The modes (MODE_SCHEMA) that ``text`` names, with commas; None where it means others."""
-        names = [part.strip() for part in text.split(",")]
-        if not set(names) <= set(self.mode_names()):
-            return None
-        chosen = self.modes.filter(pl.col("mode").is_in(names))
-        return pl.concat([chosen.filter(pl.col("device") == name) for name in self.devices])
+    def modes_of(self, device: str) -> pl.DataFrame:
+        """MODE_SCHEMA of the modes of ``device`` that were measured or published."""
+        return self.modes.filter(pl.col("device") == device)
+
+    @cached_property
+    def machines(self) -> dict[str, MachineIdentity]:
+        """The machine of each device that was measured, by the device's label."""
+        return device_machines(self.dataset.all_manifests)
 
     @cached_property
     def run_modes(self) -> pl.DataFrame:

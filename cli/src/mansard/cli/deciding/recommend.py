@@ -184,6 +184,7 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
     if not found.is_feasible:
         first = found.claim.removeprefix("is ")
         rows = [_row(each, first if at == 0 else "") for at, each in enumerate(found.nearest)]
+        rows += _unknown_rows(found, found.choice)
         return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
     is_kept = found.verdict == "feasible"
     remark = "recommended" if is_kept else found.claim.removeprefix("is ")
@@ -195,7 +196,15 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         for each in found.savings
         if each.other is not None and each.other != found.choice
     ]
-    return [_without_rates((title, _COLUMNS, _once(rows)), found)]
+    rows = [*_once(rows), *_unknown_rows(found, found.choice)]
+    return [_without_rates((title, _COLUMNS, rows), found)]
+
+
+def _unknown_rows(found: api.Recommendation, choice: api.Candidate) -> list[tuple[str, ...]]:
+    """The modes of which nothing is known, each with the reason."""
+    _, batch, precision, *_ = _row(choice, "")
+    unknown = ("unknown",) * 4
+    return [(mode, batch, precision, *unknown, why) for mode, why in found.modes_unknown.items()]
 
 
 def _without_rates(table: Table, found: api.Recommendation) -> Table:
