@@ -9,7 +9,7 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decide.alternatives import highest_mode
+from mansard.analytics.decide.baselines import highest_mode
 from mansard.analytics.decide.unknown_modes import unknown_modes
 
 BATCH_SCHEMA: FrameSchema = {
@@ -36,8 +36,9 @@ BATCH_SCHEMA: FrameSchema = {
     "measured_items_per_s": pl.Float64,
     "measured_j": pl.Float64,  # of one item
     "engine": pl.String,  # what ran it
-    "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the highest throughput
+    "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the most items per second
     "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
+    "remark": pl.String,  # what of these may be said of it beside the other batches; or null
     "source": pl.String,
     "is_extrapolated": pl.Boolean,  # outside the clocks of the modes it rests on
     "reason": pl.String,  # why latency or energy is null
@@ -79,8 +80,32 @@ def batch_table(
             is_most_items=_is_first(items >= items.max().over(_CURVE) / NEAR),
             is_least_energy=_is_first(energy <= energy.min().over(_CURVE) * NEAR),
         )
+        .with_columns(
+            remark=pl.concat_str(
+                _remark("is_most_items", items, items.max(), "most items per second"),
+                _remark("is_least_energy", energy, energy.min(), "least energy"),
+                separator="; ",
+                ignore_nulls=True,
+            )
+        )
+        .with_columns(remark=pl.when(pl.col("remark") != "").then("remark"))
     )
     return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
+
+
+def _remark(flag: str, value: pl.Expr, best: pl.Expr, what: str) -> pl.Expr:
+    """What is said of the batch that ``flag`` marks; null of all others, and of a lone batch.
+
+    Of bounds nothing is: where between them a batch lies, and so which is best, is not known.
+    """
+    is_bounded = (pl.col("interval") == "bounds").any().over(_CURVE).fill_null(value=False)
+    n_known = value.count().over(_CURVE)
+    some = n_known < pl.len().over(_CURVE)
+    whose = pl.when(some).then(pl.lit(" of those known")).otherwise(pl.lit(""))
+    near = pl.lit(f"smallest within 1 % of the {what}")
+    found = pl.when(value == best.over(_CURVE)).then(pl.lit(what)).otherwise(near)
+    by = pl.when(pl.col("interval") == "roof").then(pl.lit(" by the roofs")).otherwise(pl.lit(""))
+    return pl.when(pl.col(flag) & ~is_bounded & (n_known > 1)).then(found + whose + by)
 
 
 def joined(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:

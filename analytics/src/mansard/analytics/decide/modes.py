@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.data.model_frames import MODE_SCHEMA, SETTING_WORDS
 from mansard.analytics.published.cells import Cells, check_modes, read_table
 from mansard.analytics.published.columns import find_columns
 from mansard.analytics.published.filling import fill_modes
@@ -177,11 +177,11 @@ def _comparable(modes: pl.DataFrame, measured: list[str]) -> tuple[pl.DataFrame,
         why = _why_unused(name, modes, measured)
         if why or n_known < n_lacking:
             why = why or f"{n_lacking} of {modes.height} modes do not name it"
-            notes.append(f"{name} is not used: {why}")
+            notes.append(f"the {SETTING_WORDS[name]} is not used: {why}")
             modes = modes.with_columns(pl.lit(None, MODE_SCHEMA[name]).alias(name))
         else:
             names = modes.filter(pl.col(name).is_null()).get_column("mode").to_list()
-            notes.append(f"left out, their {name} is unknown: {_few(names)}")
+            notes.append(f"left out, their {SETTING_WORDS[name]} is not known: {_few(names)}")
             modes = known
     return modes, notes
 

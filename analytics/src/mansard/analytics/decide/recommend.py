@@ -22,28 +22,24 @@ from mansard.analytics.decide.accuracy_limit import (
     open_note,
     without_drops,
 )
-from mansard.analytics.decide.alternatives import (
-    DEFAULT,
-    HIGHEST,
-    Baseline,
-    find_equals,
-    find_neighbours,
-    find_savings,
-    highest_mode,
-    most_excess,
-)
+from mansard.analytics.decide.alternatives import find_equals, find_neighbours, most_excess
+from mansard.analytics.decide.baselines import Baseline, find_baselines, find_savings
 from mansard.analytics.decide.choice import (
     best_measured,
     choose,
     choose_likeliest,
     find_decisive,
+    is_likeliest,
 )
+from mansard.analytics.decide.claims import find_claim
+from mansard.analytics.decide.comparisons import measured_words
 from mansard.analytics.decide.limits import (
     Mask,
     Screen,
     check_limits,
     find_nearest,
     find_relaxations,
+    nearest_words,
     screen,
 )
 from mansard.analytics.decide.missing import (
@@ -70,8 +66,9 @@ from mansard.analytics.decide.wording import (
     how_many_measured,
     how_to_measure,
     likeliest_sentence,
-    measured_words,
+    likeliest_words,
     nearest_sentence,
+    open_quantity,
     relaxed_words,
     roof_note,
     unknown_words,
@@ -145,6 +142,8 @@ def read_question(
     timeless = unknown_modes(predictions, asked, wanted.batches)
     predictions, left_out = without_drops(predictions, wanted, accuracies)
     values = read_values(predictions, wanted)
+    # A mode without a row has no time either.
+    values = replace(values, n_timeless=max(values.n_timeless, len(timeless)))
     fallback = ""
     if wanted.falls_back and wanted.minimise == "energy":
         wanted, fallback = _fall_back(values, wanted)
@@ -184,8 +183,8 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, str]:
     way = remedy(reason)
     of_modes = f"{n_with or 'none'} of {n_all} modes" if n_all > 1 else "no mode"
     note = (
-        f"energy is known in {of_modes}{why}: the fastest is recommended, not the one of the "
-        f"least energy{'; to compare energies, ' * bool(way)}{way}"
+        f"energy is known in {of_modes}{why}: modes are compared by their times, not by their "
+        f"energies{'; to compare energies, ' * bool(way)}{way}"
     )
     return replace(wanted, minimise="latency"), note
 
@@ -202,17 +201,16 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
     measured, why_no_measured = _beside(asked, choice)
     next_one = _next(asked, at, choice)
-    band = values.objective(wanted.minimise)
-    # Beside a measured choice a modelled one may be the better one as far as its interval reaches.
-    is_open = values.is_measured[at] & ~values.is_measured
-    lower = np.where(is_open, band.ends()[0], band.value) < band.value[at]
-    lower &= asked.kept | asked.open
-    is_least = not (lower.any() or asked.unknown.any() or asked.timeless)
+    noun = "mode" if counts.are_modes and counts.n_asked > 1 else "candidate"
+    claim = find_claim(values, screened, wanted, at, asked.kept, noun)
+    likeliest = is_likeliest(values, screened, at, asked.open) and not (
+        asked.unknown.any() or values.n_timeless
+    )
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (
-        chosen_sentence(choice, wanted, savings, is_least=is_least)
+        chosen_sentence(choice, wanted, savings, claim)
         if is_kept
-        else likeliest_sentence(choice, wanted, savings, checks)
+        else likeliest_sentence(choice, wanted, savings, checks, is_likeliest=likeliest)
     )
     accuracy, why_no_accuracy = asked.accuracy(choice)
     unknown = {
@@ -224,7 +222,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         if next_one is None
         else "",
     }
-    why = why_chosen(choice, wanted, counts, is_least=is_least)
+    why = why_chosen(choice, wanted, counts, claim)
     return Recommendation(
         device=choice.device,
         network=choice.network,
@@ -232,6 +230,7 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         verdict="feasible" if is_kept else "uncertain",
         choice=choice,
         sentence=sentence + asked.timeless.sentence() + accuracy_sentence(accuracy),
+        claim=claim.words() if is_kept else likeliest_words(wanted, is_likeliest=likeliest),
         accuracy=accuracy,
         **_numbers(asked),
         most_excess=excess,
@@ -299,7 +298,7 @@ def _next(asked: Question, at: int, choice: Candidate) -> MeasureNext | None:
     return MeasureNext(
         candidate=candidate,
         what=decisive_words(candidate, choice, checks, asked.wanted),
-        unknown={"command": how_to_measure(candidate)},
+        unknown={"command": how_to_measure(candidate, open_quantity(checks, asked.wanted))},
     )
 
 
@@ -315,6 +314,11 @@ def answer_infeasible(asked: Question) -> Recommendation:
     relaxations = find_relaxations(values, screened, wanted, asked.compared)
     open_words = _open_words(asked)
     accuracy, why_no_accuracy = asked.accuracy(nearest[0])
+    rank = nearest_words(values, screened, rows[0], asked.broken)
+    is_all_known = bool(asked.compared.all() and _has_ends(values).all() and not values.n_timeless)
+    sentence = nearest_sentence(
+        nearest[0], wanted, relaxations, counts, open_words, rank=rank, is_all_known=is_all_known
+    )
     return Recommendation(
         device=nearest[0].device,
         network=nearest[0].network,
@@ -322,7 +326,8 @@ def answer_infeasible(asked: Question) -> Recommendation:
         verdict="unknown" if open_words else "infeasible",
         choice=nearest[0],
         accuracy=accuracy,
-        sentence=nearest_sentence(nearest[0], wanted, relaxations, counts, open_words),
+        sentence=sentence,
+        claim=rank,
         **_numbers(asked),
         why=(why_none(counts, open_words), *how_many_measured(counts)),
         checks=check_limits(nearest[0], wanted),
@@ -338,6 +343,12 @@ def answer_infeasible(asked: Question) -> Recommendation:
         }
         | ({"accuracy": why_no_accuracy} if accuracy is None else {}),
     )
+
+
+def _has_ends(values: Values) -> Mask:
+    """Which rows can keep a limit, if it is loose enough: those with an interval."""
+    interval = values.latency.interval
+    return np.asarray((interval == "spread") | (interval == "bounds"))
 
 
 def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation:
@@ -421,13 +432,7 @@ def recommend_each(
             found.append(answer_refused(device, str(rows["network"][0]), wanted, why))
             continue
         own = modes.filter(pl.col("device") == device)
-        highest = highest_mode(own) if own.height > 1 else None
-        baselines = [] if highest is None else [Baseline(HIGHEST, highest)]
-        default = (defaults or {}).get(device)
-        if default is not None and default != highest:
-            baselines.append(Baseline(DEFAULT, default))
-        elif default is not None:
-            baselines = [Baseline(f"{HIGHEST} and its default", default)]
+        baselines = find_baselines(own, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
         found.append(recommend(rows, wanted, baselines, known, own["mode"].to_list()))
     return tuple(found)

@@ -113,14 +113,24 @@ class LimitCheck(Record, frozen=True, kw_only=True):
 
 
 class Saving(Record, frozen=True, kw_only=True):
-    """The choice beside another mode at the same batch and precision; ratios choice / other."""
+    """The choice beside another mode at the same batch and precision; ratios choice / other.
+
+    The ends of a ratio span 95 %, or, where only bounds are known of one of both, what is possible;
+    then there is no ratio, because nothing tells where between them it lies.
+    """
 
     baseline: str  # what the other mode is: "the board's highest mode", "the board's default mode"
     mode: str
     other: Candidate | None
     latency_ratio: float | None
+    latency_ratio_low: float | None
+    latency_ratio_high: float | None
     energy_ratio: float | None
+    energy_ratio_low: float | None
+    energy_ratio_high: float | None
     power_ratio: float | None
+    power_ratio_low: float | None
+    power_ratio_high: float | None
 
 
 class Neighbour(Record, frozen=True, kw_only=True):
@@ -208,6 +218,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     choice: Candidate | None
     sentence: str
     n_candidates: int
+    claim: str = ""  # what the rows say of the choice: "uses the least energy"
     n_feasible: int = 0
     n_broken: int = 0
     n_unknown: int = 0

@@ -65,6 +65,11 @@ def _better(found: Hierarchical) -> str:
     where = f" in {point.mode}" if point.mode else ""
     costs = [amount_text(each, unit) for each, unit in _costs(point)]
     reached = ", ".join([f"accuracy {accuracy_text(point)}", *costs])
+    if found.is_held_out:  # the others are judged on other samples than they are chosen on
+        return (
+            f"{what} better than every threshold{where} on the {counted(found.n_fit, 'sample')} "
+            f"that it is chosen on; on those held out: {reached}. The best threshold: "
+        )
     return f"{what} better than every threshold{where}: {reached}. The best threshold: "
 
 

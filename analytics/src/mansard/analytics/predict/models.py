@@ -8,7 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.dataset import Dataset, whole_machine
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
 from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.energy.fit import EnergyFit
@@ -17,6 +17,7 @@ from mansard.analytics.published.rooflines import published_rooflines
 from mansard.analytics.published.store import (
     Published,
     batch_notes,
+    device_names,
     known_modes,
     published_coefficients,
     published_in,
@@ -66,6 +67,25 @@ class Models:
     def of_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of ``frame`` that are of ``devices``."""
         return frame.filter(pl.col("device").is_in(list(self.devices)))
+
+    @cached_property
+    def cpus(self) -> frozenset[str]:
+        """The devices that are CPUs."""
+        labels = device_labels(self.dataset.all_manifests)
+        names = device_names(self.published)
+        runs = self.dataset.all_manifests
+        measured = (labels[e.run_id] for e in runs if e.gpu is None and not whole_machine(e))
+        rows = self.published.rows
+        return frozenset(
+            [*measured, *(names[e.device, e.table_id] for e in rows if e.processor == "cpu")]
+        )
+
+    def own_settings(self, modes: pl.DataFrame) -> pl.DataFrame:
+        """``modes`` (MODE_SCHEMA), those of CPUs without settings of the GPU beside them."""
+        is_cpu = pl.col("device").is_in(list(self.cpus))
+        return modes.with_columns(
+            pl.when(~is_cpu).then(pl.col(name)).alias(name) for name in ("gpu_hz", "n_sms")
+        )
 
     @cached_property
     def mode_notes(self) -> tuple[str, ...]:

@@ -182,10 +182,12 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         return []
     title = f"{found.network} on {found.device}"
     if not found.is_feasible:
-        rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
+        first = found.claim.removeprefix("is ")
+        rows = [_row(each, first if at == 0 else "") for at, each in enumerate(found.nearest)]
         rows += _unknown_rows(found, found.choice)
         return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
-    remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
+    is_kept = found.verdict == "feasible"
+    remark = "recommended" if is_kept else found.claim.removeprefix("is ")
     rows = [_row(found.choice, remark)]
     rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
     rows += [_row(each, "within the uncertainty") for each in found.equals]
@@ -213,8 +215,8 @@ def _without_rates(table: Table, found: api.Recommendation) -> Table:
 
 
 def _overview_table(found: Sequence[api.Recommendation]) -> Table:
-    """One row for each recommendation: the choice, and what it saves against the highest mode."""
-    columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
+    """One row for each recommendation: the choice, and what it saves against another mode."""
+    columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
     table = ("Recommendations", columns, [_overview_row(each) for each in found])
     return without(table, {"power", "items/s"})
 
@@ -224,14 +226,13 @@ def _overview_row(found: api.Recommendation) -> tuple[str, ...]:
         why = found.unknown["choice"]
         return (found.device, found.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
     saving = found.savings[0] if found.savings else None
-    ratios = () if saving is None else (saving.energy_ratio, saving.latency_ratio)
-    words = [
-        f"{name} {api.change(ratio)}"
-        for name, ratio in zip(("energy", "time"), ratios, strict=False)
-        if ratio is not None
-    ]
+    words = ""
+    if saving is not None and saving.mode != found.choice.mode:
+        changes = [(name, api.change_of(saving, name)) for name in ("energy", "time")]
+        told = ", ".join(f"{name} {change}" for name, change in changes if change)
+        words = f"{saving.mode}: {told}" if told else ""
     cells = _row(found.choice, "")[:-1]
-    return (found.device, found.network, *cells, ", ".join(words) or "–", found.verdict)
+    return (found.device, found.network, *cells, words or "–", found.verdict)
 
 
 def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -294,6 +295,15 @@ def _mix_tables(found: api.MixAnswer) -> list[Table]:
     ]
 
 
+def _busy(share: api.Share) -> str:
+    """The share of all time; of bounds its ends, as of the time itself."""
+    low, high = share.latency_low_s, share.latency_high_s
+    if share.interval != "bounds" or low is None or high is None:
+        return api.percent(share.busy)
+    ends = [api.percent(share.busy * end / share.latency_s) for end in (low, high)]
+    return f"between {ends[0]} and {ends[1]}"
+
+
 def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
@@ -302,7 +312,7 @@ def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
             str(share.batch),
             share.precision,
             api.digits(share.rate_per_s, 3),
-            api.percent(share.busy),
+            _busy(share),
             api.seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
             api.seconds(share.wait_s) if share.wait_s else "–",
             api.joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
