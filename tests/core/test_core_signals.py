@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.signals import how_it_ended, names_signal
+from mansard.core.signals import how_it_ended, names_outer_signal
 
 # What a library such as polars does to SIGINT: its handler has the kernel begin waits again.
 _RESTARTED = "import signal; signal.siginterrupt(signal.{name}, False)"
@@ -78,9 +78,15 @@ def test_how_a_process_ended() -> None:
     assert how_it_ended(130) == "ended with code 130"
     assert how_it_ended(-9) == "was killed, as it is where the memory runs out"
     assert how_it_ended(-11) == "crashed (SIGSEGV)"
+    assert how_it_ended(-15) == "was ended by SIGTERM"
     assert how_it_ended(-40) == "was ended by signal 40"  # between SIGRTMIN and SIGRTMAX
 
 
+# SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS of signal(7)
+_FAULTS = {-4, -5, -6, -7, -8, -11, -31}
+
+
 @given(st.integers(-64, 255))
-def test_a_text_names_a_signal_exactly_where_one_ended_the_process(code: int) -> None:
-    assert names_signal(f"x on cpu: its process {how_it_ended(code)}: y") == (code < 0)
+def test_a_text_names_a_signal_exactly_where_one_came_from_outside(code: int) -> None:
+    said = f"x on cpu: its process {how_it_ended(code)}: y"
+    assert names_outer_signal(said) == (code < 0 and code not in _FAULTS)

@@ -56,7 +56,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-_BY_SIGNAL = re.compile(r"\bwas killed, as |\bcrashed \(SIG[A-Z0-9]+\)|\bended by signal [0-9]+")
+# What an instruction of the process itself causes: the same input causes it again.
+_FAULTS = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+_ENDED_FROM_OUTSIDE = re.compile(r"\bwas killed, as |\bended by (SIG|signal [0-9])")
 
 
 def how_it_ended(code: int) -> str:
@@ -66,11 +68,15 @@ def how_it_ended(code: int) -> str:
     if -code == signal.SIGKILL:
         return "was killed, as it is where the memory runs out"
     try:
-        return f"crashed ({signal.Signals(-code).name})"
+        name = signal.Signals(-code).name
     except ValueError:  # one without a name
         return f"was ended by signal {-code}"
+    return f"crashed ({name})" if name in _FAULTS else f"was ended by {name}"
 
 
-def names_signal(text: str) -> bool:
-    """Whether a text of ``how_it_ended`` is of a process that a signal ended."""
-    return _BY_SIGNAL.search(text) is not None
+def names_outer_signal(text: str) -> bool:
+    """Whether a text of ``how_it_ended`` is of a process that was ended from outside.
+
+    A process that its own fault ended (SIGSEGV) is not: the same input ends the next one too.
+    """
+    return _ENDED_FROM_OUTSIDE.search(text) is not None

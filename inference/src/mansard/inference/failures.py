@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mansard.core.signals import names_signal
+from mansard.core.signals import names_outer_signal
 
 # What the failure of its measurement begins with; the second: the next command tries it again.
 NOT_BUILT = "it could not be built"
@@ -11,9 +11,9 @@ _NO_MEMORY = "too little memory"
 
 
 def is_for_now(failure: str | None) -> bool:
-    """Whether the reason may be gone: memory that was short, a process that a signal ended."""
+    """Whether the reason may be gone: memory that was short, a process that was killed."""
     if failure is None:
         return False
     if failure.startswith(NOT_BUILT):
         return failure.startswith(NOT_BUILT_NOW)
-    return _NO_MEMORY in failure or names_signal(failure)
+    return _NO_MEMORY in failure or names_outer_signal(failure)
