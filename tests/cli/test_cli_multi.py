@@ -63,7 +63,6 @@ def rows(folder: Path) -> list[Path]:
         (("--mapping", "b.json", "--draw", "2"), "--draw is for networks, not for mappings"),
         (("a.onnx", "--seed", "3"), "mappings are not drawn, but an option says how"),
         (("a.onnx", "--devices", "npu"), "unknown device 'npu'"),
-        (("a.onnx", "--devices", "cpu", "--seconds", "inf"), "--seconds is above 0 and at most"),
     ],
 )
 def test_what_contradicts_is_one_line(

@@ -213,7 +213,6 @@ def test_a_workload_with_a_mistake_is_one_line(
         (["--min-fps", "many"], "is no rate"),
         (["--batch", "0"], "holds no size"),
         (["--precision", "fp12"], "unknown precision 'fp12'"),
-        (["--probability", "1.5"], "cannot hold with probability 1.5"),
         (["--device", "Xavier"], "no device is called 'Xavier'; there are Jetson Madeup"),
         (["--default", "15W"], "no mode is called '15W'"),
         (["sene"], "the zoo has no network 'sene'"),

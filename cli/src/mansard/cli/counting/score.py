@@ -73,10 +73,16 @@ def score(
         bool, typer.Option("--upper", help="Count sizes that depend on data with their bounds.")
     ] = False,
     prefill: Annotated[
-        int | None, typer.Option(min=1, help="Of a decoder: read so many tokens, nothing cached.")
+        int | None,
+        typer.Option(
+            min=1, max=1_000_000_000, help="Of a decoder: read so many tokens, nothing cached."
+        ),
     ] = None,
     decode: Annotated[
-        int | None, typer.Option(min=1, help="Of a decoder: make one token, so many cached.")
+        int | None,
+        typer.Option(
+            min=1, max=1_000_000_000, help="Of a decoder: make one token, so many cached."
+        ),
     ] = None,
     kv_cache: Annotated[
         KvCacheUpdate | None,
@@ -112,7 +118,8 @@ def score(
         Path | None, typer.Option(help="Folder of runs: the page draws its roofs.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Files scored at a time; all cores by default.")
+        int | None,
+        typer.Option(min=1, max=4096, help="Files scored at a time; all cores by default."),
     ] = None,
     on: OnOption = None,
     allow_unknown: Annotated[

@@ -72,7 +72,11 @@ def recommend(
     dim: DimOption = None,
     phase: PhaseOption = "inference",
     probability: Annotated[
-        float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
+        float,
+        typer.Option(
+            min=0, max=1,
+            help="How likely each limit has to hold, between 0 and 1.",
+        ),
     ] = 0.9,
     mode: Annotated[
         str | None,

@@ -67,7 +67,11 @@ def schedule(
         typer.Option("--run", help="Execute the best schedule and the baselines on this machine."),
     ] = False,
     seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long each is executed for, after warming up.")
+        float,
+        typer.Option(
+            min=0.1, max=86_400,
+            help="How long each is executed for, after warming up.",
+        ),
     ] = 10.0,
     mode: Annotated[
         str | None, typer.Option(help="The mode of --runs, and the one to execute in.")

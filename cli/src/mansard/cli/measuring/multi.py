@@ -13,6 +13,7 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import (
+    MOST_SEED,
     BoardOption,
     ContainerEngineOption,
     DimOption,
@@ -60,13 +61,17 @@ def multi(
     ] = None,
     draw: Annotated[
         int | None,
-        typer.Option(min=1, help="Draw so many mappings of the networks at random, on --devices."),
+        typer.Option(
+            min=1,
+            max=100_000,
+            help="Draw so many mappings of the networks at random, on --devices.",
+        ),
     ] = None,
     networks: Annotated[
         str | None, typer.Option(help="With --draw: networks of a mapping, 5-10; all by default.")
     ] = None,
     per_set: Annotated[
-        int, typer.Option(min=1, help="With --draw: mappings of the same networks.")
+        int, typer.Option(min=1, max=100_000, help="With --draw: mappings of the same networks.")
     ] = 20,
     priorities: Annotated[
         str | None,
@@ -74,7 +79,9 @@ def multi(
     ] = None,
     most_split: Annotated[
         int | None,
-        typer.Option(min=0, help="With --draw: networks of a mapping that are split, at most."),
+        typer.Option(
+            min=0, max=1000, help="With --draw: networks of a mapping that are split, at most."
+        ),
     ] = None,
     gpu_only: Annotated[
         bool, typer.Option("--gpu-only", help="With --draw: all on the GPU once for each set.")
@@ -82,12 +89,17 @@ def multi(
     single: Annotated[
         bool, typer.Option("--single", help="With --draw: first each network alone, each device.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="With --draw: the same seed, the same.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="With --draw: the same seed, the same.")
+    ] = 0,
     seed_per_mode: Annotated[
         bool, typer.Option("--seed-per-mode", help="With --draw: other mappings in each mode.")
     ] = False,
     seconds: Annotated[
-        float, typer.Option(help="How long runs count, after warming up; the meters as long.")
+        float,
+        typer.Option(
+            min=0.1, max=86_400, help="How long runs count, after warming up; the meters as long."
+        ),
     ] = 30.0,
     pipelined: Annotated[
         bool,
@@ -114,7 +126,8 @@ def multi(
     ] = None,
     provider: ProviderOption = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, help="Batch size; by default that of the file, else 1.")
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="Batch size; by default that of the file, else 1."),
     ] = None,
     precision: Annotated[
         str | None, typer.Option(help="fp32, fp16 or int8; that of each file by default.")
@@ -123,7 +136,9 @@ def multi(
     inputs: InputsOption = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="Threads of each network; by default one for each of its CPUs."),
+        typer.Option(
+            min=1, max=4096, help="Threads of each network; by default one for each of its CPUs."
+        ),
     ] = None,
     wait: Annotated[
         Waiting, typer.Option(help="What threads of an engine do while they wait: spin, or block.")
