@@ -67,20 +67,30 @@ def tensor_work(
     missing = [op for op, n in counts.items() if n is None]
     if not missing:
         return found, None
-    alone = None  # the kind whose are the pipe's cycles: nothing else ran
-    why = f"matrix instructions were not counted: {', '.join(missing)}"
-    if len(missing) == len(counts):
-        alone = operand if instruction_flop(launch.kernel) else None
-        why = "the tensor pipe was not counted"
-        if TENSOR_PIPE in metrics:
-            why = _EITHER
-    elif len(missing) == 1 and not any(counts.values()):
-        if _only_matrices(launch, missing[0], operand, sm):
-            alone = _OF_OP.get(missing[0], operand)
-        elif active:
-            why = _EITHER
+    alone, why = _kind_alone(launch, counts, operand, sm, active)
     by_cycles = _by_cycles(alone, sm, active)
     return ([by_cycles], None) if by_cycles else (found, why)
+
+
+def _kind_alone(
+    launch: Launch,
+    counts: Mapping[str, float | None],
+    operand: str | None,
+    sm: int | None,
+    active: float | None,
+) -> tuple[str | None, str]:
+    """The precision whose are all of the pipe's cycles; None, and why nothing tells it."""
+    missing = [op for op, n in counts.items() if n is None]
+    why = f"matrix instructions were not counted: {', '.join(missing)}"
+    if len(missing) == len(counts):
+        is_active = TENSOR_PIPE in launch.metrics
+        why = _EITHER if is_active else "the tensor pipe was not counted"
+        return (operand if instruction_flop(launch.kernel) else None), why
+    if len(missing) > 1 or any(counts.values()):
+        return None, why
+    if _only_matrices(launch, missing[0], operand, sm):
+        return _OF_OP.get(missing[0], operand), why
+    return None, _EITHER if active else why
 
 
 def _only_matrices(launch: Launch, op: str, operand: str | None, sm: int | None) -> bool:
