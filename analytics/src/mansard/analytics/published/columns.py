@@ -122,12 +122,14 @@ FIELDS: Mapping[str, Dimension | None] = MappingProxyType(
         "method": None,
         "remark": None,
         "repeat": None,
+        "meter": None,
         "sms": None,
         "cpus": None,
         "peak": "work rate",
         "bandwidth": "byte rate",
         "launch": "time",
         "time": "time",
+        "deviation": "time",
         "throughput": "images/s",
         "power": "power",
         "energy": "energy",
@@ -157,16 +159,18 @@ NAMES = MappingProxyType(
             ("repeat", "rep", "repetition", "replicate", "iteration", "trial", "run", "seed"),
             "repeat",
         ),
+        **dict.fromkeys(("meter", "power meter", "sensor", "power source"), "meter"),
         **dict.fromkeys(("sms", "n sms", "num sms", "sm count", "active sms"), "sms"),
         **dict.fromkeys(("cpus", "n cpus", "cores", "n cores", "cpu cores"), "cpus"),
         "phase": "phase",
     }
 )
 SPREADS = frozenset({"std", "stdev", "stddev", "sd", "sem", "var", "variance", "error", "ci"})
+_DEVIATIONS = frozenset({"std", "stdev", "stddev", "sd"})
 # Times and powers that are not a run's, or not its usual ones: read only where the user says so.
 OTHERS = frozenset(
     {
-        *("min", "max", "p90", "p95", "p99", "best", "worst"),
+        *("min", "max", "peak", "p50", "p75", "p90", "p95", "p99", "best", "worst"),
         *("idle", "baseline", "static", "warmup", "timestamp", "start", "end"),
         *("build", "compile", "load", "setup"),
     }
@@ -283,6 +287,7 @@ def find_columns(
     for field, name in bare:
         if field not in known and not (field == "peak" and "network" in known):
             raise _without_unit(field, name, where)
+    found = _without_twin_deviations(found)
     _refuse_twins(found, where)
     understood = {column.name for column in found}
     return tuple(found), tuple(name for name in names if name not in understood)
@@ -334,6 +339,8 @@ def _by_name(name: str, where: str) -> KnownColumn | None:
     if plain is not None:
         return KnownColumn(name, plain)
     unit = _unit_in(name, where)
+    if unit is not None and unit.dimension == "time" and _is_deviation(words):
+        return _qualified(name, "deviation", unit)
     if unit is None or _is_other(words, unit.dimension):
         return None
     bare = _bare_field(name)
@@ -341,6 +348,14 @@ def _by_name(name: str, where: str) -> KnownColumn | None:
         return None
     field = _field_of(unit, words)
     return None if field is None else _qualified(name, field, unit)
+
+
+def _is_deviation(words: Sequence[str]) -> bool:
+    """Whether a time is the standard deviation of a run's time, and of nothing else."""
+    others = set(words) - _DEVIATIONS
+    return bool(_DEVIATIONS & set(words)) and not others & (
+        OTHERS | LAUNCH | (SPREADS - _DEVIATIONS)
+    )
 
 
 def _is_other(words: Sequence[str], dimension: Dimension | None) -> bool:
@@ -431,6 +446,12 @@ def _without_unit(field: str, name: str, where: str) -> InputError:
     )
 
 
+def _without_twin_deviations(found: list[KnownColumn]) -> list[KnownColumn]:
+    """Of several deviations none says which time it is of."""
+    n_deviations = sum(column.field == "deviation" for column in found)
+    return found if n_deviations < 2 else [c for c in found if c.field != "deviation"]
+
+
 def _refuse_twins(found: Sequence[KnownColumn], where: str) -> None:
     """Two columns for one thing: wide tables may have a peak for each precision and unit."""
     kinds: dict[tuple[str | None, ...], list[str]] = {}
@@ -440,7 +461,7 @@ def _refuse_twins(found: Sequence[KnownColumn], where: str) -> None:
             kind = (column.field, column.precision, column.unit, column.level)
         kinds.setdefault(kind, []).append(column.name)
     for kind, names in kinds.items():
-        if len(names) > 1 and kind[0] != "repeat":
+        if len(names) > 1 and kind[0] not in {"repeat", "power"}:  # meters: see ``importing``
             raise InputError(
                 f"the {kind[0]} may be in {' or '.join(map(repr, names))}",
                 where=where,

@@ -16,9 +16,8 @@ from types import MappingProxyType
 from msgspec.structs import replace as replace_record
 
 from mansard.analytics.data.quantities import counted
+from mansard.analytics.published.bounds import bound_of_figure
 from mansard.analytics.published.cells import (
-    LEAST,
-    MOST,
     NOT_SAID,
     Cells,
     TextRow,
@@ -33,6 +32,7 @@ from mansard.analytics.published.columns import (
     parse_unit_name,
 )
 from mansard.analytics.published.layers import read_layers
+from mansard.analytics.published.meters import mark_meters, meters_differ, meters_of
 from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Reading, ToolFile, as_table
 from mansard.analytics.published.readers.registry import recognise
@@ -197,7 +197,8 @@ def read_runs(
         cells = Cells(table, tuple(columns), row)
         run = _run_of_row(cells, origin)
         setting = (run.mode.name, run.network, run.batch, run.precision, run.phase)
-        kind = (*setting, *(row.cells[column.name] for column in cells.columns_of("repeat")))
+        telling = (*cells.columns_of("repeat"), *cells.columns_of("meter"))
+        kind = (*setting, *(row.cells[column.name] for column in telling))
         if kind in seen:
             raise InputError(
                 f"lines {seen[kind]} and {row.line} are both {run.network!r}, "
@@ -209,14 +210,20 @@ def read_runs(
         seen[kind] = row.line
         runs.append(run)
     check_modes([(run.row, run.mode) for run in runs], table.where)
-    return tuple(runs)
+    return mark_meters(
+        runs, [Cells(table, tuple(columns), row).text("meter") for row in table.rows]
+    )
 
 
 def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
     batch, precision = cells.count("batch"), cells.precision()
     latency_s = _latency_s(cells, batch)
-    power_w = _power_w(cells, batch, latency_s)
-    if latency_s is None and power_w is None and not cells.row.figures:
+    meters = meters_of(cells)
+    power_w = None if len(meters) > 1 else _power_w(cells, batch, latency_s)
+    figures = {**cells.row.figures, **(meters if len(meters) > 1 else {})}
+    if (deviation_s := cells.deviation()) is not None:
+        figures["deviation_s"] = deviation_s
+    if latency_s is None and power_w is None and not figures:
         raise InputError("has neither a time nor a power", where=cells.where, fix="remove the row")
     values: dict[str, object] = {
         "batch": batch,
@@ -226,13 +233,12 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
         "method": cells.text("method"),
         "remark": cells.text("remark"),
     }
-    amounts = {**cells.row.figures, "its time": latency_s, "its power": power_w}
-    for name, value in amounts.items():
-        if value is not None and not LEAST <= value <= MOST:
-            raise InputError(
-                f"{name} is {value}, which nothing real is", where=cells.where, fix="mend it"
-            )
+    _check_bounds(cells.where, {**figures, "time_s": latency_s, "power_w": power_w})
     unknown = cells.reasons(values, _FIELDS)
+    if len(meters) > 1:
+        values["remark"] = values["remark"] or meters_differ(meters)
+        unknown = unknown | {"power_w": str(values["remark"])}
+        unknown.pop("remark", None)
     return PublishedRun(
         table_id="",
         row=cells.row.line,
@@ -242,10 +248,22 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
         mode=cells.mode(),
         network=cells.needed("network"),
         phase=_phase(cells),
-        figures=dict(cells.row.figures),
+        figures=figures,
         **values,  # type: ignore[arg-type]
         unknown=unknown,
     )
+
+
+def _check_bounds(where: str, figures: Mapping[str, float | None]) -> None:
+    """Raises InputError for the first of ``figures`` that is impossible."""
+    for name, value in figures.items():
+        bound = bound_of_figure(name)
+        if value is not None and not bound.holds(value):
+            raise InputError(
+                f"its {name} is {value:.4g}, which is impossible: {bound.text}",
+                where=where,
+                fix="correct it, or export the file again",
+            )
 
 
 _FIELDS = MappingProxyType(
@@ -331,7 +349,10 @@ def without_batch(times: str) -> str:
 # What a table of the other kind has no use for; it is named as not read.
 _OF_RATES = frozenset({"peak", "bandwidth", "launch", "unit", "level"})
 _OF_RUNS = frozenset(
-    {"batch", "phase", "remark", "repeat", "time", "throughput", "power", "energy"}
+    {
+        *("batch", "phase", "remark", "repeat", "meter"),
+        *("time", "deviation", "throughput", "power", "energy"),
+    }
 )
 
 

@@ -13,6 +13,7 @@ from mansard.analytics.published.readers.llama_bench import (
 from mansard.analytics.published.readers.mlperf_log import MLPERF_LOG
 from mansard.analytics.published.readers.mlperf_table import MLPERF_TABLE
 from mansard.analytics.published.readers.ncu import NCU
+from mansard.analytics.published.readers.ort_profile import ORT_PROFILE
 from mansard.analytics.published.readers.reader import Reader, ToolFile
 from mansard.analytics.published.readers.trtexec_layers import TRTEXEC_LAYERS
 from mansard.analytics.published.readers.trtexec_log import TRTEXEC_LOG
@@ -42,6 +43,7 @@ READERS: tuple[Reader, ...] = (
     ZEUS,
     JETSON_STATS,
     CUDLA,
+    ORT_PROFILE,
     NCU,
     TRTEXEC_LOG,
 )
