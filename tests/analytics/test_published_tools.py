@@ -276,7 +276,7 @@ def test_zeus_windows_have_time_and_energy(tmp_path: Path) -> None:
     )
 
 
-JTOP = """time,uptime,CPU1,GPU,Temp cpu,Power VDD_IN,Power TOT,jetson_clocks,nvp model
+JTOP = """time,uptime,CPU1,GPU,Temp cpu,Power VDD_SOC,Power TOT,jetson_clocks,nvp model
 2026-06-01 10:00:00.000000,1 day,5,99,45.0,9000,10000,OFF,MAXN
 2026-06-01 10:00:01.000000,1 day,5,99,45.0,9000,20000,OFF,MAXN
 2026-06-01 10:00:03.000000,1 day,5,99,45.0,9000,20000,OFF,MAXN

@@ -176,7 +176,12 @@ OTHERS = frozenset(
     }
 )
 # One rail's power is not the board's: read only where the user says so.
-RAILS = frozenset({"gpu", "cpu", "soc", "cv", "ddr", "dram", "mem", "memory", "wifi", "rail"})
+RAILS = frozenset(
+    {
+        *("gpu", "cpu", "soc", "cv", "ddr", "dram", "mem", "memory", "wifi", "rail"),
+        *("5v0", "sys5v", "vddq", "vddrq"),  # of AGX boards, beside others
+    }
+)
 # What a time or an energy may be "per" without being that of a batch.
 ITEMS = frozenset(
     {"image", "img", "inference", "inf", "frame", "sample", "item", "input", "request"}

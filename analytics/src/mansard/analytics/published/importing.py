@@ -36,6 +36,7 @@ from mansard.analytics.published.meters import mark_meters, meters_differ, meter
 from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Reading, ToolFile, as_table
 from mansard.analytics.published.readers.registry import recognise
+from mansard.analytics.published.windows import has_windows, read_windows
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
@@ -319,7 +320,8 @@ def _power_w(cells: Cells, batch: int | None, latency_s: float | None) -> float 
         raise InputError(
             f"its energy over its time is {energy_j / latency_s:.4g} W, its power {power_w:.4g} W",
             where=cells.where,
-            fix="leave one out, with --column energy= or --column power=",
+            fix="leave one out, with --column energy= or --column power=, or give the raw samples "
+            "of the rails beside it",
         )
     return power_w if power_w is not None else energy_j / latency_s
 
@@ -413,6 +415,7 @@ def import_files(
     ``X.build.metadata.json`` beside ``X.profile.json``.
     """
     opened = [_open(path, said or {}) for path in paths]  # their bytes are let go one by one
+    opened = _with_energies(opened)
     engines = [engine_of(path) for path in paths]
     found: list[tuple[Imported, ...]] = []
     for path, engine, one in zip(paths, engines, opened, strict=True):
@@ -436,6 +439,29 @@ def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
     if reader is None:
         return parse_table(source.data, source.where)
     return reader.read_source(source)
+
+
+def _with_energies(opened: Sequence[Reading | TextTable]) -> list[Reading | TextTable]:
+    """Windows get their energies from the samples beside them, which are no runs then."""
+    windows = [one for one in opened if isinstance(one, TextTable) and has_windows(one)]
+    traces = [one for one in opened if isinstance(one, Reading) and one.trace is not None]
+    if not windows or not traces:
+        return list(opened)
+    if len(traces) > 1:
+        raise UsageError(
+            "several logs of rails stand beside a table of windows",
+            fix="import each with the windows of its own runs",
+        )
+    (samples,) = traces
+    found: list[Reading | TextTable] = []
+    for one in opened:
+        if one is samples:
+            found.append(Reading(notes=["its samples give the energies of the windows"]))
+        elif isinstance(one, TextTable) and has_windows(one) and samples.trace is not None:
+            found.append(read_windows(one, samples.trace, samples.trace_rule))
+        else:
+            found.append(one)
+    return found
 
 
 def engine_of(path: Path) -> str:
@@ -469,9 +495,27 @@ def _import_reading(
     fixed: Mapping[str, str],
 ) -> tuple[Imported, ...]:
     notes = tuple(printable(note) for note in reading.notes)
+    if reading.trace is not None and not reading.rows:
+        raise InputError(
+            "has too few samples of a rail, or none in half of the log",
+            where=where,
+            fix="log longer, or give the windows of the runs beside it",
+        )
     if not reading.rows:
         said = ", ".join(f"{name} {value}" for name, value in reading.says.items())
-        return (Imported("", notes=(*notes, f"holds no time{said and f'; it says {said}'}")),)
+        return (
+            Imported(
+                "",
+                notes=(
+                    *notes,
+                    *(
+                        []
+                        if notes and not said
+                        else [f"holds no time{said and f'; it says {said}'}"]
+                    ),
+                ),
+            ),
+        )
     # What a person says a network is called goes before what a path in the file is.
     n_networks = len({row.cells.get("network") for row in reading.rows})
     hidden = {"system"} | ({"network"} & set(fixed) if n_networks == 1 else set())

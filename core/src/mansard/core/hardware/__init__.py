@@ -5,7 +5,7 @@ What the system reports at run time (SMs that are on, clocks, cache sizes) wins 
 
 from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, l2_partitions, sm_l1_bytes
 from mansard.core.hardware.jetpack import jetpack_of
-from mansard.core.hardware.metering import Metering
+from mansard.core.hardware.metering import Metering, metering_of
 from mansard.core.hardware.module import CoreCluster, Module
 from mansard.core.hardware.named_modes import NAMED_MODES, NamedMode, NamedModes, boards_called
 from mansard.core.hardware.peaks import (
@@ -35,6 +35,7 @@ __all__ = [
     "l2_partitions",
     "memory_bytes_per_s",
     "memory_roof_bytes_per_s",
+    "metering_of",
     "peak_flop_per_s",
     "sm_flop_per_cycle",
     "sm_l1_bytes",
