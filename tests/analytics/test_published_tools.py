@@ -545,3 +545,26 @@ def test_each_example_has_one_reader() -> None:
         assert sum(reader.recognise(text) for reader in READERS) == 1
     table = b"mode,network,batch,latency_ms\nMAXN,resnet18,1,2\n"
     assert recognise(ToolFile("table.timing.json", table)) is None  # its name tells nothing
+
+
+def test_a_language_model_of_mlperf_has_three_times(tmp_path: Path) -> None:
+    lines = {
+        "50.00 percentile latency (ns)": 4_080_059_346,
+        "50.00 percentile first token latency (ns)": 1_382_139_989,
+        "50.00 percentile time to output token (ns)": 21_241_545,
+        "TPS w/o loadgen overhead": 31.3,
+        "samples_per_query": 1,
+    }
+    text = mlperf("SingleStream", "".join(f"{name} : {value}\n" for name, value in lines.items()))
+    run = run_of(one(tmp_path, text, FIXED | {"precision": "fp4"}))
+    assert run.precision == "fp4"
+    assert run.latency_s == pytest.approx(4.080059346)
+    assert run.figures["first_token_s"] == pytest.approx(1.382139989)
+    assert run.figures["token_s"] == pytest.approx(0.021241545)
+    assert run.figures["tokens_per_s"] == 31.3
+
+
+def test_a_log_of_tegrastats_is_for_another_command(tmp_path: Path) -> None:
+    text = "RAM 2448/7620MB (lfb 3x4MB) SWAP 0/3810MB CPU [0%@960,0%@960] GR3D_FREQ 0%\n"
+    with pytest.raises(InputError, match="is a log of tegrastats; use 'mansard telemetry'"):
+        one(tmp_path, text)

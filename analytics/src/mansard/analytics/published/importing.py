@@ -503,19 +503,7 @@ def _import_reading(
         )
     if not reading.rows:
         said = ", ".join(f"{name} {value}" for name, value in reading.says.items())
-        return (
-            Imported(
-                "",
-                notes=(
-                    *notes,
-                    *(
-                        []
-                        if notes and not said
-                        else [f"holds no time{said and f'; it says {said}'}"]
-                    ),
-                ),
-            ),
-        )
+        return (Imported("", notes=(*notes, f"holds no time{said and f'; it says {said}'}")),)
     # What a person says a network is called goes before what a path in the file is.
     n_networks = len({row.cells.get("network") for row in reading.rows})
     hidden = {"system"} | ({"network"} & set(fixed) if n_networks == 1 else set())

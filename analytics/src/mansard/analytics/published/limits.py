@@ -144,7 +144,9 @@ def _zoo_entry(network: str) -> Entry | None:
 
 @cache
 def _by_plain_name() -> dict[str, Entry]:
-    return {_plain(entry.name): entry for entry in CATALOG if entry.published_macs}
+    # The work of one with other dimensions, such as a sequence, depends on what they were.
+    fixed = (entry for entry in CATALOG if [name for name, _ in entry.dims] == ["batch"])
+    return {_plain(entry.name): entry for entry in fixed if entry.published_macs}
 
 
 def _plain(name: str) -> str:

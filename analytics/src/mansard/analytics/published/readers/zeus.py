@@ -59,8 +59,8 @@ def _read(source: ToolFile) -> Reading:
     notes *= bool(n_silent)
     if n_uncounted:
         notes.append(
-            f"{n_uncounted} windows have no energy though they are long: NVML counts none there, as "
-            "on a Jetson, whose meter is its INA3221"
+            f"{n_uncounted} windows have no energy though they are long: NVML counts none there, "
+            "as on a Jetson, whose meter is its INA3221"
         )
     return Reading(rows, notes)
 
