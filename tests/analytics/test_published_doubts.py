@@ -265,3 +265,16 @@ def test_a_time_that_is_bound_by_the_host_is_none_of_the_gpu(tmp_path: Path, tex
 def test_a_host_that_is_ahead_of_the_gpu_gives_its_time(tmp_path: Path, text: str) -> None:
     assert keep(tmp_path, text, fixed=FIXED) == []
     assert times_s(tmp_path) == [0.007]
+
+
+@pytest.mark.parametrize(
+    "device", ["Orin Nano", "AGX Orin 64GB", "orin nx", "a board of nobody", "NVIDIA A100"]
+)
+def test_a_device_that_may_be_several_modules_or_none_is_checked_as_such(
+    tmp_path: Path, device: str
+) -> None:
+    origin = api.TableOrigin(citation="A. Author, 2026", device=device)
+    assert keep(tmp_path, "mode,network,ms\nM,resnet50,9\n", origin=origin) == []
+    # 900 TFLOP/s of fp32: above any of these boards, and of others nothing is known.
+    notes = keep(tmp_path, "mode,fp32_tflops\nM,900\n", origin=origin)
+    assert bool(notes) == ("orin" in device.casefold())

@@ -38,7 +38,7 @@ def modules_called(device: str) -> tuple[Module, ...]:
     exact = module_called(device)
     if exact is not None:
         return (exact,)
-    return tuple(dict.fromkeys(board.module for board in boards_called(device)))
+    return tuple({board.module.name: board.module for board in boards_called(device)}.values())
 
 
 def unit_of(rate: PublishedRate) -> RateUnit:
