@@ -109,10 +109,12 @@ def test_a_lone_repeat_is_said_where_others_have_several(tmp_path: Path) -> None
     assert "in a mode with one repeat, where others have several" in note
 
 
-def test_a_mean_whose_deviation_is_larger_is_not_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "head", ["mode,network,batch,mean_ms,std_ms", "mode,network,batch,latency_ms,latency_std"]
+)
+def test_a_mean_whose_deviation_is_larger_is_not_used(tmp_path: Path, head: str) -> None:
     # Six repetitions, one of them 112 ms: their mean is 30.0 ms, their deviation 40.1 ms.
-    table = "mode,network,batch,mean_ms,std_ms\nMAXN,net,1,30.0,40.1\n30W,net,1,22.1,0.4\n"
-    (note,) = keep(tmp_path, table)
+    (note,) = keep(tmp_path, f"{head}\nMAXN,net,1,30.0,40.1\n30W,net,1,22.1,0.4\n")
     assert "its standard deviation of 40.1 ms is 134% of its mean" in note.replace("\u00a0", " ")
     assert times_s(tmp_path) == [None, 0.0221]
 
@@ -130,7 +132,8 @@ RATES = "mode,gpu_mhz,emc_mhz,sms,precision,unit,GFLOP/s,GB/s\n"
         # 16 × 2048 × 1300.5 MHz = 42.6 TFLOP/s dense.
         ("M,1300.5,3199,16,fp16,tensor,80000,80", "it counts with sparsity, twice the dense rate"),
         # 16 × 4096 × 1300.5 MHz = 85.2 TOP/s dense.
-        ("M,1300.5,3199,16,int8,tensor,300000,80", "the unit is wrong"),
+        ("M,1300.5,3199,16,int8,tensor,275000,80", "it counts sparsity and the DLAs"),
+        ("M,1300.5,3199,16,int8,tensor,900000,80", "can do: the unit is wrong"),
         # 2 × 665 MHz × 32 bytes = 42.6 GB/s.
         ("M,1300.5,665,16,fp32,cuda,5000,150", "its memory clock was higher"),
         # 8 × 256 × 612 MHz = 1.25 TFLOP/s; at 1300.5 MHz with 16 SMs 5.33.
@@ -216,12 +219,21 @@ def test_a_share_above_1_is_refused(tmp_path: Path, share: float) -> None:
 )
 def test_meters_that_differ_are_kept_and_none_is_chosen(tmp_path: Path, text: str) -> None:
     # 38.1 / 21.9 = 1.740.
-    keep(tmp_path, text)
+    notes = keep(tmp_path, text)
     published = read_published(tmp_path / "runs")
+    assert len(notes) == len(published.runs)
     assert all("differ by 74%; none is chosen" in (run.remark or "") for run in published.runs)
     assert set(published_observations(published)["power_w"].to_list()) == {None}
     said = {run.power_w for run in published.runs} | set(published.runs[0].figures.values())
     assert {21.9, 38.1} <= said
+
+
+def test_a_power_that_lies_apart_from_its_repeats_is_not_used(tmp_path: Path) -> None:
+    rows = "".join(f"MAXN,n,5,{at},{watts}\n" for at, watts in enumerate((60, 10, 10.2, 9.9)))
+    (note,) = keep(tmp_path, f"mode,network,ms,repeat,power_w\n{rows}")
+    assert "its power: repeat 1 of 4 has 60.00" in note
+    powers = published_observations(read_published(tmp_path / "runs"))["power_w"].to_list()
+    assert powers == [None, 10.0, 10.2, 9.9]
 
 
 def test_meters_that_agree_are_repeats(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_session_that_was_not_ended_is_no_whole_network(tmp_path: Path, end: s
 
 def test_a_million_events_are_incomplete(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
-    event = '{"cat":"Node","name":"a"}'
+    event = '{"cat":"Session","name":"model_run"}'
     path.write_text("[" + ",".join([event] * 1_000_000) + "]")
     with pytest.raises(InputError, match="is incomplete: it holds 1,000,000 events"):
         import_files([path], ORIGIN, fixed=FIXED)
@@ -85,3 +85,11 @@ def test_the_recorded_faults(shared_data: Path) -> None:
     ]
     with pytest.raises(InputError, match="#10975"):
         import_files([folder / "profile_session_not_ended.json"], ORIGIN, fixed=FIXED)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"traceEvents": [{"name": "a", "cat": "kernel"}]}', "{\n"])
+def test_json_of_another_tool_is_said_to_be_that(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="is JSON of no tool that is known"):
+        import_files([path], ORIGIN, fixed=FIXED)

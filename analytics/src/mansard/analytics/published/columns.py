@@ -292,7 +292,7 @@ def find_columns(
     for field, name in bare:
         if field not in known and not (field == "peak" and "network" in known):
             raise _without_unit(field, name, where)
-    found = _without_twin_deviations(found)
+    found = _without_twin_deviations(found + _bare_deviations(names, found))
     _refuse_twins(found, where)
     understood = {column.name for column in found}
     return tuple(found), tuple(name for name in names if name not in understood)
@@ -449,6 +449,22 @@ def _without_unit(field: str, name: str, where: str) -> InputError:
         where=where,
         fix=f"say --column {example}={name!r}, or --column {field}= if it is not",
     )
+
+
+def _bare_deviations(names: Sequence[str], found: Sequence[KnownColumn]) -> list[KnownColumn]:
+    """ "latency_std" beside "latency_ms" is in milliseconds as well."""
+    times = [column for column in found if column.field == "time"]
+    if len(times) != 1 or any(column.field == "deviation" for column in found):
+        return []
+    plain = {name: {word.casefold() for word in words_of(name)} for name in names}
+    return [
+        KnownColumn(name, "deviation", times[0].factor)
+        for name, words in plain.items()
+        if words & _DEVIATIONS and words - _DEVIATIONS <= _BARE_TIMES
+    ]
+
+
+_BARE_TIMES = frozenset(word for word, field in BARE.items() if field == "time")
 
 
 def _without_twin_deviations(found: list[KnownColumn]) -> list[KnownColumn]:

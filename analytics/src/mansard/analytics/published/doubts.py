@@ -24,6 +24,7 @@ from mansard.analytics.published.limits import (
     unit_of,
     without_clocks,
 )
+from mansard.analytics.published.meters import METERS_SAY
 from mansard.analytics.published.readers.trtexec_method import host_bound
 from mansard.core.errors import InputError
 from mansard.core.hardware import Module
@@ -34,6 +35,7 @@ _MOST_SPREAD = 0.5  # of a time: settled repetitions have below a tenth
 _APART, _FEW_APART = 1.5, 2.0  # factors between repeats that lie apart; of two or three repeats
 _NEAR, _APART_FROM_NEAR, _LEAST_NEAR = 1.1, 1.25, 4  # of repeats that agree: see ``_gap``
 _MAJORITY = 2 / 3
+_WITH_DLAS = 4  # data sheets of AGX Orin: 275 TOP/s of GPU and DLAs with sparsity, 85 dense of it
 
 
 # Times of networks.
@@ -53,6 +55,20 @@ def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]
     for group in groups.values():
         times_s = [run.latency_s for at in group if (run := runs[at]).latency_s is not None]
         doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
+    return doubts
+
+
+def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
+    """Why powers of ``runs`` lie apart from those of other repeats, by their position."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for at, run in enumerate(runs):
+        if run.power_w is not None and run.remark is None:
+            groups.setdefault(_setting(run), []).append(at)
+    doubts: dict[int, str] = {}
+    for group in groups.values():
+        powers_w = [power_w for at in group if (power_w := runs[at].power_w) is not None]
+        found = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
+        doubts |= {group[place]: why for place, why in found.items()}
     return doubts
 
 
@@ -84,11 +100,14 @@ def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
     return None
 
 
-def repeat_doubts(times_s: Sequence[float]) -> dict[int, str]:
+def repeat_doubts(
+    times_s: Sequence[float], text: Callable[[float], str] = seconds
+) -> dict[int, str]:
     """Which of some repeats lie apart from the others, by their place, and why.
 
     Where two thirds of them and more agree, the rest is set aside: as after a switch of the mode,
     wherever it stands. Where no such majority does, they are of several states and none is used.
+    ``text``: of one of them, which may be powers too.
     """
     order = sorted(range(len(times_s)), key=times_s.__getitem__)
     clusters = _clusters([times_s[place] for place in order])
@@ -98,14 +117,14 @@ def repeat_doubts(times_s: Sequence[float]) -> dict[int, str]:
     low, high = times_s[order[most[0]]], times_s[order[most[-1]]]
     if len(most) < max(2, _MAJORITY * len(times_s)):
         states = " and ".join(
-            f"{len(c)} near {seconds(median(times_s[order[at]] for at in c))}" for c in clusters
+            f"{len(c)} near {text(median(times_s[order[at]] for at in c))}" for c in clusters
         )
         why = f"the {len(times_s)} repeats disagree ({states}): two modes or states are in them"
         return dict.fromkeys(range(len(times_s)), why)
-    others = f"{len(most)} others have {seconds(low)} to {seconds(high)}"
+    others = f"{len(most)} others have {text(low)} to {text(high)}"
     return {
         (place := order[at]): f"repeat {place + 1} of {len(times_s)} has "
-        f"{seconds(times_s[place])} and {others}: set aside as a transient"
+        f"{text(times_s[place])} and {others}: set aside as a transient"
         + (", as the first after a switch of the mode is" if place == 0 else "")
         for cluster in clusters
         if cluster is not most
@@ -167,6 +186,8 @@ def _cause(rate: PublishedRate, mode: PublishedMode, module: Module, limit: floa
     if rate.quantity == "peak":
         if rate.unit == "tensor core" and rate.value <= 2 * SLACK * limit:
             causes.append("it counts with sparsity, twice the dense rate")
+        elif rate.subject == "int8" and rate.value <= _WITH_DLAS * limit:
+            causes.append("it counts sparsity and the DLAs, as data sheets do")
         other = [
             f"{precision.upper()} of {'tensor' if unit == 'tensor' else 'CUDA'} cores"
             for precision, unit, peak in sorted(peaks(module, mode), key=lambda each: each[2])
@@ -202,6 +223,11 @@ def doubt_notes(imported: Imported, module: Module | None = None) -> Iterator[st
             yield f"line {rate.row}: {why}; {_UNUSED}"
     for at, why in time_doubts(imported.runs, lambda run: modes[run.mode.name]).items():
         yield f"line {imported.runs[at].row}: {why}; {_UNUSED}"
+    for at, why in power_doubts(imported.runs).items():
+        yield f"line {imported.runs[at].row}: its power: {why}; {_UNUSED}"
+    for run in imported.runs:
+        if run.remark is not None and METERS_SAY in run.remark:
+            yield f"line {run.row}: {run.remark}"
     settings = [_setting(run) for run in imported.runs]
     lone = [s for s in dict.fromkeys(settings) if settings.count(s) == 1]
     if lone and len(lone) < len(set(settings)):

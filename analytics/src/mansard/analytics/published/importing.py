@@ -206,7 +206,8 @@ def read_runs(
                 f"{'no batch' if run.batch is None else f'batch {run.batch}'}, "
                 f"{run.precision or 'no precision'}, in mode {run.mode.name!r}",
                 where=table.where,
-                fix="keep one of them, or name what tells repeats apart with --column repeat=NAME",
+                fix="keep one of them, or name what tells repeats apart with --column repeat=NAME, "
+                "or several meters with --column meter=NAME",
             )
         seen[kind] = row.line
         runs.append(run)
@@ -436,6 +437,13 @@ def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
     """A file of a tool's as its reader has it; any other, and any with --column, as a table."""
     source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
     reader = None if said else recognise(source)
+    if reader is None and source.head.lstrip().startswith(("[", "{")):
+        raise InputError(
+            "is JSON of no tool that is known",
+            where=source.where,
+            fix="give one of docs/use/importing.md: of trtexec, ONNX Runtime, llama-bench, …; or a "
+            "CSV table",
+        )
     if reader is None:
         return parse_table(source.data, source.where)
     return reader.read_source(source)

@@ -12,6 +12,7 @@ from mansard.analytics.published.cells import Cells
 from mansard.core.records import PublishedRun
 from mansard.core.text import listed
 
+METERS_SAY = "its meters say"
 _AGREEING = 0.05  # as an energy and power x time of one row
 
 
@@ -36,7 +37,7 @@ def meters_differ(powers_w: Mapping[str, float]) -> str:
     """What is said of several meters of one run."""
     low, high = min(powers_w.values()), max(powers_w.values())
     said = [f"{name} {value:.4g} W" for name, value in powers_w.items()]
-    return f"its meters say {listed(said)}, which differ by {high / low - 1:.0%}; none is chosen"
+    return f"{METERS_SAY} {listed(said)}, which differ by {high / low - 1:.0%}; none is chosen"
 
 
 def mark_meters(

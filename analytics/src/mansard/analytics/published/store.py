@@ -27,7 +27,7 @@ from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url
 from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
-from mansard.analytics.published.doubts import rate_doubt, time_doubts
+from mansard.analytics.published.doubts import power_doubts, rate_doubt, time_doubts
 from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.published.importing import (
     Imported,
@@ -323,6 +323,7 @@ def published_observations(published: Published) -> pl.DataFrame:
     no decision sees it.
     """
     names, doubts = device_names(published), doubted_times(published)
+    powers = power_doubts(published.runs)
     rows = [
         {
             "device": names[run.device, run.table_id],
@@ -334,12 +335,13 @@ def published_observations(published: Published) -> pl.DataFrame:
             "engine": None,
             "latency_s": None if at in doubts else run.latency_s,
             "latency_deviation": run.figures.get("log_deviation"),
-            "power_w": None if run.remark else run.power_w,
+            "power_w": None if run.remark or at in powers else run.power_w,
             "source": "published",
             "citation": run.citation,
             "reason": _why(
                 run.unknown
                 | ({"power_w": run.remark} if run.remark and run.power_w else {})
+                | ({"power_w": powers[at]} if at in powers else {})
                 | ({"latency_s": doubts[at]} if at in doubts else {})
             ),
         }

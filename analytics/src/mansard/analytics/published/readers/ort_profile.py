@@ -26,7 +26,11 @@ from mansard.analytics.published.readers.reader import (
 from mansard.analytics.published.readers.trtexec_profile import layers_row
 from mansard.core.errors import InputError
 
-_HEAD = re.compile(r'^\s*\[\s*\{\s*"cat"\s*:\s*"(?:Session|Node|Api|Kernel)"')
+_HEAD = re.compile(r"^\s*\[\s*\{")
+_MARKS = re.compile(
+    r'"(?:model_loading_\w+|session_initialization|model_run|\w*_kernel_time|op_name)"'
+)
+_CATEGORY = re.compile(r'"cat"\s*:\s*"(?:Session|Node|Api|Kernel)"')
 _STRAY_COMMA = re.compile(rb'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])')
 _MOST_EVENTS = 1_000_000
 _SUFFIX = "_kernel_time"
@@ -106,6 +110,8 @@ def _layers(events: Sequence[_Event]) -> tuple[list[LayerRow], list[str]]:
     return layers, notes
 
 
-ORT_PROFILE = Reader(
-    "ONNX Runtime's profile", lambda head: _HEAD.match(head) is not None, _read, MOST_TOOL_BYTES
-)
+def _recognise(head: str) -> bool:
+    return all(pattern.search(head) is not None for pattern in (_HEAD, _CATEGORY, _MARKS))
+
+
+ORT_PROFILE = Reader("ONNX Runtime's profile", _recognise, _read, MOST_TOOL_BYTES)
