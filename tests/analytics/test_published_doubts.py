@@ -237,6 +237,13 @@ def test_a_power_that_lies_apart_from_its_repeats_is_not_used(tmp_path: Path) ->
 
 
 def test_meters_that_agree_are_repeats(tmp_path: Path) -> None:
+    assert keep(tmp_path, "mode,network,ms,nvml_w,ina_w\n15W,n,5,20,20.4\n") == []
+    (run,) = read_published(tmp_path / "runs").runs
+    assert run.power_w == pytest.approx(20.2)  # the mean of both
+    assert run.remark is None
+
+
+def test_rows_of_meters_that_agree_are_repeats(tmp_path: Path) -> None:
     table = "mode,network,ms,meter,power_w\nMAXN,n,5,a,20\nMAXN,n,5,b,20.5\n"
     keep(tmp_path, table)
     powers = published_observations(read_published(tmp_path / "runs"))["power_w"].to_list()

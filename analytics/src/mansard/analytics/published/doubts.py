@@ -250,7 +250,7 @@ def check_possible(imported: Imported, where: str, module: Module | None) -> Non
         if run.latency_s is not None and least is not None and run.latency_s * SLACK < least[0]:
             raise InputError(
                 f"{run.network} took {run.latency_s * 1e3:.4g} ms, which is impossible: "
-                f"{least[1]} need {seconds(least[0])}",
+                f"{least[1]} need {least[0] * 1e3:.3g} ms",
                 where=f"{where}, line {run.row}",
                 fix="correct it, the unit, or --module",
             )

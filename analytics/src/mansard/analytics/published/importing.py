@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 
 from msgspec.structs import replace as replace_record
@@ -32,7 +33,7 @@ from mansard.analytics.published.columns import (
     parse_unit_name,
 )
 from mansard.analytics.published.layers import read_layers
-from mansard.analytics.published.meters import mark_meters, meters_differ, meters_of
+from mansard.analytics.published.meters import agree, mark_meters, meters_differ, meters_of
 from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Reading, ToolFile, as_table
 from mansard.analytics.published.readers.registry import recognise
@@ -221,7 +222,11 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
     batch, precision = cells.count("batch"), cells.precision()
     latency_s = _latency_s(cells, batch)
     meters = meters_of(cells)
-    power_w = None if len(meters) > 1 else _power_w(cells, batch, latency_s)
+    is_doubtful = len(meters) > 1 and not agree(meters.values())
+    if len(meters) > 1:
+        power_w = None if is_doubtful else fmean(meters.values())
+    else:
+        power_w = _power_w(cells, batch, latency_s)
     figures = {**cells.row.figures, **(meters if len(meters) > 1 else {})}
     if (deviation_s := cells.deviation()) is not None:
         figures["deviation_s"] = deviation_s
@@ -237,7 +242,7 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
     }
     _check_bounds(cells.where, {**figures, "time_s": latency_s, "power_w": power_w})
     unknown = cells.reasons(values, _FIELDS)
-    if len(meters) > 1:
+    if is_doubtful:
         values["remark"] = values["remark"] or meters_differ(meters)
         unknown = unknown | {"power_w": str(values["remark"])}
         unknown.pop("remark", None)

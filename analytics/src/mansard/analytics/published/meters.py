@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from msgspec.structs import replace
@@ -33,6 +33,12 @@ def _figure(column: str) -> str:
 _UNITS = frozenset({"w", "mw", "watt", "watts", "milliwatts"})
 
 
+def agree(powers_w: Iterable[float]) -> bool:
+    """Whether several meters are as near as rounding brings them."""
+    values = list(powers_w)
+    return max(values) <= (1 + _AGREEING) * min(values)
+
+
 def meters_differ(powers_w: Mapping[str, float]) -> str:
     """What is said of several meters of one run."""
     low, high = min(powers_w.values()), max(powers_w.values())
@@ -52,7 +58,7 @@ def mark_meters(
         setting: meters_differ(powers_w)
         for setting, each in groups.items()
         if len(powers_w := {meter: median(values) for meter, values in each.items()}) > 1
-        and max(powers_w.values()) > (1 + _AGREEING) * min(powers_w.values())
+        and not agree(powers_w.values())
     }
     return tuple(
         _remarked(run, doubts[_setting(run)], meter) if _setting(run) in doubts else run
