@@ -271,3 +271,47 @@ def test_names_of_kernels() -> None:
     assert kernel_precision(turing) == "tf32"
     assert kernel_precision("ampere_bf16_s16816gemm_bf16_64x64_tn") == "bf16"
     assert operand_precision("kernel", "fp32") == "tf32"
+
+
+def _pipe(share: float) -> dict[str, float]:
+    """A pipe that is active for ``share`` percent of 40,000 cycles on 8 SMs."""
+    cycles = {"sm__cycles_elapsed.avg": 40_000.0, "launch__sm_count": 8.0, PIPE: share}
+    return floats(0) | cycles
+
+
+COPY = "void at::native::CatArrayBatchedCopy<OpaqueType<2>, 4, 64, 64>(T1 *, int)"
+
+
+@pytest.mark.parametrize("kernel", [COPY, "elementwise_kernel", "splitKreduce_kernel", "softmax"])
+@pytest.mark.parametrize("sm", [80, 87, 90])
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_half_instructions_of_a_copy_are_no_matrix_work(
+    kernel: str, sm: int, precision: str
+) -> None:
+    # HMMA was not counted, IMMA was: by cycles alone 0.08 % of 320,000 cycles at 2048 FLOP would
+    # be 524 kFLOP of fp16. Half instructions moved constants, and nothing tells.
+    metrics = _pipe(0.08) | NO_IMMA
+    found = count(launch(metrics, kernel, sm), precision=precision)
+    assert (found.work, found.work_flop) == ((), None)
+    assert "by matrix or by plain half instructions" in found.unknown["work_flop"]
+
+
+def test_a_share_that_was_rounded_to_0_hides_half_instructions() -> None:
+    # A share of 0.00 % of HMMA, and 0.02 % of the pipe: no int8 work of a copy.
+    share = {f"{HMMA}.avg.pct_of_peak_sustained_active": 0.0}
+    found = count(launch(_pipe(0.02) | share, COPY), precision="int8")
+    assert (found.work, found.work_flop) == ((), None)
+    # 80 % cannot hide there: 0.8 · 320,000 cycles · 4096 OP.
+    found = count(launch(_pipe(80.0) | share, "trt_igemm"), precision="int8")
+    assert found.work_flop == pytest.approx(1_048_576_000)
+
+
+def test_half_instructions_in_the_whole_pipe_of_an_int8_network_are_taken_off() -> None:
+    # 640 instructions of the pipe are 20,480 half ones of threads; as IMMA they were 5.2 MOP.
+    metrics = floats(0) | {TOTAL: 640.0, SASS.format("hfma"): 20_480.0}
+    found = count(launch(metrics, "splitKreduce_kernel", 80), precision="int8")
+    assert (found.work, found.work_flop) == ((), 0)
+    # A name that says int8 has them all: 640 · 8192 OP.
+    metrics |= {SASS.format("hfma"): 0.0}
+    found = count(launch(metrics, "ampere_i16832gemm_int8_128x128_tn", 80), precision="int8")
+    assert found.work_flop == 640 * 8192

@@ -9,9 +9,10 @@ import pytest
 
 from mansard.analytics.published.cells import MOST_BYTES
 from mansard.analytics.published.columns import find_columns
+from mansard.analytics.published.doubts import doubt_notes
 from mansard.analytics.published.importing import Imported, import_table
 from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.rooflines import find_module, limit_notes
+from mansard.analytics.published.rooflines import find_module
 from mansard.core.errors import InputError, UsageError
 
 ORIGIN = PublishedOrigin(device="Jetson AGX Orin 64GB", processor="gpu", citation="A. Author, 2026")
@@ -62,7 +63,8 @@ def test_runs_of_networks(tmp_path: Path) -> None:
     assert first.latency_s == pytest.approx(0.05156, rel=1e-12)
     assert (second.power_w, second.unknown["power_w"]) == (None, "the table leaves it empty")
     assert first.unknown["precision"] == "the table has no such column"
-    assert found.ignored == ("latency_std_ms", "p99_ms", "idle_w")
+    assert first.figures == {"deviation_s": pytest.approx(0.2e-3)}
+    assert found.ignored == ("p99_ms", "idle_w")
 
 
 def test_images_a_second_and_energy(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ REFUSED = {
     "mode,GB/s\n15W,1_000\n": "'1_000', which is no number",
     "mode,GB/s\n15W,fast\n": "'fast', which is no number",
     "mode;GB/s\n15W;1,234\n": "'1,234', which may be read in two ways",
-    "mode,GB/s\n15W,1e300\n": "which nothing real is",
+    "mode,GB/s\n15W,1e300\n": "which is impossible: a bandwidth lies between",
     "mode,GB/s\n15W,\n": "line 2: has no figure",
     "mode,GB/s\n,80\n": "line 2: mode is empty",
     "GB/s,x\n80,1\n": "the table has no column for the mode",
@@ -331,13 +333,15 @@ def test_modes_without_names_have_their_clocks(tmp_path: Path) -> None:
 def test_figures_above_the_hardware_are_told(tmp_path: Path) -> None:
     found = read(tmp_path, "mode,precision,GFLOP/s,GB/s\nMAXN,fp32,5300,189\n")
     orin = find_module("agx-orin")
-    assert limit_notes(found, orin) == []
-    assert limit_notes(found, None) == []
+    assert list(doubt_notes(found, orin)) == []
+    assert list(doubt_notes(found)) == []
     # 16 SMs × 256 FLOP × 1300.5 MHz = 5.327 TFLOP/s; 2 × 3199 MHz × 32 bytes = 204.7 GB/s.
     found = read(tmp_path, "mode,precision,GFLOP/s,GB/s\nMAXN,fp32,5500,250\n")
-    assert [note.split(" is above the ")[1] for note in limit_notes(found, orin)] == [
-        "5.327\u00a0TFLOP/s that Jetson AGX Orin 64GB can do",
-        "204.7\u00a0GB/s that Jetson AGX Orin 64GB can do",
+    assert [note.split(" is above the ")[1] for note in doubt_notes(found, orin)] == [
+        "5.327\u00a0TFLOP/s that Jetson AGX Orin 64GB can do: it is TF32 of tensor cores, or the "
+        "unit is wrong; kept, and in no model",
+        "204.7\u00a0GB/s that Jetson AGX Orin 64GB can do: a cache was measured, or the unit is "
+        "wrong; kept, and in no model",
     ]
     with pytest.raises(UsageError, match="did you mean agx-orin"):
         find_module("agx-orion")

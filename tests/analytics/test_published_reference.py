@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mansard.analytics.published.doubts import doubt_notes
 from mansard.analytics.published.reference import (
     BATCHES,
     NETWORKS,
@@ -19,7 +20,7 @@ from mansard.analytics.published.reference import (
     read_counts,
     write_reference,
 )
-from mansard.analytics.published.rooflines import find_module, limit_notes
+from mansard.analytics.published.rooflines import find_module
 from mansard.analytics.published.store import read_published
 
 RECORDED = "power_modes/branes-ai+graphs__orin_nano_nx_agx_stream_blas_by_power_mode.csv"
@@ -117,7 +118,7 @@ def test_pagodas_rows_are_the_recorded_ones(shared_data: Path) -> None:
 
 def test_no_rate_is_above_the_hardware() -> None:
     for table in RATES:
-        assert limit_notes(table.read(), find_module(MODULES[table.name])) == []
+        assert list(doubt_notes(table.read(), find_module(MODULES[table.name]))) == []
 
 
 def test_every_table_says_whose_it_is() -> None:

@@ -184,8 +184,9 @@ def import_tables(
     for all rows. A table that was imported before is not imported again. All are read before one
     is written. Raises UsageError, InputError, StorageError.
     """
+    from mansard.analytics.published.doubts import check_possible, doubt_notes
     from mansard.analytics.published.importing import import_files
-    from mansard.analytics.published.rooflines import find_module, limit_notes
+    from mansard.analytics.published.rooflines import find_module
     from mansard.analytics.published.store import write_published
 
     for word in (origin.device or "", origin.citation, *(fixed or {}).values()):
@@ -196,7 +197,9 @@ def import_tables(
     found = import_files(tables, source, said=dict(columns or {}), fixed=dict(fixed or {}))
     imported = [(table, one) for table, each in zip(tables, found, strict=True) for one in each]
     for table, one in imported:
-        lines = [*one.notes, *limit_notes(one, module)]
+        check_possible(one, str(table), module)
+    for table, one in imported:
+        lines = [*one.notes, *doubt_notes(one, module)]
         if one.ignored:
             lines.append(f"not read: {', '.join(one.ignored)}")
         for line in (*lines, *_filled(one, module)):

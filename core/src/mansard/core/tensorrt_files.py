@@ -20,6 +20,8 @@ class ExportedQuery(msgspec.Struct, rename="camel"):
     d2h_ms: float | None = None
     in_ms: float | None = None  # what h2d_ms is called up to TensorRT 7.1
     out_ms: float | None = None
+    start_enq_ms: float | None = None
+    end_enq_ms: float | None = None
     end_to_end_ms: float | None = None  # up to TensorRT 8.2
 
 

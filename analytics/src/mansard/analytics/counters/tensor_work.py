@@ -35,7 +35,13 @@ _HALF_ELSEWHERE = frozenset({70, 72, 75, 86, 89})
 _HALF_CYCLES = MappingProxyType({87: 0.5})
 _MATRIX_CYCLES = 2.0
 _PEAK_RATE = MappingProxyType({87: 2.0})  # HMMA an SM issues in a cycle at most; as recorded
+# Percent of the pipe's cycles that half instructions may have where their share is printed as 0.00:
+# half of 0.01 % of an issue each cycle or two, and as much of rounding of the pipe's own share.
+_ROUNDED_SHARE = 0.02
 _NOISE = 0.05  # of the instructions: what rounding of the shares leaves
+
+
+_EITHER = "the tensor pipe was active, by matrix or by plain half instructions"
 
 
 def tensor_work(
@@ -49,7 +55,7 @@ def tensor_work(
         return _operations(metrics, operations, operand, active)
     if active == 0:
         return [], None
-    counts = _instructions(metrics, operand, sm, n_sms)
+    counts = _instructions(launch, operand, sm, n_sms)
     found: list[WorkCount] = []
     for op, n in counts.items():
         if n:
@@ -61,17 +67,47 @@ def tensor_work(
     missing = [op for op, n in counts.items() if n is None]
     if not missing:
         return found, None
-    alone = None  # the kind whose are the pipe's cycles: nothing else ran
-    why = f"matrix instructions were not counted: {', '.join(missing)}"
-    if len(missing) == len(counts):
-        alone = operand if instruction_flop(launch.kernel) else None
-        why = "the tensor pipe was not counted"
-        if TENSOR_PIPE in metrics:
-            why = "the tensor pipe was active, by matrix or by plain half instructions"
-    elif len(missing) == 1 and not any(counts.values()):
-        alone = _OF_OP.get(missing[0], operand)
+    alone, why = _kind_alone(launch, counts, operand, sm, active)
     by_cycles = _by_cycles(alone, sm, active)
     return ([by_cycles], None) if by_cycles else (found, why)
+
+
+def _kind_alone(
+    launch: Launch,
+    counts: Mapping[str, float | None],
+    operand: str | None,
+    sm: int | None,
+    active: float | None,
+) -> tuple[str | None, str]:
+    """The precision whose are all of the pipe's cycles; None, and why nothing tells it."""
+    missing = [op for op, n in counts.items() if n is None]
+    why = f"matrix instructions were not counted: {', '.join(missing)}"
+    if len(missing) == len(counts):
+        is_active = TENSOR_PIPE in launch.metrics
+        why = _EITHER if is_active else "the tensor pipe was not counted"
+        return (operand if instruction_flop(launch.kernel) else None), why
+    if len(missing) > 1 or any(counts.values()):
+        return None, why
+    if _only_matrices(launch, missing[0], operand, sm):
+        return _OF_OP.get(missing[0], operand), why
+    return None, _EITHER if active else why
+
+
+def _only_matrices(launch: Launch, op: str, operand: str | None, sm: int | None) -> bool:
+    """Whether the pipe ran for matrix instructions of ``op`` alone, which were not counted.
+
+    HMMA: a copy kernel's plain half instructions keep the pipe busy too, so its name has to say
+    that it multiplies matrices. IMMA and DMMA: no half instruction may hide in a share of HMMA
+    that was rounded to 0.
+    """
+    metrics = launch.metrics
+    if op == "hmma":
+        return sm in _HALF_ELSEWHERE or instruction_flop(launch.kernel) is not None
+    if metrics.get(_SHARE.format(op)):
+        return True
+    is_counted = f"{_INSTRUCTIONS.format('hmma')}.sum" in metrics
+    is_above_rounding = metrics.get(TENSOR_PIPE, 0.0) > _ROUNDED_SHARE
+    return operand == _OF_OP[op] and (is_counted or is_above_rounding)
 
 
 def _operations(
@@ -116,13 +152,17 @@ def _active_cycles(
 
 
 def _instructions(
-    metrics: Mapping[str, float], operand: str | None, sm: int | None, n_sms: int | None
+    launch: Launch, operand: str | None, sm: int | None, n_sms: int | None
 ) -> dict[str, float | None]:
     """Warp instructions by kind; None where they were not counted."""
+    metrics = launch.metrics
     counts = {op: _counted(metrics, op, sm, n_sms) for op in ("hmma", "imma", "dmma")}
     total = metrics.get("sm__inst_executed_pipe_tensor.sum")
-    if total is not None:  # what is left of it is of the kind that fits the operands
-        usual = next((op for op, own in _OF_OP.items() if own == operand), "hmma")
+    if total is not None:
+        # What is left of it is of the kind that the kernel's name says. An int8 network's copies
+        # have plain half instructions in it, which are taken off those of HMMA.
+        is_named = kernel_precision(launch.kernel) == operand or instruction_flop(launch.kernel)
+        usual = next((op for op, own in _OF_OP.items() if own == operand and is_named), "hmma")
         missing = [op for op, n in counts.items() if n is None]
         rest = max(total - sum(n or 0.0 for n in counts.values()), 0.0)
         counts |= dict.fromkeys(missing, 0.0)

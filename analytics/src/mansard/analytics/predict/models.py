@@ -18,6 +18,7 @@ from mansard.analytics.published.store import (
     Published,
     batch_notes,
     device_names,
+    doubt_lines,
     known_modes,
     published_coefficients,
     published_in,
@@ -92,7 +93,7 @@ class Models:
         """What no table says of published modes of ``devices``, and which times it leaves out."""
         notes = known_modes(self.published).notes
         lines = [f"{name}: {line}" for name in self.devices for line in notes.get(name, ())]
-        return (*lines, *batch_notes(self.published))
+        return (*lines, *batch_notes(self.published), *doubt_lines(self.published))
 
     def observed_networks(self) -> frozenset[str]:
         """Networks whose times were measured or published."""
@@ -186,7 +187,7 @@ def find_models(dataset: Dataset, device: str | None = None) -> Models:
         modes=modes,
         coefficients=pl.concat(coefficients),
         observations=pl.concat([observed.rows, published_observations(published)]),
-        notes=(*observed.notes, *batch_notes(published)),
+        notes=(*observed.notes, *batch_notes(published), *doubt_lines(published)),
         node_launches=node_launches,
     )
 

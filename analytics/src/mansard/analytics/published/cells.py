@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mansard.analytics.published.columns import KnownColumn, parse_precision_name
+from mansard.analytics.published.bounds import BOUNDS
+from mansard.analytics.published.columns import FIELDS, KnownColumn, parse_precision_name
 from mansard.core.errors import InputError
 from mansard.core.files import read_whole
 from mansard.core.precision import PRECISIONS
@@ -303,9 +304,12 @@ class Cells:
         value = parse_positive(text, self.table.separator, self.where, column.name)
         if value is None:
             return None
-        if not LEAST <= value * column.factor <= MOST:
+        bound = BOUNDS[FIELDS[column.field] or "time"]
+        if not bound.holds(value * column.factor):
             raise InputError(
-                f"{column.name} is {text}, which nothing real is", where=self.where, fix="mend it"
+                f"{column.name} is {text}, which is impossible: {bound.text}",
+                where=self.where,
+                fix="correct it, or the unit in the column's name",
             )
         return value * column.factor
 
@@ -313,6 +317,14 @@ class Cells:
         """The number of the one column of ``field``, in SI units; raises InputError."""
         columns = self.columns_of(field)
         return self.amount(columns[0]) if columns else None
+
+    def deviation(self) -> float | None:
+        """The standard deviation of the time in seconds; None where it is 0, which is rounding."""
+        for column in self.columns_of("deviation"):
+            if re.fullmatch(r"[+-]?0*[.,]?0*", self.row.cells[column.name]):
+                return None
+            return self.amount(column)
+        return None
 
     def count(self, field: str) -> int | None:
         """A whole number above 0; raises InputError."""

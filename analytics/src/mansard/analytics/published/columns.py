@@ -122,12 +122,14 @@ FIELDS: Mapping[str, Dimension | None] = MappingProxyType(
         "method": None,
         "remark": None,
         "repeat": None,
+        "meter": None,
         "sms": None,
         "cpus": None,
         "peak": "work rate",
         "bandwidth": "byte rate",
         "launch": "time",
         "time": "time",
+        "deviation": "time",
         "throughput": "images/s",
         "power": "power",
         "energy": "energy",
@@ -157,22 +159,29 @@ NAMES = MappingProxyType(
             ("repeat", "rep", "repetition", "replicate", "iteration", "trial", "run", "seed"),
             "repeat",
         ),
+        **dict.fromkeys(("meter", "power meter", "sensor", "power source"), "meter"),
         **dict.fromkeys(("sms", "n sms", "num sms", "sm count", "active sms"), "sms"),
         **dict.fromkeys(("cpus", "n cpus", "cores", "n cores", "cpu cores"), "cpus"),
         "phase": "phase",
     }
 )
 SPREADS = frozenset({"std", "stdev", "stddev", "sd", "sem", "var", "variance", "error", "ci"})
+_DEVIATIONS = frozenset({"std", "stdev", "stddev", "sd"})
 # Times and powers that are not a run's, or not its usual ones: read only where the user says so.
 OTHERS = frozenset(
     {
-        *("min", "max", "p90", "p95", "p99", "best", "worst"),
+        *("min", "max", "peak", "p50", "p75", "p90", "p95", "p99", "best", "worst"),
         *("idle", "baseline", "static", "warmup", "timestamp", "start", "end"),
         *("build", "compile", "load", "setup"),
     }
 )
 # One rail's power is not the board's: read only where the user says so.
-RAILS = frozenset({"gpu", "cpu", "soc", "cv", "ddr", "dram", "mem", "memory", "wifi", "rail"})
+RAILS = frozenset(
+    {
+        *("gpu", "cpu", "soc", "cv", "ddr", "dram", "mem", "memory", "wifi", "rail"),
+        *("5v0", "sys5v", "vddq", "vddrq"),  # of AGX boards, beside others
+    }
+)
 # What a time or an energy may be "per" without being that of a batch.
 ITEMS = frozenset(
     {"image", "img", "inference", "inf", "frame", "sample", "item", "input", "request"}
@@ -283,6 +292,7 @@ def find_columns(
     for field, name in bare:
         if field not in known and not (field == "peak" and "network" in known):
             raise _without_unit(field, name, where)
+    found = _without_twin_deviations(found + _bare_deviations(names, found))
     _refuse_twins(found, where)
     understood = {column.name for column in found}
     return tuple(found), tuple(name for name in names if name not in understood)
@@ -334,6 +344,8 @@ def _by_name(name: str, where: str) -> KnownColumn | None:
     if plain is not None:
         return KnownColumn(name, plain)
     unit = _unit_in(name, where)
+    if unit is not None and unit.dimension == "time" and _is_deviation(words):
+        return _qualified(name, "deviation", unit)
     if unit is None or _is_other(words, unit.dimension):
         return None
     bare = _bare_field(name)
@@ -341,6 +353,14 @@ def _by_name(name: str, where: str) -> KnownColumn | None:
         return None
     field = _field_of(unit, words)
     return None if field is None else _qualified(name, field, unit)
+
+
+def _is_deviation(words: Sequence[str]) -> bool:
+    """Whether a time is the standard deviation of a run's time, and of nothing else."""
+    others = set(words) - _DEVIATIONS
+    return bool(_DEVIATIONS & set(words)) and not others & (
+        OTHERS | LAUNCH | (SPREADS - _DEVIATIONS)
+    )
 
 
 def _is_other(words: Sequence[str], dimension: Dimension | None) -> bool:
@@ -431,6 +451,28 @@ def _without_unit(field: str, name: str, where: str) -> InputError:
     )
 
 
+def _bare_deviations(names: Sequence[str], found: Sequence[KnownColumn]) -> list[KnownColumn]:
+    """ "latency_std" beside "latency_ms" is in milliseconds as well."""
+    times = [column for column in found if column.field == "time"]
+    if len(times) != 1 or any(column.field == "deviation" for column in found):
+        return []
+    plain = {name: {word.casefold() for word in words_of(name)} for name in names}
+    return [
+        KnownColumn(name, "deviation", times[0].factor)
+        for name, words in plain.items()
+        if words & _DEVIATIONS and words - _DEVIATIONS <= _BARE_TIMES
+    ]
+
+
+_BARE_TIMES = frozenset(word for word, field in BARE.items() if field == "time")
+
+
+def _without_twin_deviations(found: list[KnownColumn]) -> list[KnownColumn]:
+    """Of several deviations none says which time it is of."""
+    n_deviations = sum(column.field == "deviation" for column in found)
+    return found if n_deviations < 2 else [c for c in found if c.field != "deviation"]
+
+
 def _refuse_twins(found: Sequence[KnownColumn], where: str) -> None:
     """Two columns for one thing: wide tables may have a peak for each precision and unit."""
     kinds: dict[tuple[str | None, ...], list[str]] = {}
@@ -440,7 +482,7 @@ def _refuse_twins(found: Sequence[KnownColumn], where: str) -> None:
             kind = (column.field, column.precision, column.unit, column.level)
         kinds.setdefault(kind, []).append(column.name)
     for kind, names in kinds.items():
-        if len(names) > 1 and kind[0] != "repeat":
+        if len(names) > 1 and kind[0] not in {"repeat", "power"}:  # meters: see ``importing``
             raise InputError(
                 f"the {kind[0]} may be in {' or '.join(map(repr, names))}",
                 where=where,

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 
 from msgspec.structs import replace as replace_record
 
 from mansard.analytics.data.quantities import counted
+from mansard.analytics.published.bounds import bound_of_figure
 from mansard.analytics.published.cells import (
-    LEAST,
-    MOST,
     NOT_SAID,
     Cells,
     TextRow,
@@ -33,9 +33,11 @@ from mansard.analytics.published.columns import (
     parse_unit_name,
 )
 from mansard.analytics.published.layers import read_layers
+from mansard.analytics.published.meters import agree, mark_meters, meters_differ, meters_of
 from mansard.analytics.published.origin import PublishedOrigin
 from mansard.analytics.published.readers.reader import MOST_TOOL_BYTES, Reading, ToolFile, as_table
 from mansard.analytics.published.readers.registry import recognise
+from mansard.analytics.published.windows import has_windows, read_windows
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
@@ -197,26 +199,38 @@ def read_runs(
         cells = Cells(table, tuple(columns), row)
         run = _run_of_row(cells, origin)
         setting = (run.mode.name, run.network, run.batch, run.precision, run.phase)
-        kind = (*setting, *(row.cells[column.name] for column in cells.columns_of("repeat")))
+        telling = (*cells.columns_of("repeat"), *cells.columns_of("meter"))
+        kind = (*setting, *(row.cells[column.name] for column in telling))
         if kind in seen:
             raise InputError(
                 f"lines {seen[kind]} and {row.line} are both {run.network!r}, "
                 f"{'no batch' if run.batch is None else f'batch {run.batch}'}, "
                 f"{run.precision or 'no precision'}, in mode {run.mode.name!r}",
                 where=table.where,
-                fix="keep one of them, or name what tells repeats apart with --column repeat=NAME",
+                fix="keep one of them, or name what tells repeats apart with --column repeat=NAME, "
+                "or several meters with --column meter=NAME",
             )
         seen[kind] = row.line
         runs.append(run)
     check_modes([(run.row, run.mode) for run in runs], table.where)
-    return tuple(runs)
+    return mark_meters(
+        runs, [Cells(table, tuple(columns), row).text("meter") for row in table.rows]
+    )
 
 
 def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
     batch, precision = cells.count("batch"), cells.precision()
     latency_s = _latency_s(cells, batch)
-    power_w = _power_w(cells, batch, latency_s)
-    if latency_s is None and power_w is None and not cells.row.figures:
+    meters = meters_of(cells)
+    is_doubtful = len(meters) > 1 and not agree(meters.values())
+    if len(meters) > 1:
+        power_w = None if is_doubtful else fmean(meters.values())
+    else:
+        power_w = _power_w(cells, batch, latency_s)
+    figures = {**cells.row.figures, **(meters if len(meters) > 1 else {})}
+    if (deviation_s := cells.deviation()) is not None:
+        figures["deviation_s"] = deviation_s
+    if latency_s is None and power_w is None and not figures:
         raise InputError("has neither a time nor a power", where=cells.where, fix="remove the row")
     values: dict[str, object] = {
         "batch": batch,
@@ -226,13 +240,12 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
         "method": cells.text("method"),
         "remark": cells.text("remark"),
     }
-    amounts = {**cells.row.figures, "its time": latency_s, "its power": power_w}
-    for name, value in amounts.items():
-        if value is not None and not LEAST <= value <= MOST:
-            raise InputError(
-                f"{name} is {value}, which nothing real is", where=cells.where, fix="mend it"
-            )
+    _check_bounds(cells.where, {**figures, "time_s": latency_s, "power_w": power_w})
     unknown = cells.reasons(values, _FIELDS)
+    if is_doubtful:
+        values["remark"] = values["remark"] or meters_differ(meters)
+        unknown = unknown | {"power_w": str(values["remark"])}
+        unknown.pop("remark", None)
     return PublishedRun(
         table_id="",
         row=cells.row.line,
@@ -242,10 +255,22 @@ def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
         mode=cells.mode(),
         network=cells.needed("network"),
         phase=_phase(cells),
-        figures=dict(cells.row.figures),
+        figures=figures,
         **values,  # type: ignore[arg-type]
         unknown=unknown,
     )
+
+
+def _check_bounds(where: str, figures: Mapping[str, float | None]) -> None:
+    """Raises InputError for the first of ``figures`` that is impossible."""
+    for name, value in figures.items():
+        bound = bound_of_figure(name)
+        if value is not None and not bound.holds(value):
+            raise InputError(
+                f"its {name} is {value:.4g}, which is impossible: {bound.text}",
+                where=where,
+                fix="correct it, or export the file again",
+            )
 
 
 _FIELDS = MappingProxyType(
@@ -301,7 +326,8 @@ def _power_w(cells: Cells, batch: int | None, latency_s: float | None) -> float 
         raise InputError(
             f"its energy over its time is {energy_j / latency_s:.4g} W, its power {power_w:.4g} W",
             where=cells.where,
-            fix="leave one out, with --column energy= or --column power=",
+            fix="leave one out, with --column energy= or --column power=, or give the raw samples "
+            "of the rails beside it",
         )
     return power_w if power_w is not None else energy_j / latency_s
 
@@ -331,7 +357,10 @@ def without_batch(times: str) -> str:
 # What a table of the other kind has no use for; it is named as not read.
 _OF_RATES = frozenset({"peak", "bandwidth", "launch", "unit", "level"})
 _OF_RUNS = frozenset(
-    {"batch", "phase", "remark", "repeat", "time", "throughput", "power", "energy"}
+    {
+        *("batch", "phase", "remark", "repeat", "meter"),
+        *("time", "deviation", "throughput", "power", "energy"),
+    }
 )
 
 
@@ -392,6 +421,7 @@ def import_files(
     ``X.build.metadata.json`` beside ``X.profile.json``.
     """
     opened = [_open(path, said or {}) for path in paths]  # their bytes are let go one by one
+    opened = _with_energies(opened)
     engines = [engine_of(path) for path in paths]
     found: list[tuple[Imported, ...]] = []
     for path, engine, one in zip(paths, engines, opened, strict=True):
@@ -412,9 +442,39 @@ def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
     """A file of a tool's as its reader has it; any other, and any with --column, as a table."""
     source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
     reader = None if said else recognise(source)
+    if reader is None and source.head.lstrip().startswith(("[", "{")):
+        raise InputError(
+            "is JSON of no tool that is known",
+            where=source.where,
+            fix="give one of docs/use/importing.md: of trtexec, ONNX Runtime, llama-bench, …; or a "
+            "CSV table",
+        )
     if reader is None:
         return parse_table(source.data, source.where)
     return reader.read_source(source)
+
+
+def _with_energies(opened: Sequence[Reading | TextTable]) -> list[Reading | TextTable]:
+    """Windows get their energies from the samples beside them, which are no runs then."""
+    windows = [one for one in opened if isinstance(one, TextTable) and has_windows(one)]
+    traces = [one for one in opened if isinstance(one, Reading) and one.trace is not None]
+    if not windows or not traces:
+        return list(opened)
+    if len(traces) > 1:
+        raise UsageError(
+            "several logs of rails stand beside a table of windows",
+            fix="import each with the windows of its own runs",
+        )
+    (samples,) = traces
+    found: list[Reading | TextTable] = []
+    for one in opened:
+        if one is samples:
+            found.append(Reading(notes=["its samples give the energies of the windows"]))
+        elif isinstance(one, TextTable) and has_windows(one) and samples.trace is not None:
+            found.append(read_windows(one, samples.trace, samples.trace_rule))
+        else:
+            found.append(one)
+    return found
 
 
 def engine_of(path: Path) -> str:
@@ -448,6 +508,12 @@ def _import_reading(
     fixed: Mapping[str, str],
 ) -> tuple[Imported, ...]:
     notes = tuple(printable(note) for note in reading.notes)
+    if reading.trace is not None and not reading.rows:
+        raise InputError(
+            "has too few samples of a rail, or none in half of the log",
+            where=where,
+            fix="log longer, or give the windows of the runs beside it",
+        )
     if not reading.rows:
         said = ", ".join(f"{name} {value}" for name, value in reading.says.items())
         return (Imported("", notes=(*notes, f"holds no time{said and f'; it says {said}'}")),)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mansard.analytics.published.bounds import BOUNDS, SHARE
 from mansard.analytics.published.cells import (
     LARGEST_COUNT,
-    LEAST,
-    MOST,
     NOT_SAID,
     Cells,
     LayerRow,
@@ -67,10 +66,16 @@ def _record(where: str, shared: dict[str, object], index: int, layer: LayerRow) 
             where=where,
             fix="export it again",
         )
-    for what, value in (("time", layer.mean_s), ("time", layer.median_s), ("share", layer.share)):
-        if value is not None and not (value == 0 or LEAST <= value <= MOST):
+    for what, value, bound in (
+        ("time", layer.mean_s, BOUNDS["time"]),
+        ("time", layer.median_s, BOUNDS["time"]),
+        ("share", layer.share, SHARE),
+    ):
+        if value and not bound.holds(round(value, 6) if bound is SHARE else value):
             raise InputError(
-                f"layer {index} has a {what} of {value}", where=where, fix="export it again"
+                f"layer {index} has a {what} of {value:.4g}, which is impossible: {bound.text}",
+                where=where,
+                fix="export it again",
             )
     if layer.runs is not None and not 1 <= layer.runs <= LARGEST_COUNT:
         raise InputError(

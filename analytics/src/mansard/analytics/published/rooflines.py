@@ -1,25 +1,19 @@
-"""Published rates as rooflines, and beside what the module's hardware can do.
-
-A roofline is of one device and mode, by one author, never mixed. A wrong unit stands out beside
-the hardware's limit.
-"""
+"""Published rates as rooflines: each of one device and mode, by one author, never mixed."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
 
-from mansard.analytics.data.quantities import quantity
-from mansard.analytics.published.filling import SLACK
-from mansard.analytics.published.importing import Imported
+from mansard.analytics.published.doubts import rate_doubt
+from mansard.analytics.published.limits import unit_of
 from mansard.analytics.published.store import NO_INTERVAL, Published, device_names, known_modes
-from mansard.analytics.roofs.ceilings import Ceiling, CeilingFamily, RateUnit
+from mansard.analytics.roofs.ceilings import Ceiling, CeilingFamily
 from mansard.analytics.roofs.levels import DRAM, Level
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.core.errors import UsageError
-from mansard.core.hardware import MODULES, Module, memory_bytes_per_s, peak_flop_per_s
+from mansard.core.hardware import MODULES, Module
 from mansard.core.hashing import content_hash
-from mansard.core.precision import rate_unit
 from mansard.core.records import PublishedMode, PublishedRate, Scope
 
 MOST_ROOFS = 48  # of one table: each is drawn with every network under it
@@ -36,6 +30,8 @@ def published_rooflines(published: Published) -> tuple[Roofline, ...]:
     names, known = device_names(published), known_modes(published).modes
     tables: dict[tuple[str, str], dict[str, list[PublishedRate]]] = {}
     for rate in published.rates:
+        if rate_doubt(rate, known[names[rate.device, rate.table_id]][rate.mode.name]):
+            continue
         modes = tables.setdefault((rate.device, rate.table_id), {})
         modes.setdefault(rate.mode.name, []).append(rate)
     return tuple(
@@ -147,50 +143,3 @@ def find_module(name: str) -> Module:
     close = difflib.get_close_matches(wanted, families, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     raise UsageError(f"unknown module {name!r}", fix=f"{hint}it is one of {', '.join(families)}")
-
-
-def limit_notes(imported: Imported, module: Module | None) -> list[str]:
-    """One line for each rate above what ``module`` can do; none without a module."""
-    if module is None:
-        return []
-    found = [(rate, hardware_limit(rate, module)) for rate in imported.rates]
-    return [
-        f"line {rate.row}: {rate.subject} {rate.quantity} of {_text(rate, rate.value)} in mode "
-        f"{rate.mode.name} is above the {_text(rate, limit)} that {module.name} can do"
-        for rate, limit in found
-        if limit is not None and rate.value > SLACK * limit
-    ]
-
-
-def _text(rate: PublishedRate, value: float) -> str:
-    return quantity(value, unit_of(rate))
-
-
-def unit_of(rate: PublishedRate) -> RateUnit:
-    """The unit of a peak or a bandwidth."""
-    return rate_unit(rate.subject) if rate.quantity == "peak" else "B/s"
-
-
-def module_called(name: str) -> Module | None:
-    """The module whose name a table's device has, or None."""
-    return next((module for module in MODULES.values() if module.name == name), None)
-
-
-def hardware_limit(rate: PublishedRate, module: Module | None) -> float | None:
-    """What it can do at the row's clocks, in ``unit_of``; at its highest where the row says none.
-
-    None without a module, and where its hardware's limit is not known.
-    """
-    if module is None:
-        return None
-    if rate.quantity == "peak" and rate.processor == "gpu":
-        return peak_flop_per_s(
-            module,
-            n_sms=rate.mode.n_sms or module.n_sms,
-            gpu_hz=rate.mode.gpu_hz or module.highest_gpu_hz,
-            precision=rate.subject,
-            unit="tensor" if rate.unit == "tensor core" else "fma",
-        )
-    if rate.quantity == "bandwidth" and rate.subject == "DRAM":
-        return memory_bytes_per_s(module, rate.mode.memory_hz or module.highest_memory_hz)
-    return None

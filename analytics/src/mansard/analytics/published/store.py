@@ -27,6 +27,7 @@ from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url
 from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
+from mansard.analytics.published.doubts import power_doubts, rate_doubt, time_doubts
 from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.published.importing import (
     Imported,
@@ -291,8 +292,11 @@ def published_modes(published: Published) -> pl.DataFrame:
 
 
 def published_coefficients(published: Published) -> pl.DataFrame:
-    """COEFFICIENT_SCHEMA: one row for each rate; without intervals, for tables give none."""
-    names = device_names(published)
+    """COEFFICIENT_SCHEMA: one row for each rate; without intervals, for tables give none.
+
+    Rates that the mode's clocks do not allow are left out: see ``doubts``.
+    """
+    names, known = device_names(published), known_modes(published).modes
     rows = [
         {
             "device": names[rate.device, rate.table_id],
@@ -306,6 +310,7 @@ def published_coefficients(published: Published) -> pl.DataFrame:
             "reason": NO_INTERVAL,
         }
         for rate in published.rates
+        if not rate_doubt(rate, known[names[rate.device, rate.table_id]][rate.mode.name])
     ]
     return pl.DataFrame(rows, schema=COEFFICIENT_SCHEMA)
 
@@ -314,9 +319,11 @@ def published_observations(published: Published) -> pl.DataFrame:
     """OBSERVATION_SCHEMA: one row for each network that others ran, with its citation.
 
     Times whose batch a tool's file does not say are left out: see ``batch_notes``. The power of a
-    row with a remark is to be doubted: no model and no decision sees it.
+    row with a remark is to be doubted, and so is the time of one in ``time_doubts``: no model and
+    no decision sees it.
     """
-    names = device_names(published)
+    names, doubts = device_names(published), doubted_times(published)
+    powers = power_doubts(published.runs)
     rows = [
         {
             "device": names[run.device, run.table_id],
@@ -326,17 +333,47 @@ def published_observations(published: Published) -> pl.DataFrame:
             "precision": run.precision,
             "phase": run.phase,
             "engine": None,
-            "latency_s": run.latency_s,
+            "latency_s": None if at in doubts else run.latency_s,
             "latency_deviation": run.figures.get("log_deviation"),
-            "power_w": None if run.remark else run.power_w,
+            "power_w": None if run.remark or at in powers else run.power_w,
             "source": "published",
             "citation": run.citation,
-            "reason": _why(run.unknown | ({"power_w": run.remark} if run.remark else {})),
+            "reason": _why(
+                run.unknown
+                | ({"power_w": run.remark} if run.remark and run.power_w else {})
+                | ({"power_w": powers[at]} if at in powers else {})
+                | ({"latency_s": doubts[at]} if at in doubts else {})
+            ),
         }
-        for run in published.runs
+        for at, run in enumerate(published.runs)
         if not lacks_batch(run)
     ]
     return pl.DataFrame(rows, schema=OBSERVATION_SCHEMA)
+
+
+def doubted_times(published: Published) -> dict[int, str]:
+    """Why times are doubtful, by the position of the run in ``published``."""
+    names, known = device_names(published), known_modes(published).modes
+    return time_doubts(
+        published.runs, lambda run: known[names[run.device, run.table_id]][run.mode.name]
+    )
+
+
+def doubt_lines(published: Published) -> Iterator[str]:
+    """A line for each device and citation with times or rates that no model uses."""
+    names, known = device_names(published), known_modes(published).modes
+    first: dict[tuple[str, str], list[str]] = {}
+    for at, why in doubted_times(published).items():
+        run = published.runs[at]
+        key = (names[run.device, run.table_id], run.citation)
+        first.setdefault(key, []).append(f"{display_text(run.network)} in {run.mode.name}: {why}")
+    for rate in published.rates:
+        device = names[rate.device, rate.table_id]
+        if doubt := rate_doubt(rate, known[device][rate.mode.name]):
+            first.setdefault((device, rate.citation), []).append(doubt)
+    for (device, citation), reasons in first.items():
+        what = counted(len(reasons), "figure")
+        yield f"{device}: no model uses {what} of {display_text(citation)}: {reasons[0]}"
 
 
 def batch_notes(published: Published) -> Iterator[str]:

@@ -10,12 +10,8 @@ from mansard.analytics.data.names import device_labels, display_name, display_te
 from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, seconds
 from mansard.analytics.figures.parameters import mode_labels
 from mansard.analytics.figures.tables import Table, shortened
-from mansard.analytics.published.rooflines import (
-    MOST_ROOFS,
-    hardware_limit,
-    module_called,
-    unit_of,
-)
+from mansard.analytics.published.limits import hardware_limit, module_called, unit_of
+from mansard.analytics.published.rooflines import MOST_ROOFS
 from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.results import Results
 from mansard.analytics.scaling.observations import PROGRAM

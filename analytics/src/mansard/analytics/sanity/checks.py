@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mansard.analytics.data.names import device_labels
 from mansard.analytics.predict.models import Models
-from mansard.analytics.published.rooflines import hardware_limit, module_called, unit_of
+from mansard.analytics.published.limits import hardware_limit, module_called, unit_of
 from mansard.analytics.published.store import Published, device_names
 from mansard.analytics.sanity.finding import Finding
 from mansard.analytics.sanity.modes import rate_findings, time_findings

@@ -5,7 +5,7 @@ What the system reports at run time (SMs that are on, clocks, cache sizes) wins 
 
 from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, l2_partitions, sm_l1_bytes
 from mansard.core.hardware.jetpack import jetpack_of
-from mansard.core.hardware.metering import Metering
+from mansard.core.hardware.metering import Metering, metering_of
 from mansard.core.hardware.mode_names import (
     KnownMode,
     ModeMatch,
@@ -55,6 +55,7 @@ __all__ = [
     "l2_partitions",
     "memory_bytes_per_s",
     "memory_roof_bytes_per_s",
+    "metering_of",
     "name_one_mode",
     "peak_flop_per_s",
     "sm_flop_per_cycle",

@@ -8,6 +8,8 @@ wall, boards take 10 to 15 % more than these totals (reports of users).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 
@@ -75,3 +77,16 @@ THOR = Metering(
     boundary=f"board input; the power supply is left out; {_WALL}",
     source=_RECORDED,
 )
+
+_KINDS = (ORIN_NX, AGX_ORIN, AGX_XAVIER, TX2, TX2_NX, NANO, THOR)
+
+
+def metering_of(labels: Iterable[str]) -> Metering | None:
+    """How the rails called ``labels`` make a total; None where they are not those of one board.
+
+    Every rail that the total adds has to be among them; parts may be missing.
+    """
+    names = frozenset(labels)
+    known = [kind for kind in _KINDS if set(kind.total_rails) <= names <= set(kind.rails)]
+    totals = {kind.total_rails for kind in known}
+    return known[0] if len(totals) == 1 else None

@@ -6,6 +6,7 @@ says was running, one row for each power mode in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,9 +22,11 @@ from mansard.analytics.published.readers.reader import (
     known,
 )
 from mansard.core.errors import InputError
+from mansard.core.hardware import metering_of
 
 # Of all rails, in milliwatts: of version 4, and of 1 to 3.
 _TOTALS = ("Power TOT", "power cur")
+_AGREEING = 0.05  # as the power of one row and its energy over its time
 _SILENT_S = 60.0  # between two rows of a log: what lies between was not logged
 
 
@@ -44,11 +47,17 @@ def _read(source: ToolFile) -> Reading:
             where=source.where,
             fix="log it on a board with a power monitor",
         )
+    rails = _rails(header_of(source.head))
     modes: dict[str, _Mode] = {}
+    totals_mw = [0.0, 0.0]  # jtop's, and that of the rails
     last: tuple[str, float, float] | None = None
     n_skipped = 0
     for row in read_csv(source, "jetson_stats"):
         milliwatts = number(row, total, source)
+        parts = [value for name in rails if (value := number(row, name, source)) is not None]
+        if rails and milliwatts is not None and len(parts) == len(rails):
+            totals_mw = [totals_mw[0] + milliwatts, totals_mw[1] + sum(parts)]
+            milliwatts = sum(parts)
         at_s = _seconds(row.cells["time"], row.line, source)
         if len(modes) > MOST_RUNS:
             raise InputError("holds too many power modes", where=source.where, fix="split it")
@@ -62,13 +71,26 @@ def _read(source: ToolFile) -> Reading:
             mode.energy_j += (at_s - last[1]) * (power_w + last[2]) / 2
             mode.time_s += at_s - last[1]
         last = (name, at_s, power_w)
-    rows = [_row(name, mode, total) for name, mode in modes.items() if mode.time_s > 0]
+    what = " + ".join(rails) or total
+    rows = [_row(name, mode, what) for name, mode in modes.items() if mode.time_s > 0]
     if not rows:
         raise InputError(
             "holds no two readings of the power in one mode", where=source.where, fix="log longer"
         )
     notes = [f"{n_skipped} rows have no power"] if n_skipped else []
+    if totals_mw[1] and abs(totals_mw[0] / totals_mw[1] - 1) > _AGREEING:
+        notes.append(
+            f"{total} is {totals_mw[0] / totals_mw[1] - 1:+.0%} off {what}, which make the board's "
+            "total: it adds rails that contain one another, or leaves some out"
+        )
     return Reading(rows, notes)
+
+
+def _rails(header: Sequence[str]) -> list[str]:
+    """The columns of the rails that make the total; empty where the log does not have them all."""
+    labels = {name.removeprefix("Power "): name for name in header if name.startswith("Power V")}
+    metering = metering_of(labels)
+    return [labels[label] for label in metering.total_rails] if metering else []
 
 
 def _row(name: str, mode: _Mode, total: str) -> TextRow:

@@ -1,7 +1,8 @@
 """MLPerf's ``mlperf_log_summary.txt``: what its load generator found in one scenario.
 
 A latency is a batch's only where the generator waits for each query: SingleStream and MultiStream.
-In Offline and Server queries wait in a queue, and the result is samples in a second.
+In Offline and Server queries wait in a queue, and the result is samples in a second. A language
+model has three times: of the query, until its first token, and of each token after it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _TITLE = re.compile(r"^MLPerf Results Summary\r?$", re.MULTILINE)
 _LINE = re.compile(r"([^:=]{1,80}?)\s*:\s*(\S.{0,200})")
 ONE_BY_ONE = ("SingleStream", "MultiStream")
 _RATES = ("Samples per second", "Completed samples per second", "Scheduled samples per second")
+_TOKENS = ("TPS w/o loadgen overhead", "Tokens per second", "Completed tokens per second")
 
 
 def _read(source: ToolFile) -> Reading:
@@ -30,6 +32,9 @@ def _read(source: ToolFile) -> Reading:
     is_one = scenario in ONE_BY_ONE
     median_ns = _number(found, "50.00 percentile latency (ns)", source) if is_one else None
     p99_ns = _number(found, "99.00 percentile latency (ns)", source) if is_one else None
+    first_ns = _number(found, "50.00 percentile first token latency (ns)", source)
+    token_ns = _number(found, "50.00 percentile time to output token (ns)", source)
+    tokens_hz = next((value for name in _TOKENS if (value := _number(found, name, source))), None)
     rate = next((value for name in _RATES if (value := _number(found, name, source))), None)
     if is_one and rate is None:
         rate = _number(found, "QPS w/o loadgen overhead", source)
@@ -43,11 +48,15 @@ def _read(source: ToolFile) -> Reading:
             method=f"MLPerf {scenario}, {valid.lower()}: "
             + ("median latency of a query" if is_one else "samples in a second"),
         ),
-        known(p99_s=None if p99_ns is None else p99_ns / 1e9, queries_per_s=rate)
-        if is_one
-        else known(samples_per_s=rate),
+        known(
+            p99_s=None if p99_ns is None else p99_ns / 1e9,
+            first_token_s=None if first_ns is None else first_ns / 1e9,
+            token_s=None if token_ns is None else token_ns / 1e9,
+            tokens_per_s=tokens_hz,
+            **{"queries_per_s" if is_one else "samples_per_s": rate},
+        ),
     )
-    if not row.figures:
+    if rate is None and median_ns is None:
         raise InputError("has no samples per second", where=source.where, fix="give all of it")
     return Reading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
 

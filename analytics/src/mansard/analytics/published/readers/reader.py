@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from mansard.analytics.published.cells import LEAST, LONGEST_NAME, TextRow, TextTable
+from mansard.analytics.published.readers.power_trace import PowerTrace
 from mansard.core.errors import InputError
 from mansard.core.line_channel import DECODE_ERRORS
 
@@ -54,11 +55,14 @@ class Reading:
     """What a file says. ``rows``: one for each run of a network; ``notes``: a line each.
 
     ``says``: of a file without a run or a layer, what it says of the others of its engine.
+    ``trace``: samples of power, from which the energies of windows in a file beside it are made.
     """
 
     rows: Sequence[TextRow] = ()
     notes: Sequence[str] = ()
     says: Mapping[str, str] = field(default_factory=dict)
+    trace: PowerTrace | None = None
+    trace_rule: str = ""  # which rails its total adds
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mansard.analytics.published.readers.cudla import CUDLA
+from mansard.analytics.published.readers.elsewhere import NCU, TEGRASTATS
 from mansard.analytics.published.readers.jetson_stats import JETSON_STATS
 from mansard.analytics.published.readers.llama_bench import (
     LLAMA_CSV,
@@ -12,7 +13,8 @@ from mansard.analytics.published.readers.llama_bench import (
 )
 from mansard.analytics.published.readers.mlperf_log import MLPERF_LOG
 from mansard.analytics.published.readers.mlperf_table import MLPERF_TABLE
-from mansard.analytics.published.readers.ncu import NCU
+from mansard.analytics.published.readers.ort_profile import ORT_PROFILE
+from mansard.analytics.published.readers.rail_samples import RAIL_SAMPLES
 from mansard.analytics.published.readers.reader import Reader, ToolFile
 from mansard.analytics.published.readers.trtexec_layers import TRTEXEC_LAYERS
 from mansard.analytics.published.readers.trtexec_log import TRTEXEC_LOG
@@ -42,7 +44,10 @@ READERS: tuple[Reader, ...] = (
     ZEUS,
     JETSON_STATS,
     CUDLA,
+    RAIL_SAMPLES,
+    ORT_PROFILE,
     NCU,
+    TEGRASTATS,
     TRTEXEC_LOG,
 )
 

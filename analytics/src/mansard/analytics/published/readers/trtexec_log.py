@@ -26,7 +26,7 @@ from mansard.analytics.published.readers.reader import (
     network_of,
 )
 from mansard.analytics.published.readers.trtexec_metadata import shape_notes
-from mansard.analytics.published.readers.trtexec_method import Setting
+from mansard.analytics.published.readers.trtexec_method import Setting, host_remark
 from mansard.core.errors import InputError
 from mansard.core.tensorrt_files import version_in
 
@@ -37,7 +37,10 @@ _LOG = re.compile(
 )
 _PREFIX = re.compile(r"^\[\d\d/\d\d/\d{4}-[\d:]+\] \[[A-Z]\] ?|^\[[A-Z]\] ?")
 # All are matched at the beginning of a line, so that none takes longer than the line is long.
-_TIME = re.compile(r"(?P<what>[A-Z][\w -]*): min = .*?median = (?P<median>[\d.]+) ms")
+_TIME = re.compile(
+    r"(?P<what>[A-Z][\w -]*): min = (?P<least>[\d.]+).*?median = (?P<median>[\d.]+) ms"
+)
+_UNSTABLE = re.compile(r"\* GPU compute time is unstable, with coefficient of variance = ([\d.]+)%")
 _P99 = re.compile(r".*percentile(?:\(99%\) = (?P<new>[\d.]+) ms|: (?P<old>[\d.]+) ms at 99%)")
 _MEDIAN = re.compile(r"median: (?P<median>[\d.]+) ms")
 _OPTION = re.compile(r"(?P<key>[A-Z][\w -]*): (?P<value>.*)")
@@ -58,6 +61,8 @@ class _Run:
     options: dict[str, str] = field(default_factory=dict)
     times_ms: dict[str, float] = field(default_factory=dict)
     p99_ms: float | None = None
+    least_ms: float | None = None
+    variation: float | None = None  # standard deviation over mean, where trtexec finds it large
     queries: int | None = None
     queries_per_s: float | None = None
     layers: list[LayerRow] = field(default_factory=list)
@@ -127,6 +132,8 @@ def _take(run: _Run, line: str) -> None:
         return
     if (queries := _QUERIES.match(line)) is not None:
         run.queries = int(queries["n"])
+    elif (unstable := _UNSTABLE.match(line)) is not None:
+        run.variation = _number(unstable[1]) / 100
     elif (rate := _THROUGHPUT.match(line)) is not None:
         run.queries_per_s = _number(rate["rate"]) or None  # 7.x prints 0 qps
     elif (option := _OPTION.match(line)) is not None and not run.times_ms:
@@ -140,7 +147,7 @@ def _take_time(run: _Run, line: str) -> bool:
     elif (time := _TIME.match(line)) is not None:
         run.times_ms[time["what"]] = _number(time["median"])
         if time["what"] == "GPU Compute Time":
-            run.p99_ms = _p99(line)
+            run.p99_ms, run.least_ms = _p99(line), _number(time["least"])
     elif run.part and (time := _MEDIAN.match(line)) is not None:
         run.times_ms[run.part] = _number(time["median"])
     elif run.part == "GPU Compute" and (found := _p99(line)) is not None:
@@ -222,6 +229,7 @@ def _milli(value: float | None) -> float | None:
 def _row(run: _Run, number: int) -> TextRow:
     setting, compute_ms = run.setting, run.compute_ms
     host_ms = run.times_ms.get("Latency") or run.times_ms.get("Host Latency")
+    enqueue_ms = run.times_ms.get("Enqueue Time")
     what = "median GPU compute time" if compute_ms else "queries in a second"
     if run.queries:
         what += f" of {run.queries} queries"
@@ -233,9 +241,12 @@ def _row(run: _Run, number: int) -> TextRow:
             precision=setting.precision,
             time_s=None if compute_ms is None else compute_ms / 1e3,
             method=setting.method(what),
+            remark=host_remark(enqueue_ms, compute_ms, run.variation),
             repeat=str(number),
         ),
         known(
+            least_s=None if run.least_ms is None else run.least_ms / 1e3,
+            enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
             samples=None if run.queries is None else float(run.queries),
             p99_s=None if run.p99_ms is None else run.p99_ms / 1e3,
             host_latency_s=None if host_ms is None else host_ms / 1e3,

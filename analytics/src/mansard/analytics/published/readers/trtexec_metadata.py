@@ -20,7 +20,7 @@ from mansard.analytics.published.readers.reader import (
     network_of,
     parse_json,
 )
-from mansard.analytics.published.readers.trtexec_method import Setting
+from mansard.analytics.published.readers.trtexec_method import Setting, host_remark
 from mansard.core.errors import InputError
 
 _SUMMARY = re.compile(r'^\s*\{\s*"performance_summary"\s*:')
@@ -33,6 +33,7 @@ class _Performance(msgspec.Struct):
     throughput: float | None = msgspec.field(default=None, name="Throughput")
     latency: list[float] = msgspec.field(default=[], name="Latency")
     compute: list[float] = msgspec.field(default=[], name="GPU Compute Time")
+    enqueue: list[float] = msgspec.field(default=[], name="Enqueue Time")
     total_s: float | None = msgspec.field(default=None, name="Total Host Walltime")
 
 
@@ -61,8 +62,11 @@ def _read_summary(source: ToolFile) -> Reading:
             fix="export it again",
         )
     setting = Setting(options={k: str(v) for k, v in found.inference_options.items()})
+    enqueue_ms = performance.enqueue[_MEDIAN] if len(performance.enqueue) > _MEDIAN else None
     figures = known(
         queries_per_s=performance.throughput,
+        least_s=performance.compute[0] / 1e3,
+        enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
         host_latency_s=performance.latency[_MEDIAN] / 1e3
         if len(performance.latency) > _MEDIAN
         else None,
@@ -73,6 +77,7 @@ def _read_summary(source: ToolFile) -> Reading:
             time_s=performance.compute[_MEDIAN] / 1e3,
             batch=setting.batch,
             method=setting.method("median GPU compute time"),
+            remark=host_remark(enqueue_ms, performance.compute[_MEDIAN]),
         ),
         figures,
     )

@@ -22,6 +22,24 @@ _SWITCHES = (
 )
 
 
+def host_bound(enqueue_s: float, time_s: float) -> str:
+    """What is said of a GPU's time that holds gaps, in which the GPU waited for the host."""
+    return f"bound by the host (enqueue {enqueue_s * 1e3:.3g} > compute {time_s * 1e3:.3g} ms)"
+
+
+def host_remark(
+    enqueue_ms: float | None, compute_ms: float | None, variation: float | None = None
+) -> str | None:
+    """A remark where the host took longer to enqueue the kernels than the GPU to run them.
+
+    ``variation``: of the GPU's time, as a share, where trtexec calls it unstable.
+    """
+    if enqueue_ms is None or compute_ms is None or enqueue_ms < compute_ms:
+        return None
+    text = host_bound(enqueue_ms / 1e3, compute_ms / 1e3)
+    return f"{text}, unstable (varies by {variation:.1%})" if variation else text
+
+
 @dataclass(frozen=True)
 class Setting:
     """The version, the command line and the printed options of one run of trtexec."""

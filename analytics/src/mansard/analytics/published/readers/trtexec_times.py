@@ -17,6 +17,7 @@ from mansard.analytics.published.readers.reader import (
     known,
     parse_json,
 )
+from mansard.analytics.published.readers.trtexec_method import host_remark
 from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.errors import InputError
 from mansard.core.tensorrt_files import ExportedQuery
@@ -35,6 +36,12 @@ def _read(source: ToolFile) -> Reading:
     copies = [sum(filter(None, (q.h2d_ms, q.d2h_ms, q.in_ms, q.out_ms))) for q in queries]
     copy_ms = statistics.median(copies)
     copied = f"{copy_ms:.4g} ms of copies are not in it" if copy_ms > 0 else "nothing is copied"
+    enqueues_ms = [
+        q.end_enq_ms - q.start_enq_ms
+        for q in queries
+        if q.end_enq_ms is not None and q.start_enq_ms is not None
+    ]
+    enqueue_ms = statistics.median(enqueues_ms) if enqueues_ms else None
     of_versions = ", TensorRT up to 8.2" if queries[0].end_to_end_ms is not None else ""
     method = (
         f"trtexec --exportTimes{of_versions}: median GPU compute time of {len(times_s)} queries; "
@@ -46,8 +53,12 @@ def _read(source: ToolFile) -> Reading:
         log_deviation=repetition_deviation(times_s),
         p99_s=_p99(times_s),
         host_latency_s=hosts,
+        least_s=min(times_s),
+        enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
     )
-    row = TextRow(1, cells(time_s=statistics.median(times_s), method=method), figures)
+    time_s = statistics.median(times_s)
+    remark = host_remark(enqueue_ms, time_s * 1e3)
+    row = TextRow(1, cells(time_s=time_s, method=method, remark=remark), figures)
     return Reading([row])
 
 

@@ -18,12 +18,13 @@ from mansard.analytics.published.readers.reader import (
 from mansard.core.errors import InputError
 
 _COLUMNS = ["start_time", "window_name", "elapsed_time"]  # seconds
+_LONGEST_STEP_S = 1.0  # NVML's counter moves far more often
 _ENERGY = re.compile(r"gpu\d+_energy")  # joules
 
 
 def _read(source: ToolFile) -> Reading:
     rows: list[TextRow] = []
-    n_silent = 0
+    n_silent = n_uncounted = 0
     for row in at_most(read_csv(source, "zeus"), MOST_RUNS, "windows", source):
         meters = [name for name in row.cells if _ENERGY.fullmatch(name)]
         energies = [number(row, name, source) for name in meters]
@@ -35,7 +36,9 @@ def _read(source: ToolFile) -> Reading:
         time_s = number(row, "elapsed_time", source)
         # NVML's counter moves every 20 to 100 ms: a 0 is a window that was too short for it.
         is_metered = None not in energies and energy_j > 0
-        n_silent += not is_metered
+        is_long = time_s is not None and time_s > _LONGEST_STEP_S
+        n_silent += not is_metered and not is_long
+        n_uncounted += not is_metered and is_long
         rows.append(
             TextRow(
                 row.line,
@@ -53,7 +56,13 @@ def _read(source: ToolFile) -> Reading:
     if not rows:
         raise InputError("holds no window", where=source.where, fix="end a window before the end")
     notes = [f"{n_silent} windows have no energy: they are too short for the counter"]
-    return Reading(rows, notes if n_silent else [])
+    notes *= bool(n_silent)
+    if n_uncounted:
+        notes.append(
+            f"{n_uncounted} windows have no energy though they are long: NVML counts none there, "
+            "as on a Jetson, whose meter is its INA3221"
+        )
+    return Reading(rows, notes)
 
 
 ZEUS = Reader("zeus' log", lambda head: header_of(head)[:3] == _COLUMNS, _read)
