@@ -129,11 +129,48 @@ def test_an_image_is_resized_cropped_and_turned_by_hand(tmp_path: Path) -> None:
     assert read_image(tmp_path / "a.png", grey)[0, 3, 0] == 76
 
 
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(
+    ("shape", "is_first"),
+    [
+        ((2, 3, 32, 32), True),
+        ((2, 3, 20, 32), True),  # not square
+        ((2, 32, 20, 3), False),
+        ((1, 1, 9, 5), True),  # grey
+    ],
+)
+def test_an_image_in_the_size_of_the_input_keeps_each_pixel(
+    tmp_path: Path, name: str, shape: tuple[int, int, int, int], is_first: bool
+) -> None:
+    n_channels, height, width = shape[1:] if is_first else (shape[3], *shape[1:3])
+    if n_channels == 1:  # one mean of each preset
+        name += ",channels=grey,mean=0,deviation=1"
+    pixels = np.random.default_rng(5).integers(0, 256, (height, width, n_channels), np.uint8)
+    Image.fromarray(pixels.squeeze()).save(tmp_path / "a.png")
+    how = fit(parse_preprocessing(name), uniform("x", shape))
+    expected = pixels[:, :, ::-1] if how.channels == "bgr" else pixels
+    expected = expected.transpose(2, 0, 1) if is_first else expected
+    assert np.array_equal(read_image(tmp_path / "a.png", how), expected)
+    assert how.words.startswith(f"{height} × {width} as it is, else resize ")
+    # Asked for by its size, the resize of torchvision's recipe happens also here.
+    recipe = fit(parse_preprocessing(f"{name},resize=40"), uniform("x", shape))
+    assert not np.array_equal(read_image(tmp_path / "a.png", recipe), expected)
+    assert recipe.words.startswith(f"resize 40, crop {height} × {width}, ")
+
+
+def test_raw_takes_the_whole_of_a_larger_image(tmp_path: Path) -> None:
+    # 8 × 8 to 4 × 4, without the share of 256 / 224 that a crop would cut off again.
+    Image.new("RGB", (8, 8), (7, 8, 9)).save(tmp_path / "a.png")
+    how = fit(PRESETS["raw"], uniform("x", (1, 3, 4, 4)))
+    assert how.words.startswith("4 × 4 as it is, else resize 4, crop 4 × 4, rgb")
+    assert read_image(tmp_path / "a.png", how)[:, 0, 0].tolist() == [7, 8, 9]
+
+
 def test_imagenet_of_224_is_resized_to_256() -> None:
     how = fit(parse_preprocessing(None), uniform("x", (1, 3, 224, 224)))
     assert (how.resize, how.height, how.width, how.channels) == (256, 224, 224, "rgb")
     assert how.words == (
-        "resize 256, crop 224 × 224, rgb, channels first, /255, "
+        "224 × 224 as it is, else resize 256, crop 224 × 224, rgb, channels first, /255, "
         "mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225"
     )
     # 299 · 256 / 224 = 341.7.
