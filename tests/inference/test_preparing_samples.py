@@ -240,6 +240,46 @@ def test_arrays_that_cannot_be_are_one_line(tmp_path: Path, member: bytes, said:
         find_dataset(tmp_path / "x.npz")
 
 
+def zipped(path: Path, name: str, header: str, data: bytes, claimed_bytes: int = 0) -> Path:
+    """An .npz with an array more; ``claimed_bytes``: what its directory says of the size."""
+    with ZipFile(path, "a", ZIP_DEFLATED) as archive:
+        archive.writestr(f"{name}.npy", npy(header) + data)
+        if claimed_bytes:
+            archive.filelist[-1].file_size = claimed_bytes
+    return path
+
+
+def test_an_array_that_nobody_asks_for_is_not_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.arange(3))
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({3 << 30},)}}"
+    path = zipped(tmp_path / "x.npz", "junk", header, b"", claimed_bytes=(3 << 30) + 1000)
+    assert read_arrays(path, ["x"])["x"].tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match=r"take 3\.0 GiB, more than the 2 GiB"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("{'descr': '|u1', 'fortran_order': False, 'shape': (0, 4611686018427387904, 4)}", "shape"),
+        (f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({'1, ' * 40})}}", "shape"),
+        ("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "holds Python objects"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (True, -1)}", "cut short|damaged"),
+    ],
+)
+def test_headers_that_no_array_has_are_one_line(tmp_path: Path, header: str, words: str) -> None:
+    path = zipped(tmp_path / "x.npz", "x", header, bytes(64))
+    with pytest.raises(InputError, match=words):
+        read_arrays(path)
+
+
+def test_a_header_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x02\x00" + (3 << 30).to_bytes(4, "little") + b"{}")
+    with pytest.raises(InputError, match="too long a header"):
+        read_arrays(tmp_path / "x.npz")
+
+
 @pytest.mark.parametrize("method", [ZIP_LZMA, ZIP_DEFLATED])
 def test_a_damaged_archive_is_one_line(tmp_path: Path, method: int) -> None:
     path = tmp_path / "x.npz"
