@@ -117,9 +117,9 @@ def score(
     if as_json:
         form = "json"
     _check_format(form, output)
-    files = [model.resolve() for model in models]
-    given_paths = (path for path in (output, html) if path is not None)
-    check_outputs((path for path in given_paths if path.resolve() not in files), force=force)
+    files = {Path(model).resolve() for model in models}
+    others = [path for path in (output, html) if path is not None and path.resolve() not in files]
+    check_outputs(others, force=force)  # a model among them is refused below
     if runs is not None and html is None:
         raise UsageError("--runs is for the page", fix="add --html page.html")
     if phase == "inference" and (optimizer is not None or recompute):
