@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
+from mansard.api.reporter import ProgressDisplay, Reporter, SilentReporter, format_duration
 from mansard.api.targets import BenchTarget
 from mansard.api.time_left import Stage, TimeLeft, prior_s
 from mansard.core.errors import (

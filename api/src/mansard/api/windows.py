@@ -113,7 +113,7 @@ def _board_folder(board: object) -> Path:
 
     from mansard.core.errors import UsageError
 
-    if not isinstance(board, (str, Path)) or not Path(board).is_dir():
+    if not (isinstance(board, (str, Path)) and str(board) and Path(board).is_dir()):
         raise UsageError(
             f"board={board!r} is no folder",
             fix="give the folder of a simulated board, or leave it out for this machine",
