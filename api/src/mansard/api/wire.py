@@ -70,14 +70,14 @@ _COLLECTIONS: Mapping[str, Any] = MappingProxyType(
 
 def _pack_table(value: Any) -> Any:
     import numpy as np
-    import polars as pl
+
+    from mansard.analytics.data.frames import frame_to_bytes
 
     if isinstance(value, np.generic):
         value = np.asarray(value)
     stream = io.BytesIO()
-    if isinstance(value, pl.DataFrame):
-        value.write_ipc(stream)
-        return ["frame", stream.getvalue()]
+    if (frame := frame_to_bytes(value)) is not None:
+        return ["frame", frame]
     if isinstance(value, np.ndarray):
         np.save(stream, value, allow_pickle=False)
         return ["array", stream.getvalue()]
@@ -103,10 +103,11 @@ def _unpack(value: Any) -> Any:  # noqa: PLR0911 - likewise
 
 def _unpack_table(mark: str, data: bytes) -> Any:
     import numpy as np
-    import polars as pl
+
+    from mansard.analytics.data.frames import frame_of_bytes
 
     if mark == "frame":
-        return pl.read_ipc(io.BytesIO(data))
+        return frame_of_bytes(data)
     if mark == "array":
         array = np.load(io.BytesIO(data), allow_pickle=False)
         return array if array.ndim else array[()]
