@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,6 +56,55 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return published_runs(tmp_path_factory.mktemp("decide") / "runs")
+
+
+@contextmanager
+def listening(greeting: bytes, *, hangs_up: bool = False) -> Iterator[str]:
+    """The address of what accepts connections, says ``greeting`` and waits."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted: list[socket.socket] = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    stream, _ = server.accept()
+                except OSError:
+                    return
+                with suppress(OSError):
+                    stream.sendall(greeting)
+                if hangs_up:
+                    stream.close()
+                accepted.append(stream)
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        for stream in accepted:
+            stream.close()
+
+
+@pytest.mark.parametrize(
+    ("greeting", "hangs_up", "words"),
+    [
+        (b"", False, "no scheduler of Dask answered in 0.5 s"),
+        (b"", True, "no scheduler of Dask answered in 0.5 s"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", False, "what answers there is no scheduler of Dask"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "what answers there is no scheduler of Dask"),
+        (b"\1" + bytes(7), False, "what answers there is no scheduler of Dask"),
+        # One frame, of a terabyte; one that never comes.
+        (b"\1" + bytes(7) + (1 << 40).to_bytes(8, "little"), False, "is no scheduler of Dask"),
+        (b"\1" + bytes(7) + b"\x10" + bytes(7), False, "no scheduler of Dask answered in 0.5 s"),
+    ],
+)
+def test_what_is_no_scheduler_is_one_line_and_no_wait(
+    greeting: bytes, hangs_up: bool, words: str
+) -> None:
+    with (
+        listening(greeting, hangs_up=hangs_up) as address,
+        pytest.raises(ClusterError, match=words),
+        connected(address, connect_s=0.5),
+    ):
+        raise AssertionError("it was taken for a scheduler")
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+import socket
 import urllib.request
 from pathlib import Path
 
@@ -10,10 +13,13 @@ import pytest
 
 from mansard import api
 from mansard.api.exporter import parse_address
+from mansard.api.http_server import MOST_CONNECTIONS
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import BoardSample
+from mansard.device.system import read_text
 from mansard.device.watching import BoardWatch
 from mansard.simulator import create_board
+from tests.waiting import awaited
 
 
 @pytest.fixture
@@ -44,6 +50,46 @@ def test_metrics_have_base_units_and_labels(sample: BoardSample) -> None:
     assert found['mansard_power_watts{board="nano"}'] == "4.1664"
     assert found['mansard_throttled{board="nano",cause="thermal"}'] == "0.0"
     assert float(found['mansard_rail_energy_joules_total{board="nano",rail="VDD_IN"}']) > 0
+
+
+def n_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_idle_connections_are_few_and_end(sample: BoardSample) -> None:
+    with api.export_metrics("127.0.0.1:0") as exporter, contextlib.ExitStack() as stack:
+        exporter.take(sample)
+        port = int(exporter.address.rpartition(":")[2].partition("/")[0])
+        before = n_descriptors()
+        idle = []
+        for _ in range(60):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            with contextlib.suppress(OSError):
+                one.sendall(b"GET /m")
+            idle.append(one)
+
+        def closed() -> bool:
+            # Each side has a descriptor of an open connection; 16 of ours are open at most.
+            return n_descriptors() - before <= 60 + MOST_CONNECTIONS
+
+        assert awaited(closed)
+        for one in idle:  # those that were let in are closed as well
+            with contextlib.suppress(ConnectionError):
+                assert one.recv(1 << 16)[:4] in {b"", b"HTTP"}
+        assert awaited(lambda: n_descriptors() - before <= 60)
+        assert scrape(exporter)['mansard_up{board="nano"}'] == "1.0"
+
+
+def test_want_of_descriptors_is_no_fact_about_a_file(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 1 kB")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(DeviceError, match=r"too many open files; .*ulimit -n"):
+            read_text(tmp_path / "meminfo")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert read_text(tmp_path / "meminfo") == "MemTotal: 1 kB"
 
 
 def test_what_is_unknown_is_not_there(sample: BoardSample) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from importlib import resources
@@ -17,7 +18,7 @@ import pytest
 
 from mansard.api.benches import plan_kernels
 from mansard.api.measurements import measure_modes
-from mansard.api.reporter import SILENT, ProgressDisplay
+from mansard.api.reporter import SILENT, ProgressDisplay, Reporter
 from mansard.core.errors import BusyError
 from mansard.core.records import Trial
 from mansard.device.controller.controller import LocalController
@@ -48,7 +49,7 @@ class Notes:
         return SILENT.ask(question)
 
 
-def measure(root: Path, runs: Path, notes: Notes, mode: str | None = None) -> list[Trial]:
+def measure(root: Path, runs: Path, notes: Reporter, mode: str | None = None) -> list[Trial]:
     controller = LocalController(root)
     modes = controller.choose_modes(mode)
     plans = plan_kernels(controller.identify(), modes, "brief", runs, probe("cpu"))
@@ -71,6 +72,21 @@ def test_a_sweep_that_sets_nothing_waits_for_another_and_says_so_once(tmp_path: 
     assert len({trial.trial_id for trial in kept(runs)}) == len(kept(runs)) > 0
     assert sum("another sweep" in line for line in notes.lines) == 1
     assert snapshot(root) == before
+
+
+def test_a_caller_without_a_reporter_is_warned_who_has_the_machine(tmp_path: Path) -> None:
+    root = make_laptop(tmp_path / "laptop")
+    (root / SIMULATED_MARK).parent.mkdir(parents=True, exist_ok=True)
+    (root / SIMULATED_MARK).touch()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with another_sweep(root) as process:
+            second = threading.Thread(target=measure, args=(root, tmp_path / "runs", SILENT))
+            second.start()
+            assert awaited(lambda: bool(told))
+        second.join(120)
+    (line,) = [str(one.message) for one in told if "another sweep" in str(one.message)]
+    assert f"in use by another sweep, process {process.pid} since" in line
 
 
 def test_a_sweep_that_sets_nothing_has_the_machine_alone(agx_orin: Path) -> None:

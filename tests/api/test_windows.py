@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mansard import api
+from mansard.core.errors import UsageError
 from mansard.inference.programs.windows import read_windows
 from mansard.simulator import create_board, running, set_load
 from tests.measuring.metered_windows import is_unread
@@ -41,6 +42,18 @@ def nested(board: Path) -> list[api.window]:
         with api.window("inner", board) as inner:
             time.sleep(0.8)
     return [outer, inner]
+
+
+@pytest.mark.parametrize("board", ["no-such-folder", 5, b"x", __file__, ""])
+def test_a_board_that_is_no_folder_is_refused(board: object) -> None:
+    with pytest.raises(UsageError, match="is no folder; give the folder of a simulated board"):
+        api.window("x", board)  # type: ignore[arg-type]
+
+
+def test_a_board_may_be_a_text(board: Path) -> None:
+    with api.window("x", str(board)) as one:
+        pass
+    assert one.time_s > 0
 
 
 def test_nested_windows_have_their_time_and_energy(board: Path) -> None:

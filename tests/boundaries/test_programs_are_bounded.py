@@ -12,6 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 STARTERS = {
     "core/src/mansard/core/programs.py",
     "inference/src/mansard/inference/programs/execution.py",
+    "inference/src/mansard/inference/programs/metric.py",  # its matcher has a limit
     "inference/src/mansard/inference/programs/supervisor.py",
     "containers/src/mansard/containers/recipes/install.py",
     "measuring/src/mansard/measuring/guarded.py",

@@ -130,12 +130,15 @@ def test_a_folder_of_images_with_labels(tmp_path: Path, capsys: pytest.CaptureFi
     data = images(tmp_path / "pictures", files)
     (data / "labels.csv").write_text("image,class\n1.png,0\na/2.png,1\n3.png,1\n4.png,1\n")
     words = (model, "--data", data, "--preprocess", "unit,resize=exact", "--json")
-    code, out, _ = measure(capsys, tmp_path, *words)
+    code, out, err = measure(capsys, tmp_path, *words)
     assert code == 0
     (row,) = json.loads(out)["accuracies"]
     assert (row["n_samples"], row["n_classes"]) == (4, 2)
+    assert f"images for bright: {row['preprocessing']}" in err
     assert row["top1"]["value"] == 0.75
-    assert row["preprocessing"].startswith("resize exact, crop 8 × 8, grey, channels first, /255")
+    assert row["preprocessing"].startswith(
+        "8 × 8 as it is, else resize 8 × 8, grey, channels first"
+    )
 
 
 def test_random_weights_have_no_accuracy(

@@ -283,3 +283,14 @@ def test_broken_samples_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         code, out, err = answer(capsys, "hi", tmp_path / name)
         assert (code, out, len(err.splitlines())) == (1, "", 1)
         assert fault in err
+
+
+@pytest.mark.parametrize(
+    "option", ["--min-accuracy", "--logistic", "--max-latency", "--max-energy"]
+)
+def test_an_empty_value_is_no_limit_that_is_left_out(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    costs = ("--local-latency", "2ms", "--offload-latency", "40ms")
+    code, _, err = answer(capsys, "hi", tmp_path / "hi.npz", *costs, option, "")
+    assert (code, err.count("\n")) == (2, 1)

@@ -189,7 +189,7 @@ def test_what_does_not_fit_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     # Files of up to 8 blocks of 1 KiB: the system refuses the write, as on a full disk.
     # Python would leave a part of a compiled module behind, which no later process can read.
     script = 'export PYTHONDONTWRITEBYTECODE=1; ulimit -f 8; "$@"'
-    done = mansard(path, "--batch", "1", "--json", "-o", output, script=script)
+    done = mansard(path, "--batch", "1", "--json", "-o", output, "--force", script=script)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "rows.json" in done.stderr

@@ -154,7 +154,7 @@ def test_an_export_is_whole_or_not_at_all(log: Path, tmp_path: Path) -> None:
     for form in ("csv", "json", "parquet"):
         written = folder / f"lines.{form}"
         written.write_text("before")
-        done = telemetry(log, other, "--format", form, "--samples", "-o", written)
+        done = telemetry(log, other, "--format", form, "--samples", "--force", "-o", written)
         assert done.returncode == 1
         assert written.read_text() == "before"
     assert len(list(folder.iterdir())) == 3  # and no temporary file beside them

@@ -129,11 +129,48 @@ def test_an_image_is_resized_cropped_and_turned_by_hand(tmp_path: Path) -> None:
     assert read_image(tmp_path / "a.png", grey)[0, 3, 0] == 76
 
 
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(
+    ("shape", "is_first"),
+    [
+        ((2, 3, 32, 32), True),
+        ((2, 3, 20, 32), True),  # not square
+        ((2, 32, 20, 3), False),
+        ((1, 1, 9, 5), True),  # grey
+    ],
+)
+def test_an_image_in_the_size_of_the_input_keeps_each_pixel(
+    tmp_path: Path, name: str, shape: tuple[int, int, int, int], is_first: bool
+) -> None:
+    n_channels, height, width = shape[1:] if is_first else (shape[3], *shape[1:3])
+    if n_channels == 1:  # one mean of each preset
+        name += ",channels=grey,mean=0,deviation=1"
+    pixels = np.random.default_rng(5).integers(0, 256, (height, width, n_channels), np.uint8)
+    Image.fromarray(pixels.squeeze()).save(tmp_path / "a.png")
+    how = fit(parse_preprocessing(name), uniform("x", shape))
+    expected = pixels[:, :, ::-1] if how.channels == "bgr" else pixels
+    expected = expected.transpose(2, 0, 1) if is_first else expected
+    assert np.array_equal(read_image(tmp_path / "a.png", how), expected)
+    assert how.words.startswith(f"{height} × {width} as it is, else resize ")
+    # Asked for by its size, the resize of torchvision's recipe happens also here.
+    recipe = fit(parse_preprocessing(f"{name},resize=40"), uniform("x", shape))
+    assert not np.array_equal(read_image(tmp_path / "a.png", recipe), expected)
+    assert recipe.words.startswith(f"resize 40, crop {height} × {width}, ")
+
+
+def test_raw_takes_the_whole_of_a_larger_image(tmp_path: Path) -> None:
+    # 8 × 8 to 4 × 4, without the share of 256 / 224 that a crop would cut off again.
+    Image.new("RGB", (8, 8), (7, 8, 9)).save(tmp_path / "a.png")
+    how = fit(PRESETS["raw"], uniform("x", (1, 3, 4, 4)))
+    assert how.words.startswith("4 × 4 as it is, else resize 4, crop 4 × 4, rgb")
+    assert read_image(tmp_path / "a.png", how)[:, 0, 0].tolist() == [7, 8, 9]
+
+
 def test_imagenet_of_224_is_resized_to_256() -> None:
     how = fit(parse_preprocessing(None), uniform("x", (1, 3, 224, 224)))
     assert (how.resize, how.height, how.width, how.channels) == (256, 224, 224, "rgb")
     assert how.words == (
-        "resize 256, crop 224 × 224, rgb, channels first, /255, "
+        "224 × 224 as it is, else resize 256, crop 224 × 224, rgb, channels first, /255, "
         "mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225"
     )
     # 299 · 256 / 224 = 341.7.
@@ -201,6 +238,46 @@ def test_arrays_that_cannot_be_are_one_line(tmp_path: Path, member: bytes, said:
         archive.writestr("x.npy", member)
     with pytest.raises(InputError, match=said):
         find_dataset(tmp_path / "x.npz")
+
+
+def zipped(path: Path, name: str, header: str, data: bytes, claimed_bytes: int = 0) -> Path:
+    """An .npz with an array more; ``claimed_bytes``: what its directory says of the size."""
+    with ZipFile(path, "a", ZIP_DEFLATED) as archive:
+        archive.writestr(f"{name}.npy", npy(header) + data)
+        if claimed_bytes:
+            archive.filelist[-1].file_size = claimed_bytes
+    return path
+
+
+def test_an_array_that_nobody_asks_for_is_not_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.arange(3))
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({3 << 30},)}}"
+    path = zipped(tmp_path / "x.npz", "junk", header, b"", claimed_bytes=(3 << 30) + 1000)
+    assert read_arrays(path, ["x"])["x"].tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match=r"take 3\.0 GiB, more than the 2 GiB"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("{'descr': '|u1', 'fortran_order': False, 'shape': (0, 4611686018427387904, 4)}", "shape"),
+        (f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({'1, ' * 40})}}", "shape"),
+        ("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "holds Python objects"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': (True, -1)}", "cut short|damaged"),
+    ],
+)
+def test_headers_that_no_array_has_are_one_line(tmp_path: Path, header: str, words: str) -> None:
+    path = zipped(tmp_path / "x.npz", "x", header, bytes(64))
+    with pytest.raises(InputError, match=words):
+        read_arrays(path)
+
+
+def test_a_header_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x02\x00" + (3 << 30).to_bytes(4, "little") + b"{}")
+    with pytest.raises(InputError, match="too long a header"):
+        read_arrays(tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize("method", [ZIP_LZMA, ZIP_DEFLATED])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import shutil
 import signal
@@ -386,6 +387,68 @@ def test_a_metric_that_is_not_there_is_one_line(printed: bytes, words: str) -> N
     reader = MetricReader(compile_metric("rate: (.*)"))
     reader.feed(1, printed)
     with pytest.raises(MeasurementError, match=words):
+        reader.value()
+
+
+@pytest.mark.parametrize(
+    ("printed", "number"),
+    [
+        ("12.5", 12.5),
+        ("12,5", 12.5),
+        ("-0,125", -0.125),  # nothing groups a leading 0
+        ("1234,567", 1234.567),  # nor four digits
+        ("1,5e3", 1500),
+        ("1,234.5", 1234.5),
+        ("1.234,5", 1234.5),
+        ("1,234,567", 1_234_567),
+        ("1.234.567,25", 1_234_567.25),
+        ("1.234", 1.234),  # a point alone is a decimal point
+        ("12.5,", 12.5),
+    ],
+)
+def test_a_comma_separates_decimals_or_thousands(printed: str, number: float) -> None:
+    reader = MetricReader(compile_metric("rate: (.*)"))
+    reader.feed(1, f"rate: {printed}\n".encode())
+    assert reader.value() == number
+
+
+@pytest.mark.parametrize(
+    ("pattern", "printed", "words"),
+    [
+        ("rate: (.*)", "12,345", "'12,345', which is 12345 or 12.345"),
+        ("rate: (.*)", "12,345,", "which is 12345 or 12.345"),
+        ("rate: (.*)", "-1,234e3", "which is -1234e3 or -1.234e3"),
+        ("rate: (.*)", "1,23.5", "is no number"),
+        ("rate: (.*)", "1,2,3", "is no number"),
+        ("rate: (.*)", "12,34,567", "is no number"),
+        ("rate: ([0-9.]+)", "12,5", "found '12', a part of 'rate: 12,5'"),
+        (".*([0-9.]+)", "12.5", "found '5', a part of 'ate: 12.5'"),
+        ("rate: ([0-9]+)", "12.5", "found '12', a part of"),
+        ("rate: ([0-9.]+)", "1.5e-3", "found '1.5', a part of"),
+        ("rate: .*?([0-9.]+)", "-5", "found '5', a part of"),
+    ],
+)
+def test_a_number_that_may_be_another_is_refused(pattern: str, printed: str, words: str) -> None:
+    reader = MetricReader(compile_metric(pattern))
+    reader.feed(1, f"rate: {printed}\n".encode())
+    with pytest.raises(MeasurementError, match=re.escape(words)):
+        reader.value()
+
+
+def test_a_column_of_a_table_with_commas_is_read() -> None:
+    for pattern, number in (("^[0-9.]+,([0-9.]+),", 12.5), ("^([0-9.]+),", 7)):
+        reader = MetricReader(compile_metric(pattern))
+        reader.feed(1, b"7,12.5,30\n")
+        assert reader.value() == number
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b$", "(?:a|aa)+(x)$", "(?:(?:a*)*)*(c)d", "(a|a)*b"])
+def test_an_expression_that_backtracks_is_ended(pattern: str) -> None:
+    # Each takes 2 to the power of 40 steps or more.
+    reader = MetricReader(compile_metric(pattern))
+    reader.feed(1, b"a" * 60 + b"c\n")
+    reader.feed(1, b"a" * 60 + b"c\n")
+    with pytest.raises(MeasurementError, match="without a repetition inside a repetition"):
         reader.value()
 
 

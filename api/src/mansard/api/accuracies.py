@@ -151,6 +151,19 @@ def note_calibration(
         reporter.note(f"int8 is calibrated with {words}{more}")
 
 
+def note_preprocessing(
+    networks: Sequence[tuple[PreparedNetwork, Samples]], reporter: Reporter
+) -> None:
+    """Say what is done to the pixels of images, once for each network."""
+    lines = (
+        f"images for {network.model}: {samples.file.preprocessing}"
+        for network, samples in networks
+        if samples.how is not None
+    )
+    for line in dict.fromkeys(lines):
+        reporter.note(line)
+
+
 def calibration_words(network: PreparedNetwork, build: BuildTrial | None) -> str:
     """What the ranges of ``network`` come from; ``build``: of its engine file, where it has one."""
     found = network.calibration

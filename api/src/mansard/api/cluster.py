@@ -14,6 +14,8 @@ import pickle
 import platform
 import queue
 import re
+import socket
+import threading
 import time
 import uuid
 import warnings
@@ -24,6 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
+from mansard.api.wire import decode, encode
 from mansard.core.errors import ClusterError, MansardError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.version import VERSION
@@ -36,6 +39,7 @@ _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:[0-9]{1,5}")
 _CONNECT_S = 10.0  # until a scheduler answers, and until it has a worker
 _ALONE_S = 60.0  # that there may be no worker, or no scheduler, later on: one is started again
 _POLL_S = 0.5
+_MOST_FRAMES = 64  # of a scheduler's first message, which is short
 _PACKAGES = ("numpy", "polars", "msgspec", "numba", "distributed")
 _SHOWN = 3  # workers in a message
 
@@ -92,7 +96,7 @@ class Cluster:
                 future = self._next(finished)
                 done = running.pop(future.key)[1]
                 try:
-                    results = pickle.loads(future.result())  # noqa: S301 - by our own workers
+                    results = decode(future.result())
                 except KilledWorker:
                     yield from (Answer(item, None, is_lost=True) for item in done)
                     continue
@@ -100,6 +104,12 @@ class Cluster:
                     raise self._told(error) from error
                 if isinstance(results, MansardError):
                     raise results
+                if not isinstance(results, list) or len(results) != len(done):
+                    raise ClusterError(
+                        "a worker sent results of other work",
+                        where=self._address,
+                        fix="check who runs workers there, and use TLS",
+                    )
                 yield from map(Answer, done, results)
         finally:
             if running:  # what was sent and is not wanted any more
@@ -176,18 +186,68 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
     _quieten()
     if address.startswith("tls"):
         _check_certificates(address)
-    try:
-        with warnings.catch_warnings():  # versions are checked below
-            warnings.simplefilter("ignore")
-            client: Any = cast(Any, Client)(address, timeout=connect_s, set_as_default=False)
-    except Exception as error:  # of sockets, of names, of certificates
-        raise _unreachable(address, connect_s) from error
+    else:
+        _check_greeting(address, connect_s)
+    client = _client(Client, address, connect_s)
     try:
         _check_workers(client, address, connect_s)
         yield Cluster(client, address)
     finally:
         with contextlib.suppress(Exception):
             client.close(timeout=5)
+
+
+def _check_greeting(address: str, connect_s: float) -> None:
+    """Raises ClusterError unless what answers speaks first as Dask does, in ``connect_s``.
+
+    Dask waits without end for the greeting of what accepts a connection. Its greeting is the number
+    of frames, their lengths, and the frames, of which the first are short.
+    """
+    host, _, port = address.partition("://")[2].rpartition(":")
+    deadline_s = time.monotonic() + connect_s
+    greeting = b""
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=connect_s) as stream:
+            while len(greeting) < 16:
+                stream.settimeout(max(0.01, deadline_s - time.monotonic()))
+                data = stream.recv(16 - len(greeting))
+                if not data:
+                    break
+                greeting += data
+    except (OSError, OverflowError, ValueError) as error:
+        if not greeting:
+            raise _unreachable(address, connect_s) from error
+    if not greeting:
+        raise _unreachable(address, connect_s)
+    n_frames, first_bytes = (int.from_bytes(greeting[at : at + 8], "little") for at in (0, 8))
+    if len(greeting) < 16 or not 0 < n_frames <= _MOST_FRAMES or first_bytes > _MOST_FRAMES**3:
+        raise ClusterError(
+            "what answers there is no scheduler of Dask",
+            where=address,
+            fix="give the address that 'dask scheduler' prints",
+        )
+
+
+def _client(make: Any, address: str, connect_s: float) -> Any:
+    """A client of the scheduler, made by a thread: a peer that stops halfway would hold it."""
+    made = queue.SimpleQueue[Any]()
+
+    def connect() -> None:
+        try:
+            with warnings.catch_warnings():  # versions are checked later
+                warnings.simplefilter("ignore")
+                made.put(make(address, timeout=connect_s, set_as_default=False))
+        except Exception as error:  # of sockets, of names, of certificates
+            made.put(error)
+
+    threading.Thread(target=connect, name="connecting", daemon=True).start()
+    try:
+        client = made.get(timeout=connect_s)
+    except queue.Empty as error:
+        raise _unreachable(address, connect_s) from error
+    if isinstance(client, Exception):
+        raise _unreachable(address, connect_s) from client
+    return client
 
 
 def _quieten() -> None:
@@ -293,6 +353,6 @@ def _work(function: Function, sent: bytes, shared: Any, wanted: Mapping[str, str
                 "a worker that came later has other versions", fix="install the same versions there"
             )
         items: list[Any] = pickle.loads(sent)  # noqa: S301 - by the process that checked this one
-        return pickle.dumps([function(item, shared) for item in items])
+        return encode([function(item, shared) for item in items])
     except MansardError as error:
-        return pickle.dumps(error)
+        return encode(error)

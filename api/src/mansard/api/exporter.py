@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mansard.api.http_server import serve
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import BoardSample
 
@@ -115,14 +116,14 @@ def export_metrics(address: str) -> Iterator[Exporter]:
     ``[::1]:9100`` IPv6. There is no access control: every program that reaches the port can read
     the metrics. Raises UsageError for another text, DeviceError where it cannot be listened on.
     """
-    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client import CollectorRegistry, make_wsgi_app
 
     host, port = parse_address(address)
     exporter = Exporter()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
     try:
-        server, thread = start_http_server(port, host, registry)
+        server = serve(make_wsgi_app(registry), host, port)
     except OSError as error:
         raise DeviceError(
             f"cannot listen there: {(error.strerror or str(error)).lower()}",
@@ -131,6 +132,8 @@ def export_metrics(address: str) -> Iterator[Exporter]:
         ) from error
     shown = f"[{host}]" if ":" in host else host
     exporter.address = f"http://{shown}:{server.server_port}/metrics"
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
     try:
         yield exporter
     finally:

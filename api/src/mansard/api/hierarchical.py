@@ -155,7 +155,7 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
 
 
 def _samples(source: Path | Mapping[str, Any]) -> Samples:
-    from mansard.analytics.hierarchical.samples import make_samples
+    from mansard.analytics.hierarchical.samples import NAMES, make_samples
 
     if not isinstance(source, Path):
         import numpy as np
@@ -164,7 +164,8 @@ def _samples(source: Path | Mapping[str, Any]) -> Samples:
     if source.suffix.lower() == ".npz":
         from mansard.inference.npz import read_arrays
 
-        return make_samples(read_arrays(source), str(source))
+        names = {name for synonyms in NAMES.values() for name in synonyms}
+        return make_samples(read_arrays(source, names), str(source))
     if source.suffix.lower() not in {".csv", ".parquet"}:
         fix = "give .npz, .csv or .parquet"
         raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)

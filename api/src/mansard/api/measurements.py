@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.reporter import ProgressDisplay, Reporter, format_duration
+from mansard.api.reporter import ProgressDisplay, Reporter, SilentReporter, format_duration
 from mansard.api.targets import BenchTarget
 from mansard.api.time_left import Stage, TimeLeft, prior_s
 from mansard.core.errors import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 3  # of what is measured beside what has a bounded time
 _TURN_S = 0.5  # between two looks at whether another sweep has ended
+_SILENT_S = 3.0  # of a wait that a caller without a reporter does not hear of
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 
@@ -183,16 +185,24 @@ class _Setter:
 
 
 def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) -> None:
-    """Have the machine alone until the end of ``stack``: two sweeps would measure each other."""
-    is_told = False
+    """Have the machine alone until the end of ``stack``: two sweeps would measure each other.
+
+    A caller without a reporter hears of a wait by Python's warnings.
+    """
+    is_told, begun_s = False, time.monotonic()
+    is_silent = getattr(reporter.note, "__func__", None) is SilentReporter.note
     while True:
         try:
             stack.enter_context(target.controller.hold(is_set=False))
         except BusyError as error:
-            if not is_told:
-                where = f"{error.where}: " if error.where else ""
-                reporter.note(f"{where}{error.what}; waiting until it has ended")
-            is_told = True
+            where = f"{error.where}: " if error.where else ""
+            line = f"{where}{error.what}; waiting until it has ended"
+            if not is_told and not is_silent:
+                reporter.note(line)
+                is_told = True
+            elif not is_told and time.monotonic() - begun_s > _SILENT_S:
+                warnings.warn(line, stacklevel=2)
+                is_told = True
             time.sleep(_TURN_S)
         else:
             return

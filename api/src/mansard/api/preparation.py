@@ -17,6 +17,7 @@ from mansard.api.accuracies import (
     DataSets,
     calibration_words,
     note_calibration,
+    note_preprocessing,
 )
 from mansard.api.engine_builds import Builds, build_missing
 from mansard.api.reporter import Reporter
@@ -166,6 +167,7 @@ class Preparation:
                     chains = write_chains(folder)
                 self.chains += [prepare(path, seed=SEED) for path in chains]
             note_calibration(self.networks, self.settings.accuracy, reporter)
+            note_preprocessing(self.with_samples, reporter)
             self._is_done = True
 
     def _samples(

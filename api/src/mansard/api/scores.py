@@ -13,7 +13,7 @@ import msgspec
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, MansardError, ModelError, StorageError, UsageError
-from mansard.core.files import find_status, make_folder
+from mansard.core.files import find_status, make_folder, storage_errors
 from mansard.core.records import Measurement, ModelScore
 
 if TYPE_CHECKING:
@@ -436,14 +436,34 @@ def show_network(name: str) -> ZooNetwork:
     return ZooNetwork(zoo.entry(name), score_zoo(name))
 
 
-def write_networks(folder: Path, names: Sequence[str] = ()) -> tuple[Path, ...]:
+def write_networks(
+    folder: Path, names: Sequence[str] = (), *, replaces: bool = False
+) -> tuple[Path, ...]:
     """Write networks of the zoo as ONNX files, all by default; raises UsageError, StorageError.
 
-    ``convolutions`` stands for all single ones.
+    ``convolutions`` stands for all single ones. ``replaces``: also files with other content.
     """
     from mansard.estimator import zoo
 
     wanted = [each for name in names or zoo.names() for each in zoo.family(name) or (name,)]
     entries = [zoo.entry(name) for name in wanted]  # known before one is written
+    if not names and str(folder) in zoo.names() and not folder.exists():
+        raise UsageError(
+            f"{str(folder)!r} is a network, and the folder comes first",
+            fix=f"write mansard zoo write . {folder}",
+        )
+    for entry in () if replaces else entries:
+        path = folder / f"{entry.name}.onnx"
+        if path.is_file() and not _holds(path, zoo.read(entry.name)):
+            raise UsageError(
+                "is there already, and is not the network of the zoo",
+                where=str(path),
+                fix="give another folder, or --force to replace it",
+            )
     make_folder(folder)
     return tuple(zoo.write(entry.name, folder) for entry in entries)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    with storage_errors(path), path.open("rb") as stream:
+        return stream.read(len(content) + 1) in {content, b""}

@@ -33,12 +33,14 @@ class window:  # noqa: N801 - used as a function is
     exception in the block ends the window and goes on. Each ``with`` starts anew. The energy is
     that of this machine by the meters that ``mansard doctor`` finds, or of a simulated ``board``;
     they are read from the first window on, by a thread in the background. Nothing is printed.
+    Raises UsageError for a ``board`` that is no folder.
     """
 
     __slots__ = ("__weakref__", "_board", "_energy", "_meter", "_pid", "end_ns", "name", "start_ns")
 
-    def __init__(self, name: str, board: Path | None = None) -> None:
-        self.name, self._board = str(name), board  # what is no text may not end the program
+    def __init__(self, name: str, board: Path | str | None = None) -> None:
+        self.name = str(name)  # what is no text may not end the program
+        self._board = None if board is None else _board_folder(board)
         self.start_ns = self.end_ns = 0  # monotonic
         self._meter: _Background | None = None
         self._energy: tuple[EnergyWindow | None, str] | None = None
@@ -103,6 +105,20 @@ class window:  # noqa: N801 - used as a function is
                 self._energy = self._meter.energy(self.start_ns / 1e9, self.end_ns / 1e9)
                 self._meter.open.discard(self)
         return self._energy
+
+
+def _board_folder(board: object) -> Path:
+    """The folder of a simulated board; raises UsageError."""
+    from pathlib import Path
+
+    from mansard.core.errors import UsageError
+
+    if not (isinstance(board, (str, Path)) and str(board) and Path(board).is_dir()):
+        raise UsageError(
+            f"board={board!r} is no folder",
+            fix="give the folder of a simulated board, or leave it out for this machine",
+        )
+    return Path(board)
 
 
 @cache

@@ -117,10 +117,19 @@ def run_tool(command: Sequence[str | Path], *, answer: str = "", timeout_s: floa
 
 
 def read_text(path: Path) -> str | None:
-    """The stripped content of a small system file, or None where it cannot be read."""
+    """The stripped content of a small system file, or None where it cannot be read.
+
+    Raises DeviceError where this process has no descriptor left: that is no fact about the file.
+    """
     try:
         content = read_start(path, _MAX_BYTES)
-    except OSError:
+    except OSError as error:
+        if error.errno in {errno.EMFILE, errno.ENFILE}:
+            raise DeviceError(
+                f"cannot be read: {(error.strerror or str(error)).lower()}",
+                where=str(path),
+                fix="close files or connections of this process, or raise the limit: ulimit -n",
+            ) from error
         return None
     return content.decode("utf-8", "replace").strip("\0\n\t ")
 

@@ -21,7 +21,11 @@ from mansard.core.files import open_file, storage_errors
 
 Array = npt.NDArray[Any]
 
-_MOST_BYTES = 16 << 30  # of arrays that are read whole: more is a typing error
+_MOST_BYTES = 2 << 30  # of arrays that are read at a time; a file of 2 MB can hold as many
+_MOST_ARRAYS = 10_000
+_MOST_HEADER_BYTES = 1 << 16
+_MOST_AXES = 32  # as in NumPy 1
+_PIECE_BYTES = 16 << 20
 
 
 def npz_fault(what: str, path: Path) -> InputError:
@@ -44,12 +48,19 @@ class StoredArray:
         }.get(version)
         if read is None:
             raise npz_fault(f"array {name!r} has format {version}", path)
+        if version == (2, 0):  # its header says itself how long it is, up to 4 GiB
+            at = stream.tell()
+            if int.from_bytes(stream.read(4), "little") > _MOST_HEADER_BYTES:
+                raise npz_fault(f"array {name!r} has too long a header", path)
+            stream.seek(at)
         self.shape, is_by_column, self.dtype = read(stream)
         self.is_by_column = is_by_column and len(self.shape) > 1
         if self.dtype.hasobject:
             raise npz_fault(f"array {name!r} holds Python objects", path)
         if min(self.shape, default=0) < 0 or self.n_bytes > size_bytes - stream.tell():
             raise npz_fault(f"array {name!r} is cut short", path)
+        if len(self.shape) > _MOST_AXES or prod(max(size, 1) for size in self.shape) >= 1 << 63:
+            raise npz_fault(f"array {name!r} has a shape that no array has", path)
 
     @property
     def n_bytes(self) -> int:
@@ -59,25 +70,30 @@ class StoredArray:
     def rows(self, n_rows: int) -> Array:
         """The next ``n_rows`` rows; raises InputError where the file ends before."""
         shape = (n_rows, *self.shape[1:])
-        return np.frombuffer(self._read(prod(shape) * self.dtype.itemsize), self.dtype).reshape(
-            shape
-        )
+        return self._read(prod(shape) * self.dtype.itemsize).reshape(shape)
 
     def whole(self) -> Array:
         """All of it, where nothing was read yet; raises InputError as ``rows``."""
-        flat = np.frombuffer(bytearray(self._read(self.n_bytes)), self.dtype)
+        flat = self._read(self.n_bytes)
         return flat.reshape(self.shape, order="F" if self.is_by_column else "C")
 
-    def _read(self, n_bytes: int) -> bytes:
-        try:
-            data = self._stream.read(n_bytes)
-        except (OSError, MemoryError):
-            raise
-        except Exception as error:  # those of zipfile and of its decompressors have no base
-            raise _damaged(error, self._path) from error
-        if len(data) < n_bytes:
-            raise npz_fault(f"array {self._name!r} is cut short", self._path)
-        return data
+    def _read(self, n_bytes: int) -> Array:
+        """The next numbers; InputError where they are too many, and where the file ends before."""
+        check_size(n_bytes, self._path)
+        data = np.empty(n_bytes, np.uint8)
+        at = 0
+        while at < n_bytes:
+            try:
+                piece = self._stream.read(min(_PIECE_BYTES, n_bytes - at))
+            except (OSError, MemoryError):
+                raise
+            except Exception as error:  # those of zipfile and of its decompressors have no base
+                raise _damaged(error, self._path) from error
+            if not piece:
+                raise npz_fault(f"array {self._name!r} is cut short", self._path)
+            data[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
+            at += len(piece)
+        return data.view(self.dtype) if self.dtype.itemsize else np.empty(0, self.dtype)
 
 
 @contextmanager
@@ -91,6 +107,8 @@ def stored_arrays(
         found = {}
         try:
             archive = stack.enter_context(ZipFile(stream))
+            if len(archive.infolist()) > _MOST_ARRAYS:
+                raise npz_fault(f"it has more than {_MOST_ARRAYS:,} arrays", path)
             for member in archive.infolist():
                 name = member.filename.removesuffix(".npy")
                 if names is None or name in names:
@@ -106,13 +124,23 @@ def stored_arrays(
 def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, Array]:
     """The arrays of an .npz by name: all of them, or those of ``names`` that are there.
 
-    Raises InputError for anything else than an .npz of plain arrays, or StorageError.
+    Raises InputError for anything else than an .npz of plain arrays, and for more than 2 GiB of
+    them, or StorageError.
     """
     with stored_arrays(path, names) as found:
-        n_bytes = sum(array.n_bytes for array in found.values())
-        if n_bytes > _MOST_BYTES:
-            raise npz_fault(f"its arrays take {n_bytes >> 30} GiB", path)
+        check_size(sum(array.n_bytes for array in found.values()), path)
         return {name: found[name].whole() for name in sorted(found)}
+
+
+def check_size(n_bytes: int, path: Path) -> None:
+    """Raises InputError where arrays would take more memory than is read at a time."""
+    if n_bytes > _MOST_BYTES:
+        raise InputError(
+            f"its arrays take {n_bytes / 2**30:.1f} GiB, more than the {_MOST_BYTES >> 30} GiB "
+            "that are read at a time",
+            where=str(path),
+            fix="give fewer samples, or a smaller type",
+        )
 
 
 def _damaged(error: Exception, path: Path) -> InputError:

@@ -113,3 +113,17 @@ def csv_to_parquet(table: Path, written: Path, text_columns: Sequence[str]) -> N
     head = pl.read_csv(table, n_rows=0, infer_schema=False)
     schema = {name: pl.String if name in text_columns else pl.Float64 for name in head.columns}
     pl.scan_csv(table, schema=schema).sink_parquet(written)
+
+
+def frame_to_bytes(frame: object) -> bytes | None:
+    """A frame as an Arrow file; None for what is no frame."""
+    if not isinstance(frame, pl.DataFrame):
+        return None
+    stream = io.BytesIO()
+    frame.write_ipc(stream)
+    return stream.getvalue()
+
+
+def frame_of_bytes(data: bytes) -> pl.DataFrame:
+    """The frame of ``frame_to_bytes``."""
+    return pl.read_ipc(io.BytesIO(data))

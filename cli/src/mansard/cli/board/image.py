@@ -10,6 +10,7 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, ContainerEngineOption, ImagesOption, JsonOption
+from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import print_table
 
 _KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
@@ -123,9 +124,12 @@ def save_image(
     board: BoardOption = None,
     images: ImagesOption = None,
     container_engine: ContainerEngineOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Save the image of this version as a file, with its digest beside it."""
+    if not path.with_name(f"{path.name}.sha256").is_file():  # beside what was saved before
+        check_outputs([path], force=force)
     saved = api.save_image(path, name, board, images, container_engine)
     if as_json:
         print_json("image-save", saved)

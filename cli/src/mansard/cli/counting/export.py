@@ -10,6 +10,7 @@ import typer
 from mansard import api
 from mansard.cli.console import note, print_json
 from mansard.cli.options import JsonOption
+from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import print_facts
 
 
@@ -57,9 +58,11 @@ def export(
             min=0, max=1, help="Greatest relative difference; by default as the type needs."
         ),
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the network SOURCE as an ONNX file. Runs the code that SOURCE names."""
+    check_outputs((output, output.with_name(f"{output.name}.data")), force=force)
     axes, is_static = api.parse_dynamic(dynamic or [])
     request = api.ExportRequest(
         source=source,

@@ -21,6 +21,7 @@ from mansard.cli.options import (
     parse_trips,
     parse_values,
 )
+from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision, unit_title
@@ -125,12 +126,16 @@ def score(
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Count unknown operators as unknown.")
     ] = False,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Count FLOPs, parameters and bytes of every layer of MODELS, without executing them."""
     if as_json:
         form = "json"
     _check_format(form, output)
+    files = {Path(model).resolve() for model in models}
+    others = [path for path in (output, html) if path is not None and path.resolve() not in files]
+    check_outputs(others, force=force)  # a model among them is refused below
     if runs is not None and html is None:
         raise UsageError("--runs is for the page", fix="add --html page.html")
     if phase == "inference" and (optimizer is not None or recompute):

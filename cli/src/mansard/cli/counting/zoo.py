@@ -11,6 +11,7 @@ from mansard import api
 from mansard.cli.console import print_json, print_whole
 from mansard.cli.counting.score import score_rows
 from mansard.cli.options import JsonOption
+from mansard.cli.outputs import ForceOption
 from mansard.cli.tables import print_facts, print_table
 
 zoo_app = typer.Typer(
@@ -69,10 +70,11 @@ def show_network(name: _Name, as_json: JsonOption = False) -> None:
 def write_networks(
     folder: Annotated[Path, typer.Argument(help="Folder to write the ONNX files into.")],
     name: Annotated[list[str] | None, typer.Argument(help="Networks; all by default.")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write networks as ONNX files that every tool can read."""
-    paths = api.write_networks(folder, name or ())
+    paths = api.write_networks(folder, name or (), replaces=force)
     if as_json:
         print_json("zoo-write", {"files": paths})
     else:

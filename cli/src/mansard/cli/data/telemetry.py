@@ -22,6 +22,7 @@ from mansard.cli.console import (
 )
 from mansard.cli.json_output import json_document, stream_json
 from mansard.cli.options import BoardOption, parse_duration
+from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
@@ -60,10 +61,12 @@ def telemetry(
         typer.Option("--output", "-o", help="Write here instead of stdout; parquet needs it."),
     ] = None,
     board: BoardOption = None,
+    force: ForceOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
 ) -> None:
     """Summarise LOGS of tegrastats: ranges of every field, energy of the rails, utilisation."""
     form = "json" if as_json else form
+    check_outputs([output], force=force)
     _check_options(logs or [], live=live, duration=duration, form=form, output=output)
     read = partial(
         _read,

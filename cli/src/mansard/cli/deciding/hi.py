@@ -18,6 +18,7 @@ from mansard.cli.options import (
     RunsOption,
     parse_precisions,
 )
+from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import Table, print_tables, without_silent
 
 _Text = str | None
@@ -142,6 +143,7 @@ def hi(
     device: DeviceOption = None,
     board: BoardOption = None,
     mix: MixOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Choose what a small network keeps and what it offloads, and the power mode, together.
@@ -149,6 +151,7 @@ def hi(
     Every threshold of every mode is looked at. The choice is made on a part of the samples and
     judged on the others, beside never, always and random offloads. Sets nothing.
     """
+    check_outputs((curve, html), force=force)
     texts = {
         ("local_s", "--local-latency", "time"): local_latency,
         ("decision_s", "--decision-latency", "time"): decision_latency,
@@ -188,7 +191,9 @@ def hi(
                 max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
                 max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
                 min_accuracy=(
-                    api.parse_share("--min-accuracy", min_accuracy) if min_accuracy else None
+                    None
+                    if min_accuracy is None
+                    else api.parse_share("--min-accuracy", min_accuracy)
                 ),
                 offload_cost=beta,
                 probability=probability,
@@ -197,7 +202,7 @@ def hi(
                 held_out=held_out,
                 seed=seed,
                 rule="published logistic" if rule == "published" else rule,
-                published=api.parse_logistic(logistic) if logistic else None,
+                published=None if logistic is None else api.parse_logistic(logistic),
                 is_balanced=balanced,
                 n_bins=bins,
                 n_replayed=replay,

@@ -11,6 +11,7 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import JsonOption, OnOption, RunsOption
+from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
@@ -79,6 +80,7 @@ def schedule(
     runs: RunsOption = None,
     on: OnOption = None,
     local: Annotated[bool, typer.Option("--local", help="Execute without a container.")] = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Schedule networks on the accelerators of a machine; runs nothing without --run.
@@ -87,6 +89,7 @@ def schedule(
     scores. Exit code 1 where no schedule keeps the limits: the nearest is printed. And where one
     could not be run.
     """
+    check_outputs((html, save_problem), force=force)
     names = problem or []
     files = [Path(name) for name in names if Path(name).suffix.lower() in {".toml", ".json"}]
     if len(files) > 1:

@@ -12,6 +12,7 @@ from mansard.cli.console import TerminalReporter, print_json, print_lines, print
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import AllOption, JsonOption
+from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import print_tables
 
 demo_app = typer.Typer(invoke_without_command=True)
@@ -44,12 +45,14 @@ def pagoda(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write the page.", readable=False)
     ] = Path("demo/pagoda.html"),
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Reproduce Pagoda's analytical table and its 25 measured points, with ours beside them.
 
     Its figures ship with Mansard; the five networks are scored here. Nothing is measured.
     """
+    check_outputs([output], force=force)
     found = api.demo_pagoda(output)
     if as_json:
         print_json("demo-pagoda", found.document())

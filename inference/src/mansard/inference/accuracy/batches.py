@@ -13,6 +13,8 @@ from mansard.inference.inputs import cast, numpy_name
 from mansard.inference.npz import Array, npz_fault, stored_arrays
 from mansard.inference.plan import InputSpec
 
+_MOST_LABELS = 10_000_000  # a hundred times the largest set that is measured with
+
 
 def read_labels(path: Path) -> npt.NDArray[np.int64]:
     """The classes of all samples; raises InputError and StorageError."""
@@ -26,6 +28,8 @@ def read_labels(path: Path) -> npt.NDArray[np.int64]:
                 "for each sample",
                 path,
             )
+        if labels.shape[0] > _MOST_LABELS:
+            raise npz_fault(f"{LABELS!r} has more than {_MOST_LABELS:,} classes", path)
         return labels.rows(labels.shape[0]).astype(np.int64)
 
 

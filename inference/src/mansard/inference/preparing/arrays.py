@@ -13,7 +13,7 @@ from mansard.estimator.model import Given, Model, ModelInput, Value
 from mansard.estimator.shape_inference.dimensions import InputDimension, find_dimensions
 from mansard.estimator.tensors import Tensor
 from mansard.inference.inputs import numpy_name
-from mansard.inference.npz import Array, read_arrays
+from mansard.inference.npz import Array, read_arrays, stored_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.guessing import Readers, uses_of
 
@@ -28,12 +28,14 @@ def given_by_arrays(
     Raises UsageError for names, types and sizes that do not fit the network or ``given``, and as
     ``read_arrays``.
     """
-    arrays = read_arrays(path)
     sources = {source.name: source for source in model.inputs}
-    strangers = [name for name in arrays if name not in sources]
-    if strangers or not arrays:
+    with stored_arrays(path) as stored:  # nothing is read of those that are no inputs
+        strangers = [name for name in stored if name not in sources]
+        n_arrays = len(stored)
+    if strangers or not n_arrays:
         what = f"the model has no input {strangers[0]!r}" if strangers else "it holds no array"
         raise UsageError(what, where=str(path), fix=f"its inputs are {_list(sources)}")
+    arrays = read_arrays(path, sources)
     for name, array in arrays.items():
         _check_type(sources[name], array, path)
     shapes = {

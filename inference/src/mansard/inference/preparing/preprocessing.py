@@ -41,7 +41,8 @@ class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for; None follows from the network's input.
 
     ``resize``: pixels of the shorter side, before the middle is cut out in the size of the input;
-    "exact": the image is resized to the input, whatever its shape.
+    "exact": the image is resized to the input, whatever its shape. None: an image in the size of
+    the input stays as it is, and another one is resized to ``resize_share`` of the input's.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
     mean: tuple[float, ...] = (0.0,)
     deviation: tuple[float, ...] = (1.0,)
     resize: int | Literal["exact"] | None = None
+    resize_share: float = _RESIZE_SHARE
 
 
 PRESETS: Mapping[str, Preprocessing] = MappingProxyType(
@@ -65,17 +67,21 @@ PRESETS: Mapping[str, Preprocessing] = MappingProxyType(
             Preprocessing(name="unit"),
             Preprocessing(name="symmetric", mean=(0.5,), deviation=(0.5,)),
             Preprocessing(name="caffe", channels="bgr", scale=1.0, mean=(103.939, 116.779, 123.68)),
-            Preprocessing(name="raw", scale=1.0),
+            Preprocessing(name="raw", scale=1.0, resize_share=1.0),
         )
     }
 )
 
 
 class Fitted(msgspec.Struct, frozen=True, kw_only=True):
-    """Preprocessing for one network. ``normalisation`` None: the network is fed with pixels."""
+    """Preprocessing for one network. ``normalisation`` None: the network is fed with pixels.
+
+    ``resizes_equal``: also an image in the size of the input is resized, then cropped.
+    """
 
     channels: Channels
     resize: int | Literal["exact"]
+    resizes_equal: bool
     height: int
     width: int
     is_channels_first: bool
@@ -91,9 +97,10 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """``resize 256, crop 224 × 224, rgb, /255, mean …, deviation …, channels first``."""
+        size = f"{self.height} × {self.width}"
+        steps = f"resize {size}" if self.resize == "exact" else f"resize {self.resize}, crop {size}"
         parts = [
-            f"resize {self.resize}",
-            f"crop {self.height} × {self.width}",
+            steps if self.resizes_equal else f"{size} as it is, else {steps}",
             self.channels,
             "channels first" if self.is_channels_first else "channels last",
         ]
@@ -186,7 +193,7 @@ def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
             fix=f"give channels={'grey' if n_channels == 1 else 'rgb'}, with as many means, or "
             "begin with unit",
         )
-    resize = round(max(size) * _RESIZE_SHARE) if asked.resize is None else asked.resize
+    resize = round(max(size) * asked.resize_share) if asked.resize is None else asked.resize
     if resize != "exact" and resize < max(size):
         raise UsageError(
             f"resize {resize} is less than the crop {size[0]} × {size[1]}",
@@ -195,6 +202,7 @@ def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
     return Fitted(
         channels=channels,
         resize=resize,
+        resizes_equal=isinstance(asked.resize, int),
         height=size[0],
         width=size[1],
         is_channels_first=is_first,
@@ -254,11 +262,15 @@ def read_image(path: Path, how: Fitted) -> Pixels:
 def _cropped(image: Image, how: Fitted) -> Image:
     """The middle of the resized image, each size rounded as torchvision does.
 
+    An image in the size of the input stays as it is, unless the resize was asked for by its size.
+
     https://github.com/pytorch/vision, ``_compute_resized_output_size`` and ``center_crop``.
     """
     from PIL.Image import MAX_IMAGE_PIXELS, Resampling
 
     size = (how.width, how.height)
+    if image.size == size and not how.resizes_equal:
+        return image
     if how.resize == "exact":
         return image.resize(size, Resampling.BILINEAR)
     shorter = min(image.size)

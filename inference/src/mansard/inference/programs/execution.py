@@ -109,9 +109,11 @@ def execute(
     if input_at is not None:
         os.lseek(0, input_at, os.SEEK_SET)
     reading, writing = os.pipe()
-    reader = None if pattern is None else MetricReader(pattern)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)  # supervisor.py says why
+    reader = None
     try:
+        # Started with the signals blocked as well: Ctrl-C reaches the whole group.
+        reader = None if pattern is None else MetricReader(pattern)
         with open(reading, "rb") as report:  # noqa: PTH123
             try:
                 supervisor = subprocess.Popen(
@@ -132,9 +134,11 @@ def execute(
             with _passing(supervisor, stdout, reader):
                 _wait(supervisor, mask, report.fileno())
             said = report.read(_REPORT_BYTES).decode("utf-8", "replace").split()
+        return _read_report(said, command[0], reader)
     finally:
+        if reader is not None:
+            reader.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    return _read_report(said, command[0], reader)
 
 
 def _wait(
@@ -170,6 +174,9 @@ def _passing(
         thread.start()
         try:
             yield
+        except BaseException:
+            reader.close()  # what is still to come is passed on, and not searched
+            raise
         finally:
             ending.set()
             thread.join()
