@@ -19,13 +19,14 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
+from mansard.api.peer_pickles import RefusedPickle, refused_pickles
 from mansard.api.wire import decode, encode
 from mansard.core.errors import ClusterError, MansardError, UsageError
 from mansard.core.hashing import content_hash
@@ -55,8 +56,9 @@ class Answer(NamedTuple):
 class Cluster:
     """Workers that are like this process."""
 
-    def __init__(self, client: Any, address: str) -> None:
+    def __init__(self, client: Any, address: str, refused: Sequence[str] = ()) -> None:
         self._client, self._address = client, address
+        self._refused = refused  # names in pickles of peers, as they come
         self.n_at_once = self._count()
 
     def unordered(
@@ -79,7 +81,7 @@ class Cluster:
 
         source, finished = iter(items), queue.SimpleQueue[Any]()
         # As bytes: Dask would look inside for futures, and cannot send every error.
-        common = self._submit(pickle.loads, pickle.dumps(shared))
+        common = self._submit(bytes, pickle.dumps(shared))
         running: dict[str, tuple[Any, list[Item]]] = {}  # what has no future here is forgotten
         try:
             while True:
@@ -128,6 +130,8 @@ class Cluster:
         while True:
             with contextlib.suppress(queue.Empty):
                 return finished.get(timeout=_POLL_S)
+            if self._refused:
+                raise _hostile(self._address, self._refused[0])
             self.n_at_once = self._count() or self.n_at_once
             if self._count():
                 alone_since = None
@@ -152,6 +156,8 @@ class Cluster:
         """In one line what a worker or the scheduler failed with."""
         from distributed import CancelledError
 
+        if self._refused:
+            return _hostile(self._address, self._refused[0])
         if isinstance(error, (CancelledError, OSError)):
             what, fix = "the scheduler has ended", "start it, and the same command again"
         else:
@@ -188,13 +194,14 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
         _check_certificates(address)
     else:
         _check_greeting(address, connect_s)
-    client = _client(Client, address, connect_s)
-    try:
-        _check_workers(client, address, connect_s)
-        yield Cluster(client, address)
-    finally:
-        with contextlib.suppress(Exception):
-            client.close(timeout=5)
+    with refused_pickles() as refused:
+        client = _client(Client, address, connect_s)
+        try:
+            _check_workers(client, address, connect_s)
+            yield Cluster(client, address, refused)
+        finally:
+            with contextlib.suppress(Exception):
+                client.close(timeout=5)
 
 
 def _check_greeting(address: str, connect_s: float) -> None:
@@ -296,9 +303,9 @@ def _check_workers(client: Any, address: str, connect_s: float) -> None:
             fix=f"start some with 'dask worker {address}'",
         ) from error
     strangers = {}
-    for worker, there in client.run(versions, on_error="return").items():
+    for worker, there in _asked_versions(client).items():
         if isinstance(there, Exception):
-            strangers[worker] = f"has no Mansard {VERSION} ({there})"
+            strangers[worker] = f"has no Mansard {VERSION} ({_reason(there)})"
         elif there != versions():
             strangers[worker] = f"has {_differences(there)}"
     if strangers:
@@ -309,6 +316,36 @@ def _check_workers(client: Any, address: str, connect_s: float) -> None:
             where=address,
             fix="install the same versions there: results must not depend on where work is done",
         )
+
+
+def _asked_versions(client: Any) -> Mapping[str, Any]:
+    """What each worker says of its versions, or the error instead."""
+    try:
+        answers: Mapping[str, Any] = client.run(versions, on_error="return")
+    except RefusedPickle:  # one by one: which of them sent it
+        answers = {}
+        for worker in client.ncores():
+            try:
+                answers |= client.run(versions, workers=[worker], on_error="return")
+            except RefusedPickle as error:
+                answers |= {worker: error}
+    return answers
+
+
+def _reason(error: Exception) -> str:
+    """An exception in words; that of a function which is not there comes in a refused pickle."""
+    is_read = not isinstance(error, RefusedPickle) and not any(
+        isinstance(argument, bytes) for argument in error.args
+    )
+    return str(error) if is_read else "it answers with an error that is not read"
+
+
+def _hostile(address: str, name: str) -> ClusterError:
+    return ClusterError(
+        f"a worker sent a pickle that names {name}; nothing of it was run",
+        where=address,
+        fix="check who runs workers there, and use TLS",
+    )
 
 
 def _differences(there: Mapping[str, str]) -> str:
@@ -345,7 +382,13 @@ def _source_hash() -> str:
     return content_hash([[name, files[name].read_text("utf-8")] for name in sorted(files)])
 
 
-def _work(function: Function, sent: bytes, shared: Any, wanted: Mapping[str, str]) -> bytes:
+@lru_cache(maxsize=1)
+def _loaded(shared: bytes) -> Any:
+    """On a worker: what all items share, once for all of them."""
+    return pickle.loads(shared)  # noqa: S301 - by the process that checked this one
+
+
+def _work(function: Function, sent: bytes, common: bytes, wanted: Mapping[str, str]) -> bytes:
     """On a worker: results, or the error that was raised. It may have come after the checks."""
     try:
         if versions() != wanted:
@@ -353,6 +396,14 @@ def _work(function: Function, sent: bytes, shared: Any, wanted: Mapping[str, str
                 "a worker that came later has other versions", fix="install the same versions there"
             )
         items: list[Any] = pickle.loads(sent)  # noqa: S301 - by the process that checked this one
+        shared = _loaded(common)
         return encode([function(item, shared) for item in items])
     except MansardError as error:
         return encode(error)
+    except Exception as error:  # as text: the caller unpickles no exceptions of other libraries
+        return encode(
+            ClusterError(
+                f"a worker failed with {type(error).__name__}: {error}",
+                fix="its log says more; without --on the work is done here",
+            )
+        )
