@@ -190,6 +190,19 @@ def test_a_limit_without_an_interval_is_neither_kept_nor_broken() -> None:
     assert "No threshold is known to keep every limit; this one comes nearest." in found.sentence
 
 
+def test_a_mode_without_a_time_leaves_the_verdict_open() -> None:
+    samples = samples_of([0.9] * 400, [1, 1, 1, 0] * 100)
+    # Every sample takes the local run of 1 ms in 15W, which breaks a limit of 0.5 ms.
+    slow, unknown = exact("15W", local_s=1e-3, offload_s=1e-2), exact("30W", offload_s=1e-2)
+    goal = Goal(max_latency_s=0.5e-3)
+    alone = analyse(samples, [slow], goal, HiSettings())
+    assert (alone.verdict, alone.modes_unknown) == ("infeasible", {})
+    found = analyse(samples, [slow, unknown], goal, HiSettings())
+    why = "the latency of the local run is not known: it was not given"
+    assert (found.verdict, found.modes_unknown) == ("unknown", {"30W": why})
+    assert found.sentence.endswith(f" 30W is not known: {why}.")
+
+
 def test_a_cut_that_offloads_none_offloads_none_of_other_samples() -> None:
     fit = samples_of([0.6, 0.7, 0.8, 0.9] * 20, [1, 1, 1, 1] * 20)
     judged = samples_of([0.2, 0.7, 0.8, 0.9] * 20, [0, 1, 1, 1] * 20)

@@ -7,10 +7,16 @@ import pytest
 from mansard.core.errors import UsageError
 from mansard.core.records import ModelScore
 from mansard.estimator import Given, Loaded, Settings, load, score_loaded, totals, zoo
-from mansard.estimator.decoding import stage_dims
+from mansard.estimator.decoding import Stage, with_stage
 from tests.estimator.models import model
 
 LAYERS, WIDTH, KV_WIDTH, INNER, WORDS = 22, 2048, 256, 5632, 32_000  # TinyLlama-1.1B
+
+
+def stage_dims(loaded: Loaded, n_new: int, n_cached: int) -> dict[str, int]:
+    """The sizes of a stage where nothing is given."""
+    given, _ = with_stage(loaded, Given(), Stage(n_new, n_cached))
+    return dict(given.dims)
 
 
 def stage(n_new: int, n_cached: int) -> ModelScore:

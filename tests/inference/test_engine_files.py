@@ -242,6 +242,14 @@ def test_a_file_that_is_gone_or_cut_off_is_built_again(kept: EngineFiles, output
     assert builder.built == ["a", "b"]
 
 
+def check_refused(kept: EngineFiles, folder: Path, why: str) -> None:
+    """The engine file "a" is not run in ``folder``."""
+    folder.mkdir()
+    kept.link(["a.engine"], folder)
+    with pytest.raises(MeasurementError, match=why):
+        options_of("a.engine", folder)
+
+
 @pytest.mark.parametrize("at", [0, 7, 14])
 def test_a_file_with_one_byte_changed_is_not_run_and_built_again(
     kept: EngineFiles, outputs: Path, tmp_path: Path, at: int
@@ -253,11 +261,7 @@ def test_a_file_with_one_byte_changed_is_not_run_and_built_again(
     data[at] ^= 1
     path.write_bytes(data)
     assert kept.is_changed("a.engine")
-    folder = tmp_path / "board"
-    folder.mkdir()
-    kept.link(["a.engine"], folder)
-    with pytest.raises(MeasurementError, match="its content changed; run the same command again"):
-        options_of("a.engine", folder)
+    check_refused(kept, tmp_path / "board", "its content changed; run the same command again")
     builder = Builder(outputs)
     (again,) = run(kept, builder, build("a"))
     assert builder.built == ["a"]
@@ -283,11 +287,7 @@ def test_a_failure_of_the_moment_is_tried_again(
     assert row is not None
     assert (row.failure, row.is_transient) == ("out of memory", True)
     assert kept.find("a.engine") is None
-    folder = tmp_path / "board"
-    folder.mkdir()
-    kept.link(["a.engine"], folder)
-    with pytest.raises(MeasurementError, match="could not be built now: out of memory"):
-        options_of("a.engine", folder)
+    check_refused(kept, tmp_path / "board", "could not be built now: out of memory")
     builder = Builder(outputs)
     (row,) = run(kept, builder, build("a"))
     assert builder.built == ["a"]
@@ -392,7 +392,7 @@ def test_a_plan_has_the_gpu_as_it_is_before_the_mode_is_set() -> None:
 
 
 @pytest.mark.parametrize(("version", "gpu"), [("10.7.0", None), ("10.3.0", ORIN)])
-def test_of_another_version_or_device_it_is_refused(
+def test_of_another_version_or_device_it_check_refused(
     kept: EngineFiles, outputs: Path, version: str, gpu: Gpu | None
 ) -> None:
     run(kept, Builder(outputs), build("a"))
@@ -400,7 +400,7 @@ def test_of_another_version_or_device_it_is_refused(
         options_of("a.engine", kept.folder, version, gpu)
 
 
-def test_a_file_that_is_cut_off_is_refused(kept: EngineFiles, outputs: Path) -> None:
+def test_a_file_that_is_cut_off_check_refused(kept: EngineFiles, outputs: Path) -> None:
     run(kept, Builder(outputs), build("a"))
     (kept.folder / "a.engine").write_bytes(b"the")
     with pytest.raises(MeasurementError, match="only a part"):

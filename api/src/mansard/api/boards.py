@@ -11,6 +11,7 @@ import msgspec
 
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import MansardError, UsageError
+from mansard.core.hardware import KnownMode, boards_called, boards_with, find_mode
 from mansard.core.text import printable
 from mansard.device.holding.restoring import Restored
 from mansard.device.holding.restoring import restore as restore_machine
@@ -91,8 +92,11 @@ def _has_nvpmodel(root: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class FoundModes:
-    """Modes of one device. ``are_named``: the board knows them by these names. ``notes``: which
-    names were taken for others, and why."""
+    """Modes of one device.
+
+    ``are_named``: the board knows them by these names. ``notes``: which names were joined with
+    others, and why.
+    """
 
     modes: ModeFrame
     are_named: bool
@@ -112,7 +116,6 @@ def find_modes(
     DeviceError.
     """
     from mansard.analytics.decide.modes import join_modes, read_mode_table
-    from mansard.core.hardware import boards_called
 
     label = device or _THIS_BOARD
     boards = boards_called(label)
@@ -136,7 +139,6 @@ def _named_modes(
 ) -> FoundModes:
     """Each of ``names``: a known mode, else one of the board's."""
     from mansard.analytics.decide.modes import join_modes
-    from mansard.core.hardware import KnownMode, boards_called, boards_with, find_mode
 
     taken = [KnownMode(name) for name in known["mode"].to_list()]
     boards = boards_with(boards_called(device or _THIS_BOARD), taken)
@@ -145,7 +147,7 @@ def _named_modes(
         match = find_mode(KnownMode(name), taken, boards)
         if match is not None:
             frames.append(known.filter(known["mode"] == match.name).head(1))
-            notes += [f"{name} is {match.name}: {match.why}"] if match.why else []
+            notes += match.notes(name)
             continue
         found = _unknown_modes(name, board, device, known["mode"].to_list())
         joined = join_modes(found.modes, known, boards=boards, are_explicit=False)
@@ -203,8 +205,6 @@ def own_devices(
 def _is_other(
     device: str, machines: Mapping[str, MachineIdentity], at_hand: MachineIdentity
 ) -> bool:
-    from mansard.core.hardware import boards_called
-
     if device in machines:
         return is_another(machines[device], at_hand)
     return bool(boards_called(device)) and names_another(device, at_hand)

@@ -72,9 +72,8 @@ def report(
     devices = dict.fromkeys(device_labels(dataset.all_manifests).values())
     wanted = []
     if modes is not None:
-        for device in require_own(tuple(devices), board, device_machines(dataset.all_manifests)):
-            found_modes = find_modes(modes, board, device)
-            wanted.append(found_modes.modes)
+        own = require_own(tuple(devices), board, device_machines(dataset.all_manifests))
+        wanted = [find_modes(modes, board, device).modes for device in own]
     results = compute(dataset, wanted, group_bytes_in(locations, dataset.scores))
     first = Path() if "://" in locations[0] else Path(locations[0])
     path, within = (first / "report.html", first) if output is None else (output, None)

@@ -141,8 +141,8 @@ class _Here:
 class _Processes:
     """Processes of this machine, each with a pipe of its own.
 
-    The processes of a ``ProcessPoolExecutor`` share one pipe and its lock: one that is killed while
-    it writes leaves the others, and whoever reads, to wait for ever.
+    In a ``ProcessPoolExecutor`` all processes share one pipe and its lock. If one is killed while
+    it writes, the other processes and the reader block forever.
     """
 
     def __init__(self, work: Work[Any, Any], n_jobs: int) -> None:

@@ -185,7 +185,7 @@ def _answer(
 def _own_devices(request: PlanRequest, read: _Read) -> tuple[str, ...]:
     """The devices of the runs that may be the one that is planned for; raises UsageError.
 
-    With a board only those that it may be: what ran on another machine is no mode of it.
+    With a board, only devices that may be this board: runs of other machines do not count.
     """
     models = read.prediction.models
     asked = request.device

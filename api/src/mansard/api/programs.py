@@ -164,13 +164,7 @@ def _plan(
         if is_there or request.is_again:
             plan = later
     n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(
-        plan,
-        n_missing,
-        of=trial.workload,
-        is_bounded=False,
-        again=_AGAIN,
-    )
+    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False, again=_AGAIN)
 
 
 def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:

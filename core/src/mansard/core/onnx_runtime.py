@@ -32,7 +32,7 @@ _SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # a file of its own, a line and
 
 
 def forbid_telemetry() -> None:
-    """Set what ONNX Runtime reads at its import, whoever imports it in this process."""
+    """Set the variable of the environment that switches telemetry off when it is imported."""
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 

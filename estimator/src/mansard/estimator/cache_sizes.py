@@ -20,6 +20,8 @@ def with_head_widths(model: Model, caches: Caches, given: Given) -> Given:
 
     ONNX Runtime GenAI leaves it open, as ``kv_cache_dim``.
     """
+    if not caches.caches:
+        return given
     dimensions = find_dimensions(model, given).by_input
     nodes = {node.index: (at, node) for at, node in enumerate(model.nodes)}
     widths: dict[str, int] = {}
@@ -85,8 +87,9 @@ def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> 
     values: dict[str, Value] = {}
     bounds: dict[str, int] = {}
     notes: dict[str, None] = {}
-    shown = same_numbers(model)
-    for node in _attentions(network):
+    attentions = tuple(_attentions(network))
+    shown = same_numbers(model) if attentions else {}
+    for node in attentions:
         places = ATTENTION[node.domain, node.op_type]
         lengths = [
             (what, tensor)

@@ -83,12 +83,6 @@ def with_stage(loaded: Loaded, given: Given, stage: Stage) -> tuple[Given, tuple
     return changed, tuple(notes)
 
 
-def stage_dims(loaded: Loaded, n_new: int, n_cached: int) -> dict[str, int]:
-    """Dimensions for ``n_new`` tokens after ``n_cached`` others, without the batch."""
-    with naming_model(loaded.where):
-        return _Roles(loaded.model, loaded.caches).sizes(Stage(n_new, n_cached))
-
-
 class _Roles:
     """Which dimensions of a decoder's inputs hold new tokens, cached ones, both, or the batch."""
 

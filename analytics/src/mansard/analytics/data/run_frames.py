@@ -16,15 +16,7 @@ import polars as pl
 
 from mansard.analytics.data.dataset import machine_id, processor_of
 from mansard.analytics.data.frames import FrameSchema, to_json
-from mansard.core.records import (
-    MOST_DISTURBED,
-    Conditions,
-    EnergyWindow,
-    Manifest,
-    PowerSample,
-    Spread,
-    Trial,
-)
+from mansard.core.records import Conditions, EnergyWindow, Manifest, PowerSample, Spread, Trial
 
 RUN_SCHEMA: FrameSchema = {
     "run_id": pl.String,
@@ -124,11 +116,6 @@ def known_totals(windows: Iterable[EnergyWindow]) -> list[tuple[float, EnergyWin
     ]
 
 
-def is_disturbed(window: EnergyWindow) -> bool:
-    """Whether other work ran in too much of it for an energy of its own."""
-    return (window.disturbed_s or 0.0) > MOST_DISTURBED * window.window_s
-
-
 def meter_deviation(windows: Iterable[EnergyWindow]) -> float:
     """The relative standard deviation of the mean of ``windows`` by the steps of their counters.
 
@@ -193,7 +180,7 @@ def _window_rows(
             "window_s": window.window_s,
             "repetitions": window.repetitions,
         }
-        if is_disturbed(window):
+        if window.is_disturbed:
             window = _without_energy(window)  # noqa: PLW2901
         for rail in window.rails:
             own = {name: getattr(rail, name) for name in ENERGY_SCHEMA if hasattr(rail, name)}
@@ -213,8 +200,7 @@ def _window_rows(
 
 
 def _without_energy(window: EnergyWindow) -> EnergyWindow:
-    share = (window.disturbed_s or 0.0) / window.window_s
-    why = f"other work disturbed {share:.0%} of the window"
+    why = f"other work disturbed {window.disturbed_share:.0%} of the window"
     names = ("energy_j", "error_j")
     rails = tuple(
         msgspec.structs.replace(

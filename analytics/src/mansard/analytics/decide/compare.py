@@ -37,7 +37,7 @@ from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.analytics.scaling.coefficients import newest_runs
 from mansard.analytics.scaling.observations import counted_measurements
 from mansard.core.errors import InputError, MansardError, UsageError
-from mansard.core.hardware import boards_called, name_one_mode
+from mansard.core.hardware import is_one_mode
 from mansard.core.power_mode import plain_name
 from mansard.core.precision import work_unit
 from mansard.core.records import Manifest, Measurement, Record
@@ -199,7 +199,7 @@ def sides_of(
         )
         for roof in roofs
         if run_id in (None, roof.run_id)
-        and (mode is None or _is_mode(roof.mode, mode, roof.machine))
+        and (mode is None or is_one_mode(roof.mode, mode, roof.machine))
     )
     if not sides:
         raise _nothing(dataset, mode, [roof.mode for roof in roofs])
@@ -236,11 +236,6 @@ def _nothing(dataset: Dataset, mode: str | None, names: Sequence[str]) -> Mansar
         where=", ".join(dataset.locations),
         fix="measure first, with 'mansard bench'",
     )
-
-
-def _is_mode(name: str, wanted: str, machine: str) -> bool:
-    boards = boards_called(machine)
-    return plain_name(name) == plain_name(wanted) or name_one_mode(name, wanted, boards)
 
 
 def pair_runs(

@@ -84,7 +84,8 @@ def join_modes(
     known_rows = {row["mode"]: row for row in known.iter_rows(named=True)}
     taken = [KnownMode(name, _settings_of(row)) for name, row in known_rows.items()]
     boards = boards_with(boards, taken)
-    rows, notes = [], []
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
     for row in candidates.iter_rows(named=True):
         name, settings = row["mode"], _settings_of(row)
         match = find_mode(KnownMode(name, settings if are_explicit else {}), taken, boards)
@@ -92,7 +93,7 @@ def join_modes(
             match = find_mode(KnownMode(name, settings), taken, boards)
         if match is not None:
             rows.append(row | _settings_of(known_rows[match.name]) | {"mode": match.name})
-            notes += [f"{name} is {match.name}: {match.why}"] if match.why else []
+            notes += match.notes(name)
         elif name in known_rows:
             other = _name_by_settings(row)
             notes.append(f"{name} as asked has other clocks than as measured: called {other}")

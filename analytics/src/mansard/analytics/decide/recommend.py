@@ -16,6 +16,7 @@ from msgspec import structs
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision
 from mansard.analytics.data.names import display_name
+from mansard.analytics.data.unknown_modes import UnknownModes, unknown_modes
 from mansard.analytics.decide.accuracy_limit import (
     Accuracies,
     accuracy_sentence,
@@ -57,7 +58,6 @@ from mansard.analytics.decide.records import (
     Recommendation,
     Wanted,
 )
-from mansard.analytics.decide.unknown_modes import UnknownModes, unknown_modes
 from mansard.analytics.decide.values import Values, read_values
 from mansard.analytics.decide.wording import (
     chosen_sentence,

@@ -64,9 +64,10 @@ def likeliest_sentence(
     *,
     is_likeliest: bool,
 ) -> str:
-    """That limits may be kept, but none is known to as likely as asked.
+    """The sentence where candidates may keep the limits, but none as likely as asked for.
 
-    ``is_likeliest``: all that may keep them have a probability, and none a greater one.
+    ``is_likeliest``: no other candidate keeps them with a greater probability, as far as all that
+    may keep them have one.
     """
     limits, mode = limit_words(wanted), mode_words(choice)
     network = network_words(choice)
@@ -226,7 +227,7 @@ def roof_note(choice: Candidate) -> str:
 
 
 def open_quantity(checks: Sequence[LimitCheck], wanted: Wanted) -> Quantity:
-    """What is to be measured: that of a limit which may not be kept, else of the objective."""
+    """The quantity to measure: of the first limit that may be broken, else the objective's."""
     open_one = next((check for check in checks if check.holds != "kept"), None)
     return _MEASURED[wanted.minimise] if open_one is None else open_one.quantity
 

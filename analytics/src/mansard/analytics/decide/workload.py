@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, percent, relative
+from mansard.analytics.data.unknown_modes import UnknownModes, unknown_modes
 from mansard.analytics.decide.records import Objective, Wanted
 from mansard.analytics.decide.time_sharing import (
     Mix,
@@ -30,7 +31,6 @@ from mansard.analytics.decide.time_sharing import (
     objective_of,
     solve,
 )
-from mansard.analytics.decide.unknown_modes import UnknownModes, unknown_modes
 from mansard.core.errors import UsageError
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, counted, digits, joules, seconds
+from mansard.analytics.data.unknown_modes import UnknownModes
 from mansard.analytics.hierarchical.records import (
     Amount,
     Calibration,
@@ -15,7 +16,6 @@ from mansard.analytics.hierarchical.records import (
     HiPoint,
     Replay,
 )
-from mansard.core.text import listed
 
 _CONFIDENCE = {"threshold": "p1"}
 
@@ -39,18 +39,7 @@ def _sentence(found: Hierarchical) -> str:
     parts += [amount_text(each, unit) for each, unit in _costs(point)]
     limits = f" {_limit_words(found, point)}" if point.limits else ""
     told = f"{_better(found)}{rule}: {', '.join(parts)}.{limits} {_against(found)}"
-    return f"{told}{_unknown_words(found)}"
-
-
-def _unknown_words(found: Hierarchical) -> str:
-    """The modes that were not compared, and why; empty where all were."""
-    by_reason: dict[str, list[str]] = {}
-    for mode, why in found.modes_unknown.items():
-        by_reason.setdefault(why, []).append(display_name(mode))
-    return "".join(
-        f" {listed(modes)} {'is' if len(modes) == 1 else 'are'} not known: {why}."
-        for why, modes in by_reason.items()
-    )
+    return f"{told}{UnknownModes(found.modes_unknown).sentence()}"
 
 
 def _better(found: Hierarchical) -> str:

@@ -326,8 +326,9 @@ def _program_row(
         **dict.fromkeys(("low_s", "high_s"), _SINGLE if seconds_s else no_time),
         **dict.fromkeys(_OF_ENERGY, no_energy),
         "peak_w": why.get("peak_w", no_energy) if values["window"] is None else of_window,
-        **{name: why[name] for name in ("metric",) if name in why},
     }
+    if "metric" in why:
+        reasons["metric"] = why["metric"]
     if "peak_memory_bytes" in why:
         reasons["memory_bytes"] = why["peak_memory_bytes"]
     unknown = {name: reasons[name] for name, value in values.items() if value is None}

@@ -9,6 +9,7 @@ from mansard.analytics.data.quantities import NBSP, UNKNOWN, joules, seconds, wa
 from mansard.analytics.figures.tables import Column, Table, batch_text, tabulate
 from mansard.analytics.predict.group_times import GroupTime, GroupTimes
 from mansard.analytics.predict.parts import PartSum, PartTimes
+from mansard.analytics.report.workloads import energy_text
 
 MOST_PARTS = 30  # of one network in one mode, the slowest
 _MOST_NAMED = 4  # operators
@@ -134,7 +135,7 @@ def _part_table(parts: Sequence[PartTimes], mode: PartMode) -> Table:
         Column("Operators", lambda row: operators_text(row.part.op_types)),
         Column("Alone", lambda row: seconds(row.time_s, row.low_s, row.high_s), is_numeric=True),
         Column("In the network", lambda row: seconds(row.in_network_s), is_numeric=True),
-        Column("Energy", _energy_text, is_numeric=True),
+        Column("Energy", energy_text, is_numeric=True),
         Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Source", lambda row: row.source),
@@ -161,7 +162,3 @@ def signed_share(value_s: float | None, whole_s: float | None) -> str:
     if value_s is None or not whole_s:
         return UNKNOWN
     return f"{100 * value_s / whole_s:+.1f}{NBSP}%".replace("-", "−")
-
-
-def _energy_text(row: PartTimes) -> str:
-    return joules(row.energy_j, row.energy_low_j, row.energy_high_j)

@@ -10,6 +10,7 @@ from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, joules, seconds, watts
 from mansard.analytics.figures.tables import Column, Table, batch_text, scaled, tabulate
 from mansard.analytics.predict.measured import NetworkTimes, ProgramTimes
+from mansard.analytics.predict.parts import PartTimes
 
 ModeText: TypeAlias = Callable[[NetworkTimes | ProgramTimes], str]  # what a row's mode is called
 
@@ -40,7 +41,7 @@ def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:
         Column("p90", lambda row: seconds(row.p90_s), is_numeric=True),
         Column("p99", lambda row: seconds(row.p99_s), is_numeric=True),
         Column("Worst", lambda row: seconds(row.worst_s), is_numeric=True),
-        Column("Energy", _energy_text, is_numeric=True),
+        Column("Energy", energy_text, is_numeric=True),
         Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
@@ -63,7 +64,7 @@ def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
         Column("Time", measured_text, is_numeric=True),
         Column("Remark", lambda row: row.remark),
         Column("CPU time", of_whole(lambda row: seconds(row.cpu_s)), is_numeric=True),
-        Column("Energy", _energy_text, is_numeric=True),
+        Column("Energy", energy_text, is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Peak power", of_whole(lambda row: watts(row.peak_w)), is_numeric=True),
         Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
@@ -108,7 +109,7 @@ def measured_text(row: NetworkTimes | ProgramTimes) -> str:
     return seconds(row.time_s, row.low_s, row.high_s)
 
 
-def _energy_text(row: NetworkTimes | ProgramTimes) -> str:
+def energy_text(row: NetworkTimes | PartTimes | ProgramTimes) -> str:
     """The energy of a call with what its windows leave open, or the most that it may be."""
     return joules(row.energy_j, row.energy_low_j, row.energy_high_j)
 

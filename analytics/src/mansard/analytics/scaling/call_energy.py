@@ -24,7 +24,7 @@ import numpy as np
 from mansard.analytics.data.quantities import percent, seconds
 from mansard.analytics.data.run_frames import known_totals, why_no_total
 from mansard.analytics.scaling.repeats import RUN_LATENCY, repetition_deviation, single_half
-from mansard.core.records import MOST_DISTURBED, EnergyWindow
+from mansard.core.records import EnergyWindow
 
 _AGREES = 0.05  # between the samples of the time and the windows, beyond the interval of the time
 
@@ -58,7 +58,7 @@ class _Metered(NamedTuple):
     call_s: float  # undisturbed
     most_j: float  # of a call: with all that ran beside it
     error: float  # relative, at most
-    disturbed_share: float
+    window: EnergyWindow
 
 
 def timed(seconds_s: Sequence[float]) -> CallTime:
@@ -92,9 +92,9 @@ def call_energy(
     if not metered:
         return _unknown(why_no_total(windows))
     most_j = min(window.most_j for window in metered)
-    calm = [window for window in metered if window.disturbed_share <= MOST_DISTURBED]
+    calm = [each for each in metered if not each.window.is_disturbed]
     if not calm:
-        share = percent(min(window.disturbed_share for window in metered))
+        share = percent(min(each.window.disturbed_share for each in metered))
         return _unknown(f"other work disturbed {share} of its energy windows", most_j)
     power_w = float(np.median([window.power_w for window in calm]))
     energy_j = float(np.median([window.power_w * window.call_s for window in calm]))
@@ -114,14 +114,14 @@ def call_energy(
 
 
 def _metered(total_j: float, window: EnergyWindow, n_calls: int) -> _Metered:
-    disturbed_s = min(window.disturbed_s or 0.0, window.window_s)
+    disturbed_s = window.disturbed_share * window.window_s
     calm_s, error_j = window.window_s - disturbed_s, window.error_j or 0.0
     return _Metered(
         power_w=total_j / window.window_s,
         call_s=calm_s / n_calls,
         most_j=(total_j + error_j) / n_calls,
         error=(disturbed_s / calm_s if calm_s > 0 else 0.0) + error_j / total_j,
-        disturbed_share=disturbed_s / window.window_s,
+        window=window,
     )
 
 

@@ -29,7 +29,7 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
-from mansard.analytics.data.run_frames import is_disturbed, known_totals, meter_deviation
+from mansard.analytics.data.run_frames import known_totals, meter_deviation
 from mansard.analytics.scaling.call_energy import call_energy
 from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.records import (
@@ -330,7 +330,7 @@ def _values(
     # Windows of no length are those that the timer did not resolve.
     times_s = [value for value in seconds_s if value > 0]
     energy = call_energy(windows, times_s, is_program=is_program)
-    calm = [each for each in known_totals(windows) if not is_disturbed(each[1])]
+    calm = [each for each in known_totals(windows) if not each[1].is_disturbed]
     powers_w = [total_j / window.window_s for total_j, window in calm]
     reasons = [] if times_s else ["no repetition was timed"]
     reasons += [] if energy.power_w else [why_no_window or energy.reason]

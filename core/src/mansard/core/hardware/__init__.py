@@ -9,9 +9,11 @@ from mansard.core.hardware.metering import Metering, metering_of
 from mansard.core.hardware.mode_names import (
     KnownMode,
     ModeMatch,
+    are_near_hz,
     boards_with,
     contradict,
     find_mode,
+    is_one_mode,
     name_one_mode,
 )
 from mansard.core.hardware.module import CoreCluster, Module
@@ -21,6 +23,7 @@ from mansard.core.hardware.named_modes import (
     NamedMode,
     NamedModes,
     boards_called,
+    boards_of,
 )
 from mansard.core.hardware.peaks import (
     Unit,
@@ -46,11 +49,14 @@ __all__ = [
     "NamedModes",
     "Unit",
     "active_sms",
+    "are_near_hz",
     "boards_called",
+    "boards_of",
     "boards_with",
     "cache_bytes",
     "contradict",
     "find_mode",
+    "is_one_mode",
     "jetpack_of",
     "l2_partitions",
     "memory_bytes_per_s",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from mansard.core.hardware.named_modes import NamedModes
+from mansard.core.hardware.named_modes import NamedModes, boards_called
 from mansard.core.power_mode import plain_name
 
 ROUNDED = 1.02  # clocks are rounded in tables, and to a board's own steps
@@ -36,14 +36,18 @@ class ModeMatch(msgspec.Struct, frozen=True):
     name: str
     why: str
 
+    def notes(self, asked: str) -> tuple[str, ...]:
+        """That the mode ``asked`` for is this one, in a line; empty where it has its letters."""
+        return (f"{asked} is {self.name}: {self.why}",) if self.why else ()
+
 
 def find_mode(
     asked: KnownMode, known: Iterable[KnownMode], boards: Sequence[NamedModes] = ()
 ) -> ModeMatch | None:
-    """The mode of ``known`` that ``asked`` is; None where it is none of them, or may be several.
+    """The mode of ``known`` that ``asked`` names; None where none or several match.
 
-    By its letters, then by its spelling, then by NVIDIA's tables of the ``boards`` that the device
-    may be, and last by its settings. A name joins nothing whose settings contradict it.
+    Compared are the letters, the spelling, NVIDIA's tables of the ``boards`` that the device may
+    be, and last the settings. Modes whose settings contradict each other never match.
     """
     usable = [each for each in known if not contradict(asked.settings, each.settings)]
     for each in usable:
@@ -71,6 +75,11 @@ def name_one_mode(one: str, other: str, boards: Sequence[NamedModes]) -> bool:
     return bool(pairs) and all(mine is not None and mine == its for mine, its in pairs)
 
 
+def is_one_mode(one: str, other: str, device: str) -> bool:
+    """Whether two names mean one mode of ``device``, by spelling or by NVIDIA's tables."""
+    return plain_name(one) == plain_name(other) or name_one_mode(one, other, boards_called(device))
+
+
 def contradict(one: Settings, other: Settings) -> bool:
     """Whether a setting that both know differs by more than clocks are rounded."""
     return any(
@@ -81,9 +90,12 @@ def contradict(one: Settings, other: Settings) -> bool:
 
 
 def _is_near(name: str, mine: float, its: float) -> bool:
-    if name in _CLOCKS:
-        return max(mine, its) <= ROUNDED * min(mine, its)
-    return math.isclose(mine, its)
+    return are_near_hz(mine, its) if name in _CLOCKS else math.isclose(mine, its)
+
+
+def are_near_hz(one_hz: float, other_hz: float) -> bool:
+    """Whether two clocks differ by no more than tables and releases round them."""
+    return max(one_hz, other_hz) <= ROUNDED * min(one_hz, other_hz)
 
 
 def agree(one: Settings, other: Settings) -> bool:

@@ -317,3 +317,8 @@ WITHOUT_MODES = MappingProxyType(
         before_orin.TX2_SMALL.name: "their nvpmodel configuration was not at hand",
     }
 )
+
+
+def boards_of(module: Module | None) -> tuple[NamedModes, ...]:
+    """The boards of a module: in its plain and in its Super configuration."""
+    return tuple(board for board in NAMED_MODES if board.module == module)

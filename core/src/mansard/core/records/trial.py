@@ -70,6 +70,16 @@ class EnergyWindow(Record, frozen=True, kw_only=True):
         explain_absent(self, "error_j", "is_settled", "disturbed_s")
         super().__post_init__()
 
+    @property
+    def disturbed_share(self) -> float:
+        """Of its length; 0 where nobody watched for it."""
+        return min(self.disturbed_s or 0.0, self.window_s) / self.window_s if self.window_s else 0.0
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other work ran in too much of it for an energy of its own."""
+        return self.disturbed_share > MOST_DISTURBED
+
 
 Family = Literal["fma", "stream", "tensor", "latency", "stalled", "launch"]
 Processor = Literal["cpu", "gpu"]

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.hardware import NAMED_MODES, Module, NamedMode, NamedModes
+from mansard.core.hardware import (
+    NAMED_MODES,
+    Module,
+    NamedMode,
+    NamedModes,
+    are_near_hz,
+    boards_of,
+)
 from mansard.core.power_mode import plain_name
 from mansard.core.records import PowerMode
 from mansard.core.text import listed
@@ -20,7 +27,6 @@ from mansard.device.nvpmodel.gating import find_path
 from mansard.device.nvpmodel.sections import ModeSection, Param, RefusedMode, mode_name
 from mansard.device.system import below, read_text
 
-_ROUNDED = 1.02  # releases round the caps of one mode differently
 _REACHED = 1.05  # a cap that far above the kernel's highest clock belongs to another kernel
 _SUPER = "maxnsuper"
 _FEWEST_EQUAL = 2  # modes that tell whose file it is: a MAXN without caps is many a module's
@@ -97,7 +103,7 @@ def _misfit(
         return ""
     if absent := _absent(one, cpus):
         return f"it switches on {absent}, and this machine has CPUs {_range(cpus)}"
-    own = _tables_of(module)
+    own = boards_of(module)
     if own and not any(_has(board, one.name) for board in own):
         others = [board for board in NAMED_MODES if _find_equal(board, one)]
         if others:
@@ -130,7 +136,7 @@ def _notes(
     written: Sequence[WrittenMode], module: Module | None, refused: set[int]
 ) -> Iterator[str]:
     """Whose file it is, where it is another module's, and which of its modes differ."""
-    own = () if module is None else _tables_of(module)
+    own = boards_of(module)
     if module is None or not own:
         return
     n_own = max(_n_equal(board, written) for board in own)
@@ -148,10 +154,6 @@ def _notes(
             its = next((mode for board in own if (mode := board.find(one.name))), None)
             if its is not None:
                 yield f"{one.name} differs from that of {module.name}: {_difference(one, its)}"
-
-
-def _tables_of(module: Module) -> tuple[NamedModes, ...]:
-    return tuple(board for board in NAMED_MODES if board.module == module)
 
 
 def _has(board: NamedModes, name: str) -> bool:
@@ -176,7 +178,7 @@ def _find_equal(board: NamedModes, one: WrittenMode) -> NamedMode | None:
 def _is_near(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
-    return max(one, other) <= _ROUNDED * min(one, other)
+    return are_near_hz(one, other)
 
 
 def _difference(one: WrittenMode, its: NamedMode) -> str:

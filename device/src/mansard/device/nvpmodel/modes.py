@@ -6,14 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.hardware import (
-    NAMED_MODES,
-    KnownMode,
-    Module,
-    NamedModes,
-    boards_with,
-    find_mode,
-)
+from mansard.core.hardware import KnownMode, Module, boards_of, boards_with, find_mode
 from mansard.core.power_mode import mode_number, plain_name
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.jetson import find_module, read_board
@@ -77,7 +70,7 @@ class BoardModes(msgspec.Struct, frozen=True):
         if mode_number(name) is not None:
             return None  # numbers differ between releases: what is set is named
         known = [KnownMode(one.mode.name) for one in self.modes]
-        boards = boards_with(_boards_of(self.module), known)
+        boards = boards_with(boards_of(self.module), known)
         match = find_mode(KnownMode(name), known, boards)
         return next((one for one in self.modes if match and one.mode.name == match.name), None)
 
@@ -94,10 +87,6 @@ class BoardModes(msgspec.Struct, frozen=True):
     def by_id(self, number: int) -> BoardMode | None:
         """The mode that the tool knows by this number."""
         return next((one for one in self.modes if one.id == number), None)
-
-
-def _boards_of(module: Module | None) -> tuple[NamedModes, ...]:
-    return tuple(board for board in NAMED_MODES if module is not None and board.module == module)
 
 
 def read_modes(root: Path = SYSTEM_ROOT) -> BoardModes:
