@@ -19,7 +19,7 @@ from mansard.estimator.memory import Memory
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
 from mansard.estimator.reading import read_model, read_source
 from mansard.estimator.score_context import Settings, check_operators
-from mansard.estimator.shape_inference.batch import check_batch, known_batch
+from mansard.estimator.shape_inference.batch import check_batch, find_batch, settle_batch
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import (
     InferredNetwork,
@@ -177,6 +177,8 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     if settings.phase != "training":
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
+    given = settle_batch(loaded.model, settings.given, loaded.prepared)
+    settings = msgspec.structs.replace(settings, given=given)
     try:
         binding = bind(loaded.model, settings.given)
     except ModelError:
@@ -186,7 +188,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
-    batch = known_batch(binding, network)
+    batch = find_batch(loaded.model, binding, network)
     inputs = tuple(binding.tensors.values())
     outputs = frozenset(output.name for output in loaded.model.outputs)
     scored = score_layers(network.nodes, inputs, outputs, settings, loaded.constant_rows)
@@ -198,7 +200,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         model_hash=loaded.model_hash,
         source="modelled",
         phase=settings.phase,
-        batch=batch,
+        batch=batch.size,
         precision=main_precision(layers) if form is None else form.name,
         dimensions={**binding.named, **network.filled},
         bounds=dict(network.bounds),
@@ -212,9 +214,13 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         kv_cache_bytes=memory.kv_cache_bytes,
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
-        notes=(*network.notes, *_notes(network, layers, settings)),
+        notes=(
+            *network.notes,
+            *_notes(network, layers, settings),
+            *filter(None, (batch.note,)),
+        ),
         alternatives=scored.alternatives,
-        unknown=_reasons(memory, batch, settings.cache_bytes),
+        unknown=_reasons(memory, batch.size, settings.cache_bytes),
     )
 
 

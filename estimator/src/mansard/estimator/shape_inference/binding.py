@@ -30,7 +30,8 @@ class Binding(msgspec.Struct, frozen=True):
     """The inputs, each with its shape, or the reason why it has none.
 
     ``named`` holds the dimensions that have a name in the file, and those given by axis.
-    ``is_batch_guessed``: the batch was taken to be the first dimension, as none has its name.
+    ``is_batch_guessed``: no dimension has the name of a batch, and the first of ``batch_inputs``
+    may be it; ``batch_name`` is what a person called that.
     """
 
     tensors: Mapping[str, Tensor]
@@ -40,6 +41,8 @@ class Binding(msgspec.Struct, frozen=True):
     is_batch_changed: bool
     given: Given
     patterns: tuple[str, ...] = ()
+    batch_inputs: frozenset[str] = frozenset()
+    batch_name: str | None = None
 
 
 def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
@@ -63,15 +66,17 @@ def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
             is_other = sizes[dim.symbol] != size
             named[dim.indexed_name if is_other else dim.symbol] = size
     own = {sizes[symbol] for symbol in dimensions.batch_symbols if symbol in sizes}
-    fixed = {dim.fixed for dim in dimensions if dim.symbol in dimensions.batch_symbols}
+    batch = [dim for dim in dimensions if dim.symbol in dimensions.batch_symbols]
     return Binding(
         tensors,
         named,
         own.pop() if len(own) == 1 else None,
         dimensions.is_batch_guessed,
-        given.batch is not None and fixed != {given.batch},
+        given.batch is not None and {dim.fixed for dim in batch} != {given.batch},
         given,
         patterns,
+        dimensions.batch_inputs,
+        next((dim.symbol for dim in batch if dim.has_meaning), None),
     )
 
 
@@ -160,16 +165,8 @@ def _check_known(
             what = f"elements of input {name!r}, first needed by {users[name]}"
             needed[length_name(name)] = f"{length_name(name)!r} ({what})"
     if needed:
-        batch = dimensions.batch_symbols
-        # A dimension with a name of its own, or of a recurrent layer, need not be the batch.
-        if dimensions.is_batch_guessed and (
-            any(dim.has_name and dim.symbol in batch for dim in missing)
-            or any(
-                node.op_type in ("GRU", "LSTM", "RNN") and not node.attributes.get("layout")
-                for node in model.nodes
-            )
-        ):
-            batch = frozenset()
+        # Without the name of a batch nothing says yet that a dimension is one.
+        batch = frozenset() if dimensions.is_batch_guessed else dimensions.batch_symbols
         flags = ["--batch 1" if symbol in batch else f"--dim '{symbol}=N'" for symbol in needed]
         raise ModelError(
             f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",

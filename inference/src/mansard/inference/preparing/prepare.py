@@ -217,6 +217,7 @@ def prepare(
     """
     from mansard.estimator import Given, Settings, load, score_loaded, zoo
     from mansard.estimator.scoring import naming_model
+    from mansard.estimator.shape_inference.batch import settle_batch
     from mansard.estimator.shape_inference.binding import bind
     from mansard.estimator.shape_inference.dimensions import with_open_batch
     from mansard.estimator.shape_inference.inference import infer_shapes
@@ -238,7 +239,7 @@ def prepare(
         stated = Given(batch, given)
         if inputs is not None:
             arrays, stated = given_by_arrays(loaded.model, readers, stated, inputs)
-        stated = with_open_batch(loaded.model, stated)
+        stated = settle_batch(loaded.model, with_open_batch(loaded.model, stated), loaded.prepared)
         own = [each.name for each in loaded.model.inputs if each.name not in arrays]
         check_guessable(own, readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
