@@ -26,6 +26,7 @@ from mansard.estimator.model import (
 )
 from mansard.estimator.numbers import Array, Numbers, hold_array, may_keep
 from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph
+from mansard.estimator.reading.tables import with_tables
 from mansard.estimator.tensors import Shape, is_sane
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)
@@ -50,7 +51,7 @@ def oracle(data: bytes) -> Model:
         raise ModelError("two inputs")
     if not all(output.name in written or output.name in known for output in parts.outputs):
         raise ModelError("no output")
-    nodes = sort_nodes(parts.nodes, known)
+    nodes = sort_nodes(with_tables(parts.nodes, parts.stored), {**known, **parts.stored})
     return Model(nodes, inputs, tuple(parts.outputs), parts.stored, opsets)
 
 

@@ -81,7 +81,7 @@ def batch_evidence(
             continue
         try:
             axis = _follow(node, axes)
-        except (MansardError, LookupError, TypeError):
+        except (MansardError, ArithmeticError, LookupError, TypeError, ValueError):
             continue  # the score itself says what is wrong with the node
         if isinstance(axis, BatchEvidence):
             evidence = evidence or axis
@@ -215,6 +215,8 @@ def _spread(node: Node, data: Tensor, axis: int) -> BatchEvidence | int:
 
 def _regrouped(before: Shape, axis: int, after: Shape) -> int | None:
     """The axis in ``after`` that begins with the one in ``before``, whole or merged with others."""
+    if not before[axis]:
+        return None
     ahead = math.prod(before[:axis])
     for place, size in enumerate(after):
         if math.prod(after[:place]) == ahead and size and size % before[axis] == 0:
