@@ -17,7 +17,11 @@ def test_cuda_cores_unpack_int4_weights() -> None:
     ]
     node = helper.make_node(
         *("MatMulNBits", ["a", "b", "s"], ["y"]),
-        domain="com.microsoft", K=64, N=32, bits=4, block_size=32,
+        domain="com.microsoft",
+        K=64,
+        N=32,
+        bits=4,
+        block_size=32,
     )
     made = helper.make_tensor_value_info("y", TensorProto.FLOAT16, [16, 32])
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

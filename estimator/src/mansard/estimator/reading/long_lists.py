@@ -42,7 +42,7 @@ _TYPE, _TYPES = 160, (6, 7, 8)  # enum AttributeType: lists of floats, integers 
 _KINDS = {_FLOATS: FLOAT32, _INTS: INT64, _STRINGS: ELEMENT_TYPES["uint8"]}
 
 
-def read_long_list(  # noqa: C901, PLR0912 - one branch a form
+def read_long_list(  # noqa: C901 - one branch a form
     data: bytes, budget: ReadingBudget
 ) -> tuple[str, StoredTensor] | None:
     """Name and numbers of the AttributeProto in ``data``; None where it is another attribute."""
