@@ -220,8 +220,9 @@ def plain(value: object) -> object:
     if isinstance(value, msgspec.Struct) and not isinstance(value, ElementType):
         # A node that names an overload is one of a class of its own until functions are gone.
         kind = ModelNode if isinstance(value, ModelNode) else type(value)
-        # What a file notes of tensors serves only where it is whole: see test_stated_shapes.
-        names = [name for name in kind.__struct_fields__ if name != "stated"]
+        # What a file notes of tensors serves only where it is whole: see test_stated_shapes. Notes
+        # on its versions: test_arities.
+        names = [name for name in kind.__struct_fields__ if name not in ("notes", "stated")]
         return kind.__name__, {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [plain(item) for item in value]

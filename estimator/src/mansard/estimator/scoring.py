@@ -215,6 +215,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
         notes=(
+            *loaded.model.notes,
             *network.notes,
             *_notes(network, layers, settings),
             *filter(None, (batch.note,)),

@@ -75,6 +75,8 @@ def with_tables(nodes: Iterable[ModelNode], stored: dict[str, StoredTensor]) -> 
 
 
 def _with_tables(node: ModelNode, stored: dict[str, StoredTensor]) -> ModelNode:
+    if len(node.inputs) != 1:
+        return node  # broken: its shape is refused
     names = []
     for attribute in TABLES[node.domain, node.op_type]:
         table = _table(node, attribute)

@@ -28,6 +28,8 @@ from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.constants import constant_tensor
 from mansard.estimator.operators.registry import Spec
+from mansard.estimator.reading.arities import arity_error
+from mansard.estimator.reading.tables import TABLES
 from mansard.estimator.shape_inference.binding import Binding, with_value
 from mansard.estimator.shape_inference.context import (
     MAX_INNER_NODES,
@@ -319,6 +321,11 @@ def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutpu
             found = rule(node)
         except ValueNeededError as error:
             found = error.what
+    # Behind the rule, which knows better what an input that is missing was for.
+    is_table = (node.domain, node.op_type) in TABLES and len(node.inputs) > 1
+    fault = arity_error(node, node.inputs[:1] if is_table else node.inputs, node.output_names)
+    if fault is not None:
+        raise fault
     if isinstance(found, str):
         return f"{node.label}: {found}: pass {shape_flags(node.output_names)}"
     # Step 4: dimensions that were given where the rule leaves them open.
