@@ -179,7 +179,10 @@ def write_atomic(path: Path, content: bytes, within: Path | None = None) -> None
     and leaves no temporary file behind.
     """
     if within is None and _is_stream(path):
-        with storage_errors(path), open(os.open(path, os.O_WRONLY | _SAFELY), "wb") as stream:
+        with (
+            storage_errors(path),
+            os.fdopen(os.open(path, os.O_WRONLY | _SAFELY), "wb") as stream,
+        ):
             os.set_blocking(stream.fileno(), True)
             stream.write(content)
         return
@@ -190,7 +193,7 @@ def write_atomic(path: Path, content: bytes, within: Path | None = None) -> None
 def _is_stream(path: Path) -> bool:
     """Whether a shell would write into ``path``: a pipe, a terminal, /dev/null, /dev/full."""
     try:
-        status = os.stat(path)
+        status = path.stat()
     except OSError:
         return False
     if not stat.S_ISCHR(status.st_mode):
