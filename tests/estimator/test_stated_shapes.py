@@ -101,7 +101,7 @@ def test_an_unknown_operator_is_told_before_dimensions_are_asked_for() -> None:
     text = str(caught.value)
     assert "1 operator(s) have no formula: my::Pooled (node 'h')" in text
     assert "--shape 'h=AxB' for the shape of what they write" in text
-    assert "batch" not in text
+    assert "must be given" not in text
     # with the shape in the file there is none to give
     with pytest.raises(ModelError) as caught:
         score(custom(noted=", float[batch,16] h"))

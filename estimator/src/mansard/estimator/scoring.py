@@ -14,13 +14,14 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
+from mansard.estimator.advice import advise_shapes, advise_sizes
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
 from mansard.estimator.reading import read_model, read_source
-from mansard.estimator.score_context import Settings, check_operators
+from mansard.estimator.score_context import Settings, UnknownShapesError, check_operators
 from mansard.estimator.shape_inference.batch import check_batch, find_batch, settle_batch
-from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.shape_inference.binding import MissingDimensionsError, bind
 from mansard.estimator.shape_inference.inference import (
     InferredNetwork,
     Prepared,
@@ -181,17 +182,24 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     settings = msgspec.structs.replace(settings, given=given)
     try:
         binding = bind(loaded.model, settings.given)
-    except ModelError:
+    except ModelError as error:
         if not settings.allow_unknown:
             # No dimension helps where an operator is not known.
-            check_operators(always_run(loaded.model.nodes), _unstated(loaded.model, settings.given))
+            asked = error.flags.values() if isinstance(error, MissingDimensionsError) else ()
+            without_shape = _unstated(loaded.model, settings.given)
+            check_operators(always_run(loaded.model.nodes), without_shape, tuple(asked))
+        if isinstance(error, MissingDimensionsError):
+            raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
         raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = find_batch(loaded.model, binding, network)
     inputs = tuple(binding.tensors.values())
     outputs = frozenset(output.name for output in loaded.model.outputs)
-    scored = score_layers(network.nodes, inputs, outputs, settings, loaded.constant_rows)
+    try:
+        scored = score_layers(network.nodes, inputs, outputs, settings, loaded.constant_rows)
+    except UnknownShapesError as error:
+        raise advise_shapes(error, loaded.model, given, loaded.prepared, network) from error
     layers, memory = scored.layers, scored.memory
     # Quantised layers keep their precision, whatever floats are counted as.
     form = None if any(layer.macs for layer in layers) else settings.precision

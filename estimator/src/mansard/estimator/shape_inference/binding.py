@@ -26,6 +26,16 @@ _INDEXED_NAME = re.compile(r"(.*)\[\d+\]", re.DOTALL)
 _SHOWN = 10  # names in a message
 
 
+class MissingDimensionsError(ModelError):
+    """Dimensions of inputs have no size, or none that is of use.
+
+    ``flags``: the option that gives each. ``sizes``: what it says, where that is a number.
+    """
+
+    flags: Mapping[str, str] = {}
+    sizes: Mapping[str, int] = {}
+
+
 class Binding(msgspec.Struct, frozen=True):
     """The inputs, each with its shape, or the reason why it has none.
 
@@ -87,14 +97,22 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
         check_size("batch", given.batch, 1)
         sizes.update(dict.fromkeys(dimensions.batch_symbols, given.batch))
     sizes.update(_given_sizes(dimensions, given))
+    for name, value in given.values.items():
+        # One number fills a list of any length, which is 1 where nothing else says it.
+        own = dimensions.by_input.get(name, ())
+        if len(own) == 1 and not isinstance(value, tuple):
+            sizes.setdefault(own[0].symbol, 1)
     for dim in dimensions:
         is_given = dim.symbol in given.dims or dim.tensor in given.shapes
         if dim.fixed == 0 and dim.size(sizes) == 0 and not is_given:
-            raise ModelError(
+            error = MissingDimensionsError(
                 f"dimension {dim.axis} is 0: there is nothing to compute",
                 where=f"input {dim.tensor!r}",
                 fix=f"give it a size with --dim '{dim.symbol}=1', or 0 if that is meant",
             )
+            error.flags = {dim.symbol: f"--dim '{dim.symbol}=1'"}
+            error.sizes = {dim.symbol: 1}
+            raise error
     for symbol, tree in dimensions.expressions().items():
         if symbol not in sizes and tree.names <= sizes.keys():
             size = tree.evaluate(sizes)
@@ -123,10 +141,10 @@ def _given_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
         if name in positions:
             sizes.setdefault(positions[name].symbol, size)
     for name, value in given.values.items():
-        # A value defines the length of a list; the dimension may be given as well.
+        # A list defines its length; the dimension may be given as well.
         own = dimensions.by_input.get(name, ())
-        if len(own) == 1 and own[0].fixed is None:
-            sizes.setdefault(own[0].symbol, len(value) if isinstance(value, tuple) else 1)
+        if len(own) == 1 and own[0].fixed is None and isinstance(value, tuple):
+            sizes.setdefault(own[0].symbol, len(value))
     return sizes
 
 
@@ -164,14 +182,22 @@ def _check_known(
         if name in users:
             what = f"elements of input {name!r}, first needed by {users[name]}"
             needed[length_name(name)] = f"{length_name(name)!r} ({what})"
+    shapeless = {length_name(name): name for name in lengths if name not in dimensions.by_input}
     if needed:
         # Without the name of a batch nothing says yet that a dimension is one.
         batch = frozenset() if dimensions.is_batch_guessed else dimensions.batch_symbols
-        flags = ["--batch 1" if symbol in batch else f"--dim '{symbol}=N'" for symbol in needed]
-        raise ModelError(
+        flags = [
+            ("--batch 1" if symbol in batch else f"--dim '{symbol}=N'")
+            + (f" --shape '{shapeless[symbol]}=AxBxC'" if symbol in shapeless else "")
+            for symbol in needed
+        ]
+        error = MissingDimensionsError(
             f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
             fix=f"pass {' '.join(dict.fromkeys(flags))}",
         )
+        error.flags = dict(zip(needed, flags, strict=True))
+        error.sizes = {symbol: 1 for symbol in needed if symbol in batch}
+        raise error
 
 
 def _first_users(model: Model, given: Given) -> dict[str, str]:
@@ -328,6 +354,8 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> tupl
         known |= {present_name(source.name)} if "optional" in source.kind else set()
     for output in model.outputs:
         known |= {size for size in output.dimensions or () if isinstance(size, str)}
+    for _, sizes in model.stated.values():
+        known |= {size for size in sizes or () if isinstance(size, str)}
     others = [name for name in others if name not in known]
     written = _written(model) if others else set()
     for name in others:

@@ -83,6 +83,7 @@ class InferredNetwork(msgspec.Struct, frozen=True, eq=False):
 
     ``notes`` are choices that were made where the file leaves one, ``filled`` the sizes that
     were given for dimensions that depend on data, ``bounds`` upper bounds that were taken.
+    ``missing``: dimensions that depend on data and were not given, see ``InferenceContext``.
     """
 
     nodes: tuple[Node, ...]
@@ -90,6 +91,7 @@ class InferredNetwork(msgspec.Struct, frozen=True, eq=False):
     notes: tuple[str, ...] = ()
     filled: Mapping[str, int] = {}
     bounds: Mapping[str, int] = {}
+    missing: Mapping[str, tuple[str, int | None]] = {}
 
 
 class Prepared(msgspec.Struct, frozen=True, eq=False):
@@ -150,7 +152,7 @@ def infer_shapes(
     context = msgspec.structs.replace(
         _context(model, given, max_inner_nodes, prepared.cache),
         stated=stated,
-        sizes=binding.named,
+        sizes={**_named(given), **binding.named},
         is_resized=is_other,
         patterns=binding.patterns,
         states=states or frozenset(),
@@ -168,7 +170,12 @@ def infer_shapes(
         if note is not None:
             context.notes[note] = None
     notes = tuple(context.notes)
-    return InferredNetwork(tuple(nodes), tensors, notes, filled, context.bounds)
+    return InferredNetwork(tuple(nodes), tensors, notes, filled, context.bounds, context.missing)
+
+
+def _named(given: Given) -> dict[str, int]:
+    """Sizes that are given by name, as those that the file notes of dimensions of nodes."""
+    return {name: size for name, size in given.dims.items() if not name.endswith("]")}
 
 
 def _context(
@@ -219,12 +226,22 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
             outputs, alike = _named_outputs(written, inputs, found, context.scope), found.number
         else:
             outputs = found
+    if context.behind:
+        _follow_unknown(written, context)
     if context.given.values:
         outputs = tuple([_with_given_value(output, context.given) for output in outputs])
     for output in outputs:
         if output.name:
             tensors[output.name] = output
     return _node(written, inputs, outputs, bodies, alike)
+
+
+def _follow_unknown(written: ModelNode, context: InferenceContext) -> None:
+    """Note that what a node writes follows from a tensor of unknown shape or value."""
+    reason = next((context.behind[name] for name in written.inputs if name in context.behind), None)
+    if reason is not None:
+        for name in filter(None, written.outputs):
+            context.behind.setdefault(name, reason)
 
 
 def _with_states(

@@ -63,8 +63,12 @@ def _file_output(node: Node, name: str, context: InferenceContext) -> Tensor | N
         for axis, size in enumerate([_computed(size, context) for size in dimensions])
     ]
     missing = {f"{name}[{axis}]": None for axis, size in enumerate(sizes) if size is None}
+    if missing and (node.unknown_input is not None or missing.keys() & context.missing.keys()):
+        return None  # what leaves it open has been said
     if missing:
-        return Tensor(name, dtype, (), unknown=missing_dimensions(node, missing))
+        return Tensor(name, dtype, (), unknown=missing_dimensions(node, missing, context))
+    if node.unknown_input is not None:
+        context.behind[name] = node.unknown_input
     shape = tuple(size or 0 for size in sizes)
     return Tensor(name, dtype, shape) if is_sane(shape) else None
 
