@@ -105,7 +105,7 @@ def test_an_unknown_operator_is_told_before_dimensions_are_asked_for() -> None:
     # with the shape in the file there is none to give
     with pytest.raises(ModelError) as caught:
         score(custom(noted=", float[batch,16] h"))
-    assert "--allow-unknown to count the others, totals are then 'at least'" in str(caught.value)
+    assert "--allow-unknown --batch 1 to count the others" in str(caught.value)
     assert "--shape" not in str(caught.value)
     with pytest.raises(ModelError, match=r"1 dimension\(s\) must be given: 'batch'"):
         score(custom(), allow_unknown=True)
