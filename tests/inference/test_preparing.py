@@ -157,3 +157,27 @@ def test_a_file_of_half_precision_runs_as_it_is(tmp_path: Path) -> None:
     assert prepared(path, tmp_path).file == prepared(path, tmp_path, precision="fp16").file
     with pytest.raises(UsageError, match="it is fp16, and only networks of fp32"):
         prepared(path, tmp_path, precision="fp32")
+
+
+def unbatched(folder: Path) -> Path:
+    return stored_at(
+        folder / "chw.onnx",
+        "(float[3,8,8] x) => (float[1,4,6,6] y)",
+        "u = Unsqueeze(x, z) y = Conv(u, w)",
+        "float[4,3,3,3] w, int64[1] z = {0}",
+    )
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_an_image_without_a_batch_is_one_item(batch: int | None, tmp_path: Path) -> None:
+    network = prepared(unbatched(tmp_path), tmp_path, batch=batch)
+    assert network.batch == 1
+    assert network.input_specs[0].shape == (3, 8, 8)
+    assert any("counted as batch 1" in note for note in network.notes)
+    with pytest.raises(UsageError, match="begins with 3, which is no batch"):
+        network.class_output()
+
+
+def test_an_image_without_a_batch_has_no_other(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no batch: node 'y' \(Conv\) takes it as channels"):
+        prepare(unbatched(tmp_path), batch=4, seed=SEED)
