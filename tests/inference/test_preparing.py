@@ -163,8 +163,8 @@ def unbatched(folder: Path) -> Path:
     return stored_at(
         folder / "chw.onnx",
         "(float[3,8,8] x) => (float[1,4,6,6] y)",
-        "u = Unsqueeze(x, z) y = Conv(u, w)",
-        "float[4,3,3,3] w, int64[1] z = {0}",
+        "u = Unsqueeze(x, z) w = ConstantOfShape(s) y = Conv(u, w)",
+        "int64[4] s = {4,3,3,3}, int64[1] z = {0}",
     )
 
 
