@@ -9,9 +9,9 @@ _PATIENCE_S = 60.0
 _PERIOD_S = 0.005
 
 
-def awaited(condition: Callable[[], bool]) -> bool:
+def awaited(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> bool:
     """Whether ``condition`` comes true; how soon is the machine's matter."""
-    end_s = time.monotonic() + _PATIENCE_S
+    end_s = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > end_s:
             return False

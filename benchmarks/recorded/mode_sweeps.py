@@ -61,7 +61,7 @@ def _pascal(folder: Path) -> Sweep:
         gpu_hz=pl.col("core_mhz") * 1e6,
         memory_hz=pl.col("mem_mhz") * 1e6,
     )
-    return _sweep("GTX 1080 Ti, 30 kernels", "GTX 1080 Ti", rows, is_pinned=True)
+    return make_sweep("GTX 1080 Ti, 30 kernels", "GTX 1080 Ti", rows, is_pinned=True)
 
 
 def _language_models(folder: Path) -> Sweep:
@@ -80,7 +80,7 @@ def _language_models(folder: Path) -> Sweep:
         )
         for what, column in (("decode", "decode_ms_per_token"), ("prefill", "prefill_ms"))
     ]
-    return _sweep("Orin Nano Super, 4 LLMs", NANO, pl.concat(parts), is_pinned=False)
+    return make_sweep("Orin Nano Super, 4 LLMs", NANO, pl.concat(parts), is_pinned=False)
 
 
 def _totals(folder: Path) -> Sweep:
@@ -97,7 +97,7 @@ def _totals(folder: Path) -> Sweep:
         .join(caps.select("mode", "gpu_hz", "memory_hz", "n_sms"), on="mode")
         .with_columns(cpu_hz=pl.col("mode").replace_strict(CPU_HZ, return_dtype=pl.Float64))
     )
-    return _sweep(f"{AGX}, eager PyTorch", AGX, rows, is_pinned=False)
+    return make_sweep(f"{AGX}, eager PyTorch", AGX, rows, is_pinned=False)
 
 
 def _kernels(data: Path) -> tuple[Sweep, ...]:
@@ -112,12 +112,13 @@ def _kernels(data: Path) -> tuple[Sweep, ...]:
         .join(recorded_modes().drop("cpu_hz", "n_cpus", "power_limit_w"), on=["device", "mode"])
     )
     return tuple(
-        _sweep(f"{device}, STREAM and BLAS", device, rows.drop("device"), is_pinned=False)
+        make_sweep(f"{device}, STREAM and BLAS", device, rows.drop("device"), is_pinned=False)
         for (device,), rows in times.group_by("device", maintain_order=True)
     )
 
 
-def _sweep(name: str, device: str, rows: pl.DataFrame, *, is_pinned: bool) -> Sweep:
+def make_sweep(name: str, device: str, rows: pl.DataFrame, *, is_pinned: bool) -> Sweep:
+    """Of rows with a mode, a network, its time, and some settings: what is absent is null."""
     rows = rows.with_columns(
         device=pl.lit(device),
         batch=pl.lit(1, pl.Int64),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.signal import lfilter
 
 from mansard.analytics.data.ingest import ingest
@@ -257,6 +258,20 @@ def test_modes_pair_by_name_and_single_runs_whatever_their_mode(tmp_path: Path) 
     assert only_second == ("2c",)
     with pytest.raises(UsageError, match="'3c'; there are 1c, 2c"):
         sides_of(both, mode="3c")
+
+
+def test_versions_that_both_know_are_compared_beside_the_rest(tmp_path: Path) -> None:
+    for side, versions in (
+        ("a", {"numba": "0.60", "cupy": "13", "numpy": "2.0"}),
+        ("b", {"numba": "0.61", "torch": "2", "numpy": "2.0"}),
+    ):
+        made = replace(manifest(side, 2, 1), versions=versions, profile=_PROFILES[side])
+        write_run(tmp_path / side / side, made, [trial(side, "fma", 100e9)])
+    (ours,), (theirs,) = (sides_of(ingest(tmp_path / side)) for side in "ab")
+    assert compare(ours, theirs).differences == ("profile: brief and quick", "numba: 0.60 and 0.61")
+
+
+_PROFILES = {"a": "brief", "b": "quick"}
 
 
 def test_nothing_in_common_is_an_error(tmp_path: Path) -> None:

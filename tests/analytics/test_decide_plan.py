@@ -269,7 +269,7 @@ def test_a_setting_that_no_measured_mode_names_is_not_used() -> None:
     grid = GRID.with_columns(cpu_hz=pl.col("memory_hz"), memory_hz=pl.lit(None, pl.Float64))
     cpu = grid.head(2).with_columns(gpu_hz=pl.lit(None, pl.Float64))
     plan = plan_next(grid, n=5, measured=cpu)
-    assert "gpu_hz is not used: no measured mode names it" in plan.notes
+    assert "the GPU clock is not used: no measured mode names it" in plan.notes
     # three CPU clocks are left of 18 modes, two of them measured
     assert len(plan.picks) == 1
     assert "gpu_hz" not in plan.picks[0].settings
@@ -279,7 +279,7 @@ def test_a_mode_without_its_clocks_is_left_out_and_said() -> None:
     odd = modes((0.5,), (None,)).with_columns(mode=pl.lit("odd"))
     plan = plan_next(pl.concat([GRID, odd]), n=18)
     assert "odd" not in picked(plan)
-    assert plan.notes == ("left out, their memory_hz is unknown: 1 mode",)
+    assert plan.notes == ("left out, their memory clock is not known: odd",)
 
 
 @pytest.mark.parametrize(
@@ -355,4 +355,4 @@ def test_a_setting_that_no_mode_to_choose_from_names_is_not_used() -> None:
     plan = plan_next(GRID.with_columns(cpu_hz=pl.lit(None, pl.Float64)), n=2, measured=ran)
     assert len(plan.picks) == 2
     assert set(picked(plan)).isdisjoint(ran["mode"].to_list())
-    assert "cpu_hz is not used: no mode to choose from names it" in plan.notes
+    assert "the CPU clock is not used: no mode to choose from names it" in plan.notes

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.alternatives import Baseline, highest_mode
+from mansard.analytics.decide.baselines import Baseline, highest_mode
 from mansard.analytics.decide.recommend import recommend, recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
 from mansard.core.errors import UsageError

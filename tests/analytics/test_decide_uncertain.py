@@ -170,7 +170,7 @@ def test_without_energies_the_fastest_is_recommended_and_said_unless_energy_was_
     rows = [row("15W", 0.04, reason="no power meter was read"), row("30W", 0.02)]
     found = recommend(frame(rows), Wanted(falls_back=True))
     assert (found.minimise, mode_of(found)) == ("latency", "30W")
-    assert any("the fastest is recommended" in note for note in found.notes)
+    assert any("compared by their times" in note for note in found.notes)
     asked = recommend(frame(rows), Wanted(minimise="energy"))
     assert (asked.verdict, asked.minimise) == ("unknown", "energy")
     # An energy of one mode alone is compared with nothing.
@@ -187,7 +187,7 @@ def test_without_energies_the_fastest_is_recommended_and_said_unless_energy_was_
         ("no constant power: too few points: 3, it takes 5", "bench --profile full"),
         ("power was measured in no mode", "in 4 modes"),
         ("power: the table has no such column", "import"),
-        ("the mode does not say its gpu_hz", "clocks"),
+        ("its GPU clock is not known", "clocks"),
     ],
 )
 def test_the_remedy_is_one_against_the_reason(reason: str, says: str) -> None:

@@ -12,7 +12,6 @@ import pytest
 import vl_convert
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.decide.records import Saving
 from mansard.analytics.figures.accuracy import accuracy_figure
 from mansard.analytics.figures.batches import batch_chart, batch_points, measured_batches
 from mansard.analytics.figures.figure import Missing
@@ -227,23 +226,23 @@ def test_advice_on_a_program_names_no_batch_and_the_command_for_more(tmp_path: P
     assert any("mansard recommend llm says how" in line for line in told.why)
 
 
-def test_the_least_of_the_measured_modes_is_not_called_the_least(results: Results) -> None:
-    assert "of the measured modes" not in " ".join(overview(results))
-    # Another mode is modelled to take less: the choice needs 1.2 times its energy and time.
-    more = Saving(
-        baseline="the highest mode",
-        mode="another",
-        other=None,
-        latency_ratio=1.2,
-        energy_ratio=1.2,
-        power_ratio=1.0,
-        unknown={"other": "made up"},
-    )
-    beaten = tuple(
-        msgspec.structs.replace(each, savings=(more,)) for each in results.recommendations
-    )
-    told = overview(dataclasses.replace(results, recommendations=beaten))
-    assert "of the measured modes" in " ".join(told)
+def test_the_overview_claims_what_each_of_its_recommendations_does(results: Results) -> None:
+    told = [each for each in results.recommendations if each.choice is not None]
+    assert len({each.claim for each in told}) > 1
+    (line,) = overview(results)
+    assert "is recommended for " in line
+
+    def claiming(*claims: str) -> list[str]:
+        some = [
+            msgspec.structs.replace(each, claim=claim)
+            for each, claim in zip(told, claims, strict=False)
+        ]
+        return overview(dataclasses.replace(results, recommendations=tuple(some)))
+
+    scoped = "uses the least energy of the measured modes"
+    assert scoped in claiming(scoped, scoped, scoped)[0]
+    # Two networks of which different things are true: nothing is claimed of both.
+    assert "is recommended for " in claiming(scoped, "is fastest", scoped)[0]
 
 
 def test_without_a_kernel_the_page_says_nothing_of_trials(tmp_path: Path) -> None:

@@ -93,3 +93,15 @@ def test_a_total_that_is_unknown_or_not_above_zero_is_in_no_energy_and_no_power(
 def test_what_was_disturbed_says_so_in_every_row() -> None:
     run = program("p", (2.0,), windows=(named("decode", 1.0),), disturbances=("the mode changed",))
     assert [row.remark for row in times(run)] == ["the mode changed", "the mode changed"]
+
+
+def test_a_peak_by_readings_that_gave_no_energy_is_unknown() -> None:
+    # As recorded before: the sensor jumped, which gave no energy and 44.5 W as the peak.
+    good, odd = repetition(2.0, power_w=10.0), repetition(2.0, power_w=44.5)
+    assert odd.energy is not None
+    why = "the sensor jumped to 39 W"
+    jumped = replace(odd, energy=replace(odd.energy, total_j=None, unknown={"total_j": why}))
+    (whole,) = times(replace(program("p", ()), repetitions=(jumped,)))
+    assert (whole.peak_w, whole.unknown["peak_w"]) == (None, why)
+    (whole,) = times(replace(program("p", ()), repetitions=(jumped, good)))
+    assert whole.peak_w == 10.0

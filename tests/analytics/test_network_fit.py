@@ -15,7 +15,7 @@ from mansard.analytics.scaling.network_fit import NetworkFit, fit_network, fit_n
 from mansard.analytics.scaling.network_predict import predict_modes
 from mansard.analytics.scaling.network_terms import setting_values
 from mansard.core.errors import InputError
-from tests.analytics.network_truth import modes, name, observe, some
+from tests.analytics.network_truth import Law, modes, name, observe, some
 
 GPU, MEMORY = (0.3, 0.5, 0.8, 1.3), (0.8, 1.6, 3.2)
 GRID = modes(GPU, MEMORY)
@@ -177,19 +177,20 @@ def test_bounds_compare_modes_that_name_the_same_clocks_alone() -> None:
     # the others are bounded as without it: 10 ms · 1.6 / 0.8 = 20 ms where memory is slower
     assert high_s[both["mode"].to_list().index(name(0.5, 0.8))] == pytest.approx(0.020)
     row = predict_modes(fit, both).row(0, named=True)
-    assert (row["latency_s"], row["reason"]) == (None, "the mode does not say its memory_hz")
+    assert (row["latency_s"], row["reason"]) == (None, "its memory clock is not known")
 
 
 def test_modes_that_differ_by_their_power_limit_alone_bound_nothing() -> None:
     both = pl.concat(
         [
-            modes((1.0,), (2.0,)).with_columns(mode=pl.lit(f"{watts}W"), power_limit_w=watts)
+            modes((1.0,), (2.0,)).with_columns(mode=pl.lit(f"cap{watts:g}"), power_limit_w=watts)
             for watts in (100.0, 200.0)
         ]
     )
-    fit = fit_network(some(observe(both, lambda *_: 0.010), ["200.0W"]), both)
+    fit = fit_network(some(observe(both, lambda *_: 0.010), ["cap200"]), both)
     row = predict_modes(fit, both).row(0, named=True)
     assert (row["interval"], row["latency_low_s"]) == (None, None)
+    assert row["reason"].startswith("it differs from the measured modes in its power limit alone")
 
 
 def test_settings_that_never_varied_bound_a_mode_that_changes_them() -> None:
@@ -217,7 +218,7 @@ def test_a_mode_that_does_not_name_a_clock_has_a_reason() -> None:
     fit = fit_network(found, GRID)
     row = predicted(fit, name(0.5), modes((0.5,)))
     assert row["latency_s"] is None
-    assert row["reason"] == "the mode does not say its memory_hz"
+    assert row["reason"] == "its memory clock is not known"
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, None])
@@ -245,7 +246,7 @@ def test_a_clock_that_some_modes_lack_is_in_no_term_and_it_is_said() -> None:
         memory_hz=pl.when(pl.col("mode") != name(0.3, 0.8)).then(pl.col("memory_hz"))
     )
     fit = fit_network(observe(GRID, lambda gpu, memory: 0.006 / gpu + 0.004 / memory), odd)
-    assert fit.notes == ("memory_hz is in no term: 1 of 12 modes lack it",)
+    assert fit.notes == ("the memory clock is left out of the fit: 1 of 12 modes does not say it",)
     assert fit.time is not None
     assert fit.time.settings == ("gpu_hz",)
 
@@ -305,3 +306,68 @@ def test_predictions_have_the_shape_that_decisions_take() -> None:
     assert dict(rows.schema) == PREDICTION_SCHEMA
     assert rows.height == 12
     assert predict_modes(fit, GRID.clear()).height == 0
+
+
+def test_a_time_that_no_clock_changes_is_the_same_in_all_modes() -> None:
+    # 66.9 to 67.9 ms at every clock, as a fixed delay of 67 ms gives: not 1 / f.
+    times = {mode: 0.0669 + 0.0001 * (at * 7 % 11) for at, mode in enumerate(GRID["mode"])}
+    every = observe(GRID, lambda *_: 1.0).with_columns(
+        latency_s=pl.col("mode").replace_strict(times, return_dtype=pl.Float64)
+    )
+    seen = [name(0.3, 0.8), name(0.5, 3.2), name(1.3, 0.8), name(1.3, 3.2)]
+    fit = fit_network(some(every, seen), GRID)
+    assert fit.constant is not None
+    for row in predict_modes(fit, GRID).iter_rows(named=True):
+        assert row["interval"] == "spread"
+        assert row["latency_s"] == pytest.approx(0.0674, abs=0.0008)
+        assert row["latency_low_s"] <= times[row["mode"]] <= row["latency_high_s"]
+        assert row["latency_high_s"] < 1.06 * row["latency_low_s"]
+        assert row["time_bound"] == "launch"
+
+
+@pytest.mark.parametrize(
+    ("law", "is_constant"),
+    [
+        (lambda gpu, memory: 0.010, True),
+        (lambda gpu, memory: 0.0098 + 0.0001 / gpu, True),  # 98 % of it waits
+        (lambda gpu, memory: 0.010 / gpu, False),
+        (lambda gpu, memory: 0.010 / memory, False),
+        (lambda gpu, memory: 0.005 + 0.005 / gpu, False),
+        (lambda gpu, memory: 0.004 + 0.003 / memory, False),
+    ],
+)
+def test_only_a_time_without_a_law_is_taken_to_have_none(law: Law, is_constant: bool) -> None:
+    seen = [name(0.3, 0.8), name(0.5, 3.2), name(0.8, 0.8), name(1.3, 1.6), name(1.3, 3.2)]
+    fit = fit_network(some(observe(GRID, law), seen), GRID)
+    assert (fit.constant is not None) == is_constant
+
+
+def test_two_modes_alike_do_not_tell_that_no_clock_matters() -> None:
+    # Both run the memory at one clock: a layer that memory bounds takes as long in both.
+    seen = [name(0.8, 1.6), name(1.3, 1.6)]
+    fit = fit_network(some(observe(GRID, lambda gpu, memory: 0.010 / memory), seen), GRID)
+    assert fit.constant is None
+
+
+def test_a_mode_whose_clock_is_not_known_gets_no_time_from_those_that_are_all_alike() -> None:
+    fit = fit_network(observe(GRID, lambda *_: 0.067), GRID)
+    assert fit.constant is not None
+    row = predicted(fit, name(0.5), modes((0.5,)))
+    assert (row["latency_s"], row["reason"]) == (None, "its memory clock is not known")
+
+
+def test_every_mode_without_a_time_has_a_reason_of_its_own() -> None:
+    fit = fit_network(observe(modes((0.5, 0.8)), lambda gpu, _: 0.010 / gpu), modes((0.5, 0.8)))
+    asked = pl.concat(
+        [
+            modes((0.6,)).with_columns(mode=pl.lit("cores too"), n_cpus=pl.lit(4, pl.Int64)),
+            modes((0.6,)).with_columns(
+                mode=pl.lit("clock unknown"), gpu_hz=pl.lit(None, pl.Float64)
+            ),
+        ]
+    )
+    found = {row["mode"]: row["reason"] for row in predict_modes(fit, asked).iter_rows(named=True)}
+    assert found == {
+        "cores too": "no measured mode of this network says its number of cores",
+        "clock unknown": "its GPU clock is not known",
+    }

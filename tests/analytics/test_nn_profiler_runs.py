@@ -56,6 +56,16 @@ def test_stages_times_and_power() -> None:
     assert found["Tegrastats"]["CPU"]["Utilization"]["max"] == 6 * [100.0]
 
 
+def test_shares_are_in_percent_and_clocks_in_mhz_to_two_digits() -> None:
+    readings = (
+        Reading(name="gpu_share", low=0.123456, high=0.987654, mean=0.5),
+        Reading(name="gpu_hz", low=306_123_456.0, high=1_234_567_890.0, mean=1e9),
+    )
+    found = written(replace(orin_nano(), telemetry=readings))["Tegrastats"]["GR3D_FREQ"]
+    assert found["Utilization"] == {"min": 12.35, "max": 98.77, "avg": 50.0}
+    assert found["Frequencies"] == {"min": 306.12, "max": 1234.57, "avg": 1000.0}
+
+
 def test_what_is_not_known_is_null_and_stages_on_one_device_are_apart() -> None:
     (stage,) = RUN.stages
     two = replace(RUN, stages=(stage, replace(stage, stage=1, n_runs=0, nodes=(2,))))

@@ -186,8 +186,8 @@ def test_rows_of_version_3_are_of_whole_networks(tmp_path: Path) -> None:
     folder = write_networks(tmp_path, (WHOLE,))
     path = folder / "measurements.jsonl"
     text = path.read_text(encoding="utf-8")
-    assert '"version":5' in text
-    old = text.replace('"version":5', '"version":3')
+    assert '"version":6' in text
+    old = text.replace('"version":6', '"version":3')
     old = old[: old.index(',"part":{')] + "}\n"  # the last field of the one row
     assert '"part"' not in old
     path.write_text(old, encoding="utf-8")

@@ -45,10 +45,12 @@ def test_a_measured_time_counts_and_the_other_mode_follows_from_it(runs: Path) -
     assert decided.height == found.predictions.height
     seen, other = mode(decided, "1c"), mode(decided, "2c")
     assert (seen["latency_s"], seen["source"], seen["interval"]) == (0.5, "measured", "spread")
-    # at least what one core needs for half of the work, at most what it took
+    # At least half of half of what one core took, as two may gain twice their share: 125 ms; at
+    # most what it took. Either may be off by e^0.15 = 1.162: 0.1076 and 0.581 s.
     assert other["source"] == "modelled"
     assert other["interval"] != "roof"
-    assert 0.2 < float(str(other["latency_low_s"])) < float(str(other["latency_high_s"])) < 0.7
+    assert float(str(other["latency_low_s"])) == pytest.approx(0.1076, rel=1e-3)
+    assert float(str(other["latency_high_s"])) == pytest.approx(0.581, rel=1e-3)
 
 
 def test_other_batches_stay_as_the_roofs_say(runs: Path) -> None:

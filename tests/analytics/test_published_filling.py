@@ -71,7 +71,7 @@ def test_boards_that_differ_fill_what_they_agree_on() -> None:
     assert found.notes[1] == (
         "Orin Nano may be Jetson Orin Nano 8GB or Jetson Orin Nano 8GB Super, which differ, so "
         "that these stay unknown: GPU clock: 15W 612MHz or 625MHz; CPU clock: 15W 1497MHz or "
-        "unknown; import it with the board's whole name as --device to have them filled"
+        "1510MHz; import it with the board's whole name as --device to have them filled"
     )
 
 

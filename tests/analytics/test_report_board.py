@@ -82,7 +82,7 @@ def test_the_recommendation_is_a_sentence_with_its_saving(results: Results, text
     (line,) = overview(results)
     modes = [each.choice.mode for each in results.recommendations if each.choice is not None]
     most = max(set(modes), key=modes.count)
-    assert line.startswith(f"{most} takes the least energy for ")
+    assert line.startswith(f"{most} uses the least energy for ")
     assert f"{modes.count(most)} of {N_NETWORKS} networks" in line or "all 32" in line
     # no network was run: the least is that of the roofs
     assert ", by their roofs alone" in line

@@ -38,8 +38,9 @@ def test_layers_have_energy_and_the_board_reports_its_memory_use(
     ]
     for part in result.parts:
         assert part.source == "simulated"
-        if part.energy_j is None:  # other programs kept the meters from being read
-            assert "no reading for" in part.unknown["energy_j"]
+        if part.energy_j is None:  # other programs had the CPUs, of the meters or of the calls
+            busy = ("no reading for", "other work disturbed", "a call took")
+            assert any(words in part.unknown["energy_j"] for words in busy)
         else:
             assert part.power_w is not None
             assert part.power_w > 0

@@ -113,6 +113,23 @@ def test_an_engine_file_that_is_gone_is_built_only_to_measure(request_of: Any) -
     assert (request.runs / "engines" / build.engine_file).exists()
 
 
+def test_a_changed_engine_file_is_said_and_built_anew(request_of: Any) -> None:
+    request = request_of()
+    api.measure_networks(request)
+    (build,) = built(request.runs)
+    path = request.runs / "engines" / build.engine_file
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    notes = Notes()
+    again = msgspec.structs.replace(
+        request, settings=api.NetworkSettings(engine="tensorrt", copies="both")
+    )
+    result = api.measure_networks(again, notes)
+    assert f"{build.engine_file}: it is not what was built, and is built anew" in notes.lines
+    assert [found.row.failure for found in result.rows] == [None]
+
+
 def test_one_file_serves_several_batches(request_of: Any) -> None:
     result = api.measure_networks(request := request_of(batches=(8, 1), is_dynamic=True))
     assert [found.row.batch for found in result.rows] == [8, 1]

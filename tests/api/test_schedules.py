@@ -27,7 +27,9 @@ def test_no_baseline_is_better_than_what_a_search_without_time_gives(tmp_path: P
     found = api.schedule(api.ScheduleRequest(problem=path, time_limit_s=1e-6))
     # The search begins with all on the GPU, in 4 · 20 · 10 ms; naive: two networks on each.
     assert found.baselines[0].value == pytest.approx(0.8)
-    assert found.best.method in {"local, naive", "local, herald", "local, h2h"}
+    assert found.best.method.removesuffix(", cut off") in {
+        *("local, naive", "local, herald", "local, h2h")
+    }
     assert found.best.value == min(each.value for each in found.baselines if each.value)
     assert found.gain == 0
     # At best 80 groups are shared out so that both end together: 80 / (1/10 + 1/11) ms.

@@ -20,6 +20,7 @@ from mansard.simulator import create_board
 # Files of this process may have 4096 bytes: the disk is full after that.
 FILL = """
 import resource, sys
+sys.dont_write_bytecode = True  # a part of a compiled module would stay
 from pathlib import Path
 from mansard import api
 from mansard.core.errors import StorageError

@@ -99,7 +99,7 @@ def test_several_modes_open_with_the_saving_and_the_choices(chromium: Any, page:
     assert verdict < choices < 500
     assert choices < roofs
     text = chromium.find_element("css selector", ".verdict").text
-    assert text.startswith("MAXN takes the least energy for all 2 networks")
+    assert text.startswith("MAXN uses the least energy for all 2 networks")
     rows = chromium.execute_script(
         "return [...document.querySelectorAll('.choices tbody tr')].map((each) => each.innerText)"
     )

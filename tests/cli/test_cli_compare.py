@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mansard.cli.deciding import compare
 from tests.analytics.factory import (
     KIB,
     TWO_CORES,
@@ -129,3 +130,9 @@ def test_more_operations_of_integers_are_better(
     assert "TOP/s" in row
     assert "FLOP" not in row
     assert "better: higher" in row
+
+
+def test_a_p_value_is_printed_to_three_digits() -> None:
+    assert [compare._p(p) for p in (None, 0.0, 0.00099, 0.001, 0.0014, 1.0)] == [
+        *("not tested", "< 0.001", "< 0.001", "0.001", "0.001", "1.000")
+    ]

@@ -134,5 +134,5 @@ def test_what_others_published_has_no_command(
     asked = ("llama", "--runs", "runs", "--mode", "modes.csv")
     (found,) = document(capsys, "recommend", *asked)["recommendations"]
     assert found["measure_next"]["command"] is None
-    how = "measure its time in that mode and add a row to the imported table"
+    how = "measure its time and power in that mode and add a row to the imported table"
     assert found["measure_next"]["unknown"]["command"] == how

@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from mansard.api import MeasuredMulti
+from mansard.cli.measuring.multi import print_mappings
 from mansard.core.jsonl import read_rows
 from mansard.core.records import MultiRun
+from tests.analytics.test_concurrent_rows import RUN
 from tests.cli.cells import cells, row
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
@@ -59,7 +63,6 @@ def rows(folder: Path) -> list[Path]:
         (("--mapping", "b.json", "--draw", "2"), "--draw is for networks, not for mappings"),
         (("a.onnx", "--seed", "3"), "mappings are not drawn, but an option says how"),
         (("a.onnx", "--devices", "npu"), "unknown device 'npu'"),
-        (("a.onnx", "--devices", "cpu", "--seconds", "inf"), "--seconds is above 0 and at most"),
     ],
 )
 def test_what_contradicts_is_one_line(
@@ -91,3 +94,13 @@ def test_tables_say_where_the_time_went(tmp_path: Path) -> None:
     names = {line[0] for line in cells("\n".join(table))}
     assert names > {"transfer", "wait for input", "wait for room"}
     assert row(done.stdout, "stage")[1:] == ["cpu:0", "6 cpu", "cpu"]
+
+
+def test_a_rate_is_in_items(capsys: pytest.CaptureFixture[str]) -> None:
+    # 30 runs of 4 images in a window of 3 s are 40 images a second; without a batch, 10 runs.
+    for batch, rate in ((4, "40 items/s"), (None, "10 runs/s")):
+        reasons = {} if batch else {"batch": "its inputs have none"}
+        network = msgspec.structs.replace(RUN.networks[0], batch=batch, unknown=reasons)
+        run = msgspec.structs.replace(RUN, networks=(network,))
+        print_mappings([MeasuredMulti("a board", "15W", run)])
+        assert row(capsys.readouterr().out, "a")[2] == rate

@@ -159,7 +159,6 @@ def test_a_grid_on_a_board_gives_names_that_bench_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "line"),
     [
-        (["--next", "0"], 2, "cannot plan 0 modes; ask for 1 to 1000"),
         (["--max-latency", "20"], 2, "--max-latency '20' has no unit; write 20ms"),
         (["--network", "resnet"], 2, "--network is of runs; name the folder of the runs as well"),
     ],

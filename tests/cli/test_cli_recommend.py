@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from mansard.cli.__main__ import run
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.cli.cells import row
 from tests.cli.decide_runs import CLOCKS, answer, document, latency_ms, power_w, published_runs
@@ -211,7 +213,6 @@ def test_a_workload_with_a_mistake_is_one_line(
         (["--min-fps", "many"], "is no rate"),
         (["--batch", "0"], "holds no size"),
         (["--precision", "fp12"], "unknown precision 'fp12'"),
-        (["--probability", "1.5"], "cannot hold with probability 1.5"),
         (["--device", "Xavier"], "no device is called 'Xavier'; there are Jetson Madeup"),
         (["--default", "15W"], "no mode is called '15W'"),
         (["sene"], "the zoo has no network 'sene'"),
@@ -281,3 +282,83 @@ def test_without_a_meter_the_way_out_is_not_what_was_asked_already(
     assert "or leave out limits of power and energy" in one["sentence"]
     (one,) = document(capsys, *arguments, "--minimise", "energy")["recommendations"]
     assert "or minimise latency and leave out limits" in one["sentence"]
+
+
+def imported(folder: Path, table: str, device: str, *options: str) -> Path:
+    """A folder of runs with one table."""
+    path = folder / "table.csv"
+    path.write_text(table, encoding="utf-8")
+    runs = folder / "runs"
+    arguments = ["import", str(path), "--citation", "made up", "--device", device, *options]
+    assert run([*arguments, "--runs", str(runs)]) == 0
+    return runs
+
+
+def test_a_network_on_a_cpu_gets_a_time_from_its_clock_in_other_modes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 25W runs the CPU at 1344 MHz, 15W at 1497.6: at most 87.8 · 1497.6 / 1344 = 97.8 ms.
+    table = "mode,network,batch,latency_ms\n15W,net,1,87.8\nMAXN_SUPER,net,1,77.76\n"
+    runs = imported(tmp_path, table, "Jetson Orin Nano 8GB Super", "--processor", "cpu")
+    modes = "15W,25W,MAXN_SUPER"
+    arguments = ("recommend", "net", "--runs", runs, "--mode", modes, "--minimise", "latency")
+    (one,) = document(capsys, *arguments, "--max-latency", "100ms")["recommendations"]
+    assert (one["verdict"], one["n_candidates"], one["choice"]["mode"]) == (
+        "feasible",
+        3,
+        "MAXN_SUPER",
+    )
+    # Whether 25W keeps 100 ms is not known.
+    assert one["claim"] == "is fastest of the modes known to keep the limit"
+    (near,) = document(
+        capsys, "recommend", "net", "--runs", runs, "--mode", "25W", "--max-latency", "1ms"
+    )["recommendations"]
+    choice = near["choice"]
+    assert choice["interval"] == "bounds"
+    assert 0.0778 / 1.17 < choice["latency_low_s"] < 0.0778
+    assert 0.0978 < choice["latency_high_s"] < 0.0979 * 1.17
+
+
+def test_why_a_mode_has_no_time_is_its_own_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of the mode "open" the table of modes leaves out the CPU clock, and of all modes the power.
+    table = (
+        "mode,cpu_mhz,cpus,network,batch,latency_ms\nslow,1200,4,net,1,20\nfast,1800,4,net,1,15\n"
+    )
+    runs = imported(tmp_path, table, "Jetson Madeup", "--processor", "cpu")
+    asked = tmp_path / "modes.csv"
+    asked.write_text("mode,cpu_mhz,cpus\nslow,1200,4\nmiddle,1500,4\nopen,,4\n", encoding="utf-8")
+    code, out, err = answer(
+        capsys,
+        "recommend",
+        "net",
+        "--runs",
+        str(runs),
+        "--mode",
+        str(asked),
+        "--minimise",
+        "latency",
+    )
+    assert code == 0, err
+    assert "its CPU clock is not known" in out
+    assert "cpu_hz" not in out
+    assert "power was measured in no mode" not in out.partition("left out")[2].partition("\n")[0]
+
+
+def test_bounds_are_compared_as_ranges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # 7W is beyond the measured clocks: only bounds are known of its time, power and energy.
+    lines = ["mode,gpu_mhz,emc_mhz,network,batch,latency_ms,power_w"]
+    lines += ["15W,612,2133,net,1,8.74,4.27", "25W,820,3199,net,1,6.06,5.74"]
+    lines += ["MAXN_SUPER,1020,3199,net,1,6.28,6.51"]
+    runs = imported(tmp_path, "\n".join(lines) + "\n", "Jetson Orin Nano 8GB Super")
+    modes = "7W,15W,25W,MAXN_SUPER"
+    code, out, _ = answer(
+        capsys, "recommend", "net", "--runs", str(runs), "--mode", modes, "--max-power", "3W"
+    )
+    assert code == 0
+    text = out.replace("\u00a0", " ").replace("\n", " ")
+    assert "nothing tells where between them it lies" in text
+    compared = text.partition("compared with MAXN_SUPER")[2].partition("why:")[0]
+    assert compared.count(" between ") == 3
+    assert not re.search(r"(energy|power|time) [×+−]", compared)

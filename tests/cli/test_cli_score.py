@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -221,3 +222,19 @@ def test_work_of_integers_is_counted_in_operations(tmp_path: Path) -> None:
     for title in ("GMAC", "GFLOP", "MFLOP", "FLOP/byte"):
         assert title in in_fp16
     assert "GOP" not in in_fp16
+
+
+def test_the_table_says_how_caches_grow_and_what_all_memory_is(tmp_path: Path) -> None:
+    zoo.write("gpt2", tmp_path)
+    path = tmp_path / "gpt2.onnx"
+    for update, word in (("in-place", "in place"), ("copied", "copied")):
+        found = json.loads(scored(path, "--decode", "8", "--kv-cache", update, "--json").stdout)
+        score, sums = found["scores"][0]["score"], found["scores"][0]["totals"]
+        assert score["kv_cache_update"] == update
+        parts = sums["weight_bytes"], score["peak_activation_bytes"], score["kv_cache_bytes"]
+        assert sums["memory_bytes"] == sum(parts)
+        shown = scored(path, "--decode", "8", "--kv-cache", update).stdout
+        assert re.search(rf"KV cache +{word}", shown)
+        for name, flop_per_byte in (("traffic", "intensity"), ("fused", "fused_intensity")):
+            assert re.search(rf"FLOP/byte, {name} +{sums[flop_per_byte]:.4g}", shown)
+        assert re.search(rf"sum \(MB\) +{sums['memory_bytes'] / 1e6:.4g}", shown)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import ContainerError
-from mansard.core.text import MAX_SHOWN_CHARACTERS, masked, printable
+from mansard.core.secrets import masked, masked_words
+from mansard.core.text import MAX_SHOWN_CHARACTERS, printable
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,27 @@ from mansard.core.text import MAX_SHOWN_CHARACTERS, masked, printable
         ("nvcr.io/l4t:r36@sha256:0ab", "nvcr.io/l4t:r36@sha256:0ab"),
         ("https://cdn.example/npm/vega@5", "https://cdn.example/npm/vega@5"),
         ("a: b@c", "a: b@c"),
+        # By the name before it.
+        ("run --password hunter2 x", "run --password *** x"),
+        ("--token=abc", "--token=***"),
+        ("--hf-token 'a b'", "--hf-token '***'"),
+        ("DB_PASSWORD='a b' ./x", "DB_PASSWORD='***' ./x"),
+        ("export AWS_SECRET_ACCESS_KEY=ab/c", "export AWS_SECRET_ACCESS_KEY=***"),
+        ("curl -H 'Authorization: Bearer abc' x", "curl -H 'Authorization: ***' x"),
+        ("X-Api-Key: abc", "X-Api-Key: ***"),
+        ('{"password": "x y", "n": 1}', '{"password": "***", "n": 1}'),
+        # By its form.
+        ("key AKIAIOSFODNN7EXAMPLE", "key ***"),
+        ("login hf_abcdefghijkl", "login ***"),
+        ("x eyJhbGciOiJI.eyJzdWIiOiIx.c2ln y", "x *** y"),
+        # A token is also a piece of text.
+        ("--max-tokens 128 --n-token 5", "--max-tokens 128 --n-token 5"),
+        ("--tokenizer x", "--tokenizer x"),
+        ("max_new_token=5 tokens/s: 30", "max_new_token=5 tokens/s: 30"),
+        ("--key 3 token 5 of 10", "--key 3 token 5 of 10"),
     ],
 )  # fmt: skip
-def test_what_is_shown_of_a_url(text: str, shown: str) -> None:
+def test_what_is_shown_of_a_text(text: str, shown: str) -> None:
     assert masked(text) == shown
 
 
@@ -55,3 +74,10 @@ def test_no_message_shows_a_password(scheme: str, user: str, password: str, befo
         printable(url, before),
     ):
         assert password[:3] not in line
+
+
+def test_words_of_a_command_are_masked_by_the_word_before() -> None:
+    words = ["p", "--password", "a b", "-u", "me:pw", "PASSWORD=x y", "--n", "3", "--token", "-x"]
+    shown = ("p", "--password", "***", "-u", "me:***", "PASSWORD=***", "--n", "3", "--token", "***")
+    assert masked_words(words) == shown
+    assert masked_words(shown) == shown

@@ -13,7 +13,16 @@ from mansard.core.errors import MansardError, SchemaError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.power_mode import core_count_mode, parse_modes
 from mansard.core.precision import PRECISIONS, parse_precision
-from mansard.core.records import PowerSample
+from mansard.core.records import (
+    PowerSample,
+    Problem,
+    ProgramRun,
+    PublishedLayer,
+    PublishedRate,
+    PublishedRun,
+    Record,
+    Schedule,
+)
 from mansard.core.text import printable
 
 
@@ -102,3 +111,24 @@ def test_errors_say_what_where_and_what_to_do() -> None:
 def test_records_are_read_back_equal() -> None:
     mode = core_count_mode(2)
     assert msgspec.json.decode(msgspec.json.encode(mode), type=type(mode)) == mode
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "version", "oldest"),
+    [
+        (PublishedLayer, "published-layer", 1, None),
+        (PublishedRate, "published-rate", 1, None),
+        (PublishedRun, "published-run", 2, 1),
+        (ProgramRun, "program-run", 3, 1),
+        (Problem, "schedule-problem", 1, None),
+        (Schedule, "schedule", 2, None),
+    ],
+)
+def test_files_name_the_version_of_their_rows(
+    record: type[Record], name: str, version: int, oldest: int | None
+) -> None:
+    """Files of users hold these numbers: they change with a field, and never by accident."""
+    assert (record.schema.name, record.schema.version) == (name, version)
+    assert [n for n in range(version + 2) if record.schema.can_read(n)] == [
+        *range(oldest or version, version + 1)
+    ]

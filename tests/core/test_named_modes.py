@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.hardware import NAMED_MODES, NamedModes, boards_called
+from mansard.core.hardware import (
+    MODULES,
+    NAMED_MODES,
+    WITHOUT_MODES,
+    NamedModes,
+    boards_called,
+)
 from mansard.core.records import PowerMode
 from mansard.device.nvpmodel.config import load_config
 from mansard.device.nvpmodel.modes import BoardModes, board_modes, read_modes
@@ -76,6 +82,44 @@ def test_what_no_source_says_stays_unknown() -> None:
     assert lower is not None
     assert (maxn.gpu_hz, maxn.memory_hz, maxn.n_sms) == (None, 3199e6, 14)
     assert lower.gpu_hz == 816e6
+
+
+def why_unknown(board: NamedModes, field: str) -> str:
+    return board.unknown.get(field, "")
+
+
+@pytest.mark.parametrize("board", NAMED_MODES, ids=lambda board: board.board)
+def test_no_mode_has_a_hole_without_a_reason(board: NamedModes) -> None:
+    for mode in map(board.uncapped, board.modes):
+        for field in ("gpu_hz", "memory_hz", "cpu_hz"):
+            hz = getattr(mode, field)
+            assert hz is not None or "not confirmed" in why_unknown(board, field), mode
+            assert hz is None or 100e6 < hz < 5e9
+        assert 1 <= mode.n_cpus <= board.module.n_cpus
+        assert 1 <= mode.n_sms <= board.module.n_sms
+
+
+def test_every_module_has_modes_or_a_reason_for_none() -> None:
+    named = {board.module.name for board in NAMED_MODES}
+    for module in MODULES.values():
+        assert (module.name in named) != bool(WITHOUT_MODES.get(module.name)), module.name
+
+
+def test_the_only_holes_are_those_of_agx_orin_32() -> None:
+    assert {board.board: sorted(board.unknown) for board in NAMED_MODES if board.unknown} == {
+        "Jetson AGX Orin 32GB": ["cpu_hz", "gpu_hz"]
+    }
+
+
+def test_modes_without_a_cap_have_the_clocks_that_nvidia_publishes() -> None:
+    # MAXN of AGX Xavier: 1377, 2133 and 2265.6 MHz; 15W of Orin Nano: 1510.4 MHz of the CPU.
+    maxn = one("AGX Xavier").find("MAXN")
+    assert maxn is not None
+    assert (maxn.gpu_hz, maxn.memory_hz, maxn.cpu_hz) == (1377e6, 2133e6, 2265.6e6)
+    (plain,) = (board for board in NAMED_MODES if board.board == "Jetson Orin Nano 8GB")
+    highest = plain.find("15W")
+    assert highest is not None
+    assert (highest.gpu_hz, highest.cpu_hz) == (625e6, 1510.4e6)
 
 
 def compare(board: NamedModes, found: BoardModes) -> int:

@@ -150,7 +150,8 @@ def test_an_idle_window_is_long_against_the_counter(pace_s: float) -> None:
     assert window.error_j is not None
     assert abs(window.total_j - 70 * window.window_s) <= window.error_j
     assert window.unknown == {
-        "is_settled": "only a kernel or network that is repeated without pause is let settle"
+        "is_settled": "only a kernel or network that is repeated without pause is let settle",
+        "disturbed_s": "only repetitions of a kernel or network are watched for it",
     }
 
 

@@ -52,11 +52,12 @@ GROUPED = [
         {**_HEADS, "local_window_size": 4, "softcap": 20.0},
         outputs=3,
     ),
-    # lengths depend on data: the cache of 5 and 3 new keys; a sink: exp, difference, sum
+    # lengths depend on data: a cache of fixed length is a full buffer, 2 keys and 3 new ones;
+    # a sink: exp, difference, sum
     Operator(
         MS + "GroupQueryAttention",
         (G, KV, KV, PAST, PAST, "int32[1]", "int32", "", "", "", "", "float[4]"),
-        scores(12, 8, 16, 1) + 12 * 3,
+        scores(12, 5, 16, 1) + 12 * 3,
         _HEADS,
         check="hand",
         outputs=3,

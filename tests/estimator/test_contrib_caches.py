@@ -58,10 +58,12 @@ def test_a_step_with_a_cache_that_grows_writes_all_of_it() -> None:
     assert step.write_bytes == _RESULT + 2 * 8 * _ROW == step.output_bytes
 
 
-def test_a_length_that_depends_on_data_is_that_of_the_cache_and_the_new_token() -> None:
-    unknown, known = grouped(1, 7, None), grouped(1, 7, 8)
-    assert (unknown.macs, unknown.write_bytes) == (known.macs, known.write_bytes)
-    assert unknown.read_bytes == known.read_bytes
+def test_a_length_that_depends_on_data_fills_a_buffer_of_fixed_length_and_no_more() -> None:
+    # 7 rows in all: 6 of them cached, and the new one
+    unknown, full = grouped(1, 7, None), grouped(1, 7, 7)
+    assert (unknown.macs, unknown.write_bytes) == (full.macs, full.write_bytes)
+    assert unknown.macs == HEADS * 7 * 2 * WIDTH
+    assert unknown.read_bytes == full.read_bytes
 
 
 def _decoder() -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 from mansard.core.documents import write_document
+from mansard.core.hashing import stream_hash
 from mansard.core.records import EngineBuild
 
 FILE = "net_random.engine"
@@ -16,6 +18,8 @@ FILE = "net_random.engine"
 
 def write_row(folder: Path, options: Mapping[str, str], **changes: Any) -> None:
     """The document that the kind "builds" writes beside ``FILE``, with what is read of it."""
+    path = folder / FILE
+    content = path.read_bytes() if path.exists() else b""
     row = EngineBuild(
         run_id="r",
         trial_id="t",
@@ -31,8 +35,8 @@ def write_row(folder: Path, options: Mapping[str, str], **changes: Any) -> None:
         dimensions={},
         options=dict(options),
         engine_file=FILE,
-        engine_hash="0" * 16,
-        engine_bytes=1,
+        engine_hash=stream_hash(io.BytesIO(content)),
+        engine_bytes=len(content),
         build_s=1.0,
         timing_cache="new",
         n_layers=3,

@@ -242,6 +242,29 @@ def test_a_file_that_is_gone_or_cut_off_is_built_again(kept: EngineFiles, output
     assert builder.built == ["a", "b"]
 
 
+@pytest.mark.parametrize("at", [0, 7, 14])
+def test_a_file_with_one_byte_changed_is_not_run_and_built_again(
+    kept: EngineFiles, outputs: Path, tmp_path: Path, at: int
+) -> None:
+    (row,) = run(kept, Builder(outputs), build("a"))
+    assert not kept.is_changed("a.engine")
+    path = kept.folder / "a.engine"
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    assert kept.is_changed("a.engine")
+    folder = tmp_path / "board"
+    folder.mkdir()
+    kept.link(["a.engine"], folder)
+    with pytest.raises(MeasurementError, match="its content changed; run the same command again"):
+        options_of("a.engine", folder)
+    builder = Builder(outputs)
+    (again,) = run(kept, builder, build("a"))
+    assert builder.built == ["a"]
+    assert again.engine_hash == row.engine_hash
+    assert not kept.is_changed("a.engine")
+
+
 def test_a_failure_is_kept_and_not_tried_again(kept: EngineFiles, outputs: Path) -> None:
     run(kept, Builder(outputs, failing="a"), build("a"), build("b"))
     found = kept.find("a.engine")

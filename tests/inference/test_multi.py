@@ -285,7 +285,8 @@ def test_a_process_that_is_killed_ends_the_trial(tmp_path: Path) -> None:
     killer.start()
     (row,) = measured(tmp_path, spec)
     killer.join()
-    assert row.failure == "x-y on cpu: its process was killed, as where the memory runs out"
+    assert row.failure == "x-y on cpu: its process was killed, as it is where the memory runs out"
+    assert not MULTI.is_result(row)  # the next run tries it again
 
 
 def test_a_device_is_cpus_of_the_mode() -> None:

@@ -159,6 +159,15 @@ def test_a_file_of_half_precision_runs_as_it_is(tmp_path: Path) -> None:
         prepared(path, tmp_path, precision="fp32")
 
 
+def test_arrays_win_over_a_zoo_network_s_usual_dimensions(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.npz"
+    np.savez(path, input_ids=np.zeros((1, 16), np.int64))
+    found = prepare("gpt2", seed=SEED, inputs=path)
+    shapes = {spec.name: spec.shape for spec in found.input_specs}
+    assert shapes["input_ids"] == (1, 16)  # the zoo's usual sequence is 128
+    assert shapes["past_key_values.0.key"] == (1, 12, 0, 64)
+
+
 def unbatched(folder: Path) -> Path:
     return stored_at(
         folder / "chw.onnx",

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,7 @@ def measure(
         folder=str(folder),
         program_hash="0",
         metric_pattern=metric,
+        environment={},
         unknown={} if metric else {"metric_pattern": "none was asked for"},
     )
     plan = ProgramPlan(
@@ -97,27 +98,29 @@ def trace(*points: tuple[float, float]) -> tuple[Meters, TraceMeter]:
     return Meters((meter,), {}, total), meter
 
 
-class OverloadedMeter(ReplayMeter):
-    """Two rails, 1 W and 5 W; in every other reading 9 W and no number.
+class AlternatingMeter(ReplayMeter):
+    """Two rails: 1 W and 5 W in one reading, 4 W and 1 W in the next; ``faulty`` may change one.
 
-    When it was read a few times after the file ``started`` has appeared, it writes ``read``.
+    When it was read often enough after the file ``started`` has appeared, it writes ``read``.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, faulty: Callable[[int, float], float | None]) -> None:
         super().__init__((), 0.01)
         self.rails = ("VDD_GPU", "VDD_CPU")
-        self._folder = folder
+        self._folder, self._faulty = folder, faulty
         self._n_read = self._n_during = 0
 
     def read(self) -> tuple[PowerSample, ...]:
         self._n_read += 1
         self._n_during += (self._folder / "started").exists()
-        if self._n_during == 8:
+        if self._n_during == 40:
             (self._folder / "read").touch()
         now_s = time.monotonic()
-        if self._n_read % 2:
-            return power_sample("VDD_GPU", now_s, 9.0), silent("VDD_CPU", now_s, "overloaded")
-        return power_sample("VDD_GPU", now_s, 1.0), power_sample("VDD_CPU", now_s, 5.0)
+        gpu_w, cpu_w = (4.0, 1.0) if self._n_read % 2 else (1.0, 5.0)
+        faulty_w = self._faulty(self._n_during, gpu_w)
+        if faulty_w is None:
+            return silent("VDD_GPU", now_s, "overloaded"), power_sample("VDD_CPU", now_s, cpu_w)
+        return power_sample("VDD_GPU", now_s, faulty_w), power_sample("VDD_CPU", now_s, cpu_w)
 
 
 def measure_metered(
@@ -226,6 +229,29 @@ def test_a_caller_that_ignores_the_end_of_children_is_no_matter(tmp_path: Path) 
         [PYTHON, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "3\n"
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_wait_for_a_program_whoever_handles_it(name: str, tmp_path: Path) -> None:
+    # As a library leaves the signal: the kernel begins a wait again after it.
+    script = (
+        "import signal\nfrom pathlib import Path\n"
+        "from mansard.core.signals import turn_signals_into_interrupts\n"
+        "from mansard.inference.programs.execution import execute\n"
+        "turn_signals_into_interrupts()\n"
+        f"signal.siginterrupt(signal.{name}, False)\nPath('w').touch()\n"
+        "try: execute(['sh', '-c', 'echo runs; exec sleep 100'], '.', Path('w'))\n"
+        "except KeyboardInterrupt: print('interrupted', flush=True)\n"
+    )
+    command = [PYTHON, "-c", script]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "runs\n"
+            process.send_signal(signal.Signals[name])
+            assert process.communicate(timeout=60)[0] == "interrupted\n"
+        finally:
+            process.kill()
 
 
 def test_a_signal_before_the_program_starts_is_handed_on_to_it() -> None:
@@ -443,13 +469,46 @@ def test_energy_of_a_program_and_of_ten_windows_in_it(tmp_path: Path) -> None:
         )
 
 
-def test_the_peak_adds_no_rails_of_two_readings(tmp_path: Path) -> None:
+def alternating(folder: Path, faulty: Callable[[int, float], float | None]) -> ProgramRepetition:
+    """A program that runs until ``AlternatingMeter`` was read forty times."""
     total = Total(("VDD_GPU", "VDD_CPU"), "both", "the module")
-    meters = Meters((OverloadedMeter(tmp_path),), {}, total)
+    meters = Meters((AlternatingMeter(folder, faulty),), {}, total)
     program = "touch started; until test -e read; do sleep 0.01; done"
-    row, _ = measure(["sh", "-c", program], tmp_path, meters=meters)
-    # 1 + 5 W; 9 W of one reading and 5 W of the next would be 14 W.
-    assert row.repetitions[0].peak_w == 6.0
+    row, _ = measure(["sh", "-c", program], folder, meters=meters)
+    return row.repetitions[0]
+
+
+def test_the_peak_adds_no_rails_of_two_readings(tmp_path: Path) -> None:
+    once = alternating(tmp_path, lambda _, power_w: power_w)
+    # 1 + 5 W; 4 W of one reading and 5 W of the next would be 9 W.
+    assert once.peak_w == 6.0 or once.unknown["peak_w"].startswith("VDD_GPU: not measurable")
+
+
+@pytest.mark.parametrize(
+    ("faulty", "why"),
+    [
+        (lambda n, power_w: 60.0 if n == 20 else power_w, "the sensor jumped to 60.000 W"),
+        (lambda n, power_w: None if n == 20 else power_w, "the meter stopped answering"),
+        (lambda n, power_w: -5.0 if n == 20 else power_w, "the sensor read -5.000 W"),
+    ],
+    ids=["a jump", "a silent reading", "below zero"],
+)
+def test_readings_that_give_no_energy_give_no_peak(
+    faulty: Callable[[int, float], float | None], why: str, tmp_path: Path
+) -> None:
+    once = alternating(tmp_path, faulty)
+    assert once.energy is not None
+    assert (once.energy.total_j, once.peak_w) == (None, None)
+    assert once.unknown["peak_w"] == once.energy.unknown["total_j"]
+    assert once.unknown["peak_w"].startswith(f"VDD_GPU: {why}")
+
+
+def test_too_few_readings_for_an_energy_give_no_peak(tmp_path: Path) -> None:
+    meters, _ = trace((0.0, 5.0), (60.0, 5.0))
+    row, _ = measure(["sleep", "0.05"], tmp_path, meters=meters)
+    (once,) = row.repetitions
+    assert once.peak_w is None
+    assert "not measurable" in once.unknown["peak_w"]
 
 
 def test_a_sleep_of_two_seconds_takes_two_seconds(tmp_path: Path) -> None:
@@ -482,3 +541,76 @@ def test_it_runs_as_often_as_asked(tmp_path: Path) -> None:
     row, _ = measure(["true"], tmp_path, n_runs=7)
     assert len(row.repetitions) == 7
     assert all(one.metric is None for one in row.repetitions)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("{file}",),
+        ("--config={file}",),
+        ("-c{file}",),
+        ("key={file}",),
+        ("@{file}",),
+        ("data=@{file}",),
+        ("--inputs=other,{file}",),
+        ("-c", "cat {file}; true"),
+        ("-c", "cat < {file}"),
+    ],
+)
+def test_a_file_that_an_argument_names_is_part_of_the_program(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "settings.txt"
+    command = ["sh", *(word.format(file=file) for word in words)]
+    hashes = set()
+    for text in ("one", "two"):
+        file.write_text(text)
+        hashes.add(make_program_trial(command).program_hash)
+    assert len(hashes) == 2
+
+
+def test_a_module_of_the_folder_is_part_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hashes = set()
+    for text in ("1", "2"):
+        (tmp_path / "work.py").write_text(text)
+        hashes.add(make_program_trial(["python3", "-m", "work"]).program_hash)
+    assert len(hashes) == 2
+
+
+@pytest.mark.parametrize(
+    ("variable", "named"),
+    [
+        *(("OMP_NUM_THREADS", ()), ("CUDA_VISIBLE_DEVICES", ()), ("OPENBLAS_NUM_THREADS", ())),
+        *(("NVIDIA_TF32_OVERRIDE", ()), ("PYTORCH_CUDA_ALLOC_CONF", ()), ("LD_PRELOAD", ())),
+        ("NAP", ("NAP",)),
+    ],
+)
+def test_a_variable_that_changes_speed_is_part_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, variable: str, named: tuple[str, ...]
+) -> None:
+    trials = []
+    for value in ("", "1", "2"):
+        monkeypatch.setenv(variable, value)
+        trials.append(make_program_trial(["true"], variables=named))
+    assert [each.environment[variable] for each in trials] == ["", "1", "2"]
+    assert len({each.trial_id for each in trials}) == len({each.program_hash for each in trials})
+    assert len({each.trial_id for each in trials}) == 3
+
+
+def test_another_variable_is_not_part_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = make_program_trial(["true"])
+    monkeypatch.setenv("NAP", "3")
+    assert make_program_trial(["true"]) == before
+
+
+def test_a_secret_is_kept_nowhere_and_part_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = []
+    for secret in ("hunter2", "hunter3"):
+        monkeypatch.setenv("TORCH_TOKEN", secret)
+        trials.append(make_program_trial(["sh", "-c", "true", "--password", secret]))
+        assert "hunter" not in repr(trials[-1])
+    assert trials[0].program_hash != trials[1].program_hash
+    assert trials[0].environment != trials[1].environment

@@ -15,7 +15,7 @@ from mansard.device.meters.meter import Meters
 from mansard.device.totals import Total
 from mansard.measuring.metering import EnergyMetering, Metered
 from mansard.measuring.protocol import PROTOCOLS, Protocol
-from mansard.measuring.raw_samples import RawSample
+from mansard.measuring.raw_samples import RawSample, waited_s
 from tests.device.stepped_meter import EnergyAt, SteppedMeter, steady, stepping
 
 QUICK, FULL = PROTOCOLS["quick"], PROTOCOLS["full"]
@@ -126,3 +126,90 @@ def test_the_kernel_runs_on_until_the_counter_has_moved_behind_the_last_window()
         assert window.total_j == pytest.approx(500 * window.window_s, rel=0.01)
         assert window.error_j is not None
         assert window.error_j < 0.02 * 500 * window.window_s
+
+
+class SharedKernel(Kernel):
+    """A kernel that waits for CPUs in a share of the time, which depends on the moment."""
+
+    def __init__(self, clock: VirtualClock, share_at: Callable[[float], float]) -> None:
+        super().__init__(clock)
+        self.share_at = share_at
+
+    def take(self, n_samples: int, n: int, should_stop: Callable[[], bool]) -> list[RawSample]:
+        raw = []
+        for _ in range(n_samples):
+            share = self.share_at(self.clock.now_s())
+            (sample,) = super().take(1, n, should_stop)
+            waited_s = sample.duration_s * share / (1 - share)
+            self.clock.sleep(waited_s)
+            length_s = self.clock.now_s() - sample.started_s
+            raw.append(RawSample(length_s, sample.started_s, waited_s=waited_s))
+        return raw
+
+
+def meter_beside(share_at: Callable[[float], float], protocol: Protocol) -> tuple[Metered, float]:
+    """What is metered at 500 W, and how long the kernel ran."""
+    clock = VirtualClock(100.0)
+    found = (SteppedMeter(clock, steady(500), 0.02),)
+    meters = Meters(found, {}, Total(("gpu0",), "gpu0", "card"), "", clock.clock())
+    kernel = SharedKernel(clock, share_at)
+    metering = EnergyMetering(meters, protocol, lambda _: None, period_s=0.01)
+    return metering.run(kernel, 2, lambda: False), clock.now_s() - 100.0
+
+
+def test_a_quiet_window_is_not_disturbed() -> None:
+    window = only_window(meter_beside(lambda _: 0.0, QUICK)[0])
+    assert window.disturbed_s == 0.0
+    assert "disturbed_s" not in window.unknown
+
+
+def test_a_window_that_other_work_disturbs_is_taken_again() -> None:
+    # It settles by 100.4 s, and the first windows of 0.5 s are half disturbed, until 101.4 s.
+    metered, _ = meter_beside(lambda time_s: 0.5 if time_s < 101.4 else 0.01, QUICK)
+    window = only_window(metered)
+    assert window.start_s >= 100.9  # a later one
+    assert window.disturbed_s is not None
+    assert window.disturbed_s <= 0.05 * window.window_s
+    # 1 % of 2 ms / 0.99 each.
+    assert window.disturbed_s == pytest.approx(0.01 * window.window_s, rel=0.01)
+
+
+def test_where_every_window_is_disturbed_the_calmest_says_so() -> None:
+    # The share falls from nine tenths by a tenth every 0.7 s, and rises again after two seconds.
+    def share_at(time_s: float) -> float:
+        return 0.9 - 0.1 * int((time_s - 100.0) / 0.7) if time_s < 102.8 else 0.9
+
+    metered, lasted_s = meter_beside(share_at, QUICK)
+    window = only_window(metered)
+    assert window.total_j == pytest.approx(500 * window.window_s, rel=0.05)
+    assert window.disturbed_s is not None
+    # The last whole window before 102.8 s: six tenths, or between that and five.
+    assert 0.5 * window.window_s <= window.disturbed_s <= 0.65 * window.window_s
+    # All tries together took no longer than the longest window, and the settling its second.
+    assert lasted_s <= QUICK.settle_cap_s + QUICK.energy_window_cap_s + 1.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0, 0.95), min_size=1, max_size=8))
+def test_the_disturbed_time_of_a_window_is_what_its_samples_waited(shares: list[float]) -> None:
+    def share_at(time_s: float) -> float:
+        return shares[int((time_s - 100.0) / 0.3) % len(shares)]
+
+    window = only_window(meter_beside(share_at, QUICK)[0])
+    assert window.disturbed_s is not None
+    # A sample of two repetitions of 1 ms: what is beyond them is waiting.
+    assert window.disturbed_s == pytest.approx(
+        window.window_s - 0.001 * window.repetitions, abs=1e-6
+    )
+
+
+def test_a_thread_without_its_cpu_waits() -> None:
+    # 2 ms, of which the slowest thread had its CPU for three quarters; then all of them; a GPU.
+    raw = [
+        RawSample(0.002, 1.0, cpu_share=0.75, n_switches=3),
+        RawSample(0.002, 2.0, cpu_share=1.0001, n_switches=0),
+        RawSample(0.002, 3.0, clock_hz=1e9),
+        # Eight threads waited, 4 ms together: the sample waited no longer than it lasted.
+        RawSample(0.002, 4.0, waited_s=0.004),
+    ]
+    assert waited_s(raw) == pytest.approx(0.0005 + 0.002)

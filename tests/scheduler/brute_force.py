@@ -162,7 +162,7 @@ def score(
     deadlines = [(end, n.max_latency_s) for end, n in zip(found, networks, strict=True)]
     if problem.goal != "misses":
         limits += deadlines
-    rates = [network.batch / end for network, end in zip(networks, found, strict=True)]
+    rates = [network.batch / makespan for network in networks]
     goals = {
         "makespan": makespan,
         "throughput": -sum(rates),

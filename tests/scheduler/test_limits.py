@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import msgspec
 import pytest
 
 from mansard.core.errors import InputError
-from mansard.core.records.schedule import Accelerator, LayerGroup, NetworkChain, Problem
+from mansard.core.records.schedule import Accelerator, LayerGroup, NetworkChain, Problem, Schedule
 from mansard.scheduler import check, evaluate, solve
 from mansard.scheduler.baselines import gain
+from mansard.scheduler.chains import chains
 from tests.scheduler import brute_force, drawing
 
 replace = msgspec.structs.replace
@@ -150,7 +152,7 @@ def of(*groups: LayerGroup, **fields: Any) -> Problem:
         (of(group(time_s={"gpu": 0.0})), r"net: each of its groups has a time of 0 somewhere"),
         (of(group(), goal="misses"), r"no network has a deadline to miss"),
         (of(group(), goal="energy"), r"net, g: its energy on gpu is not known, and 1 more"),
-        (of(group(), max_transitions=-1), r"max_transitions is negative"),
+        (of(group(), max_transitions=-1), r"max_transitions is -1; from 0, each"),
         (of(group(), pccs={"npu": drawing.FIT}), r"npu: contention of an accelerator"),
         # One only on the GPU, the next only on the DLA, and no cost of a change is known.
         (
@@ -205,3 +207,47 @@ def test_assignments_without_number_are_refused() -> None:
     with pytest.raises(InputError, match="too many to look at each; search locally"):
         solve(problem, method="exact")
     assert solve(problem, time_limit_s=0.1).value is not None
+
+
+def test_more_transitions_than_places_between_groups_change_nothing() -> None:
+    # Three groups have two places: 1000 transitions are as good as 2, and take no table of 1000.
+    few, many = (drawing.problem(3, (3, 3), max_transitions=most) for most in (2, 1000))
+    assert solve(many).value == solve(few).value
+    assert chains(many).max_transitions == (2, 2)
+
+
+def test_a_size_or_a_ratio_without_end_is_one_line() -> None:
+    with pytest.raises(InputError, match="65 networks are more than 64"):
+        check(drawing.problem(1, (1,) * 65))
+    with pytest.raises(InputError, match="groups times accelerators are more than 20,000"):
+        check(drawing.problem(1, (5_001, 5_000)))
+    fast, slow = (one("a", 1e-9), one("b", 1.0))
+    with pytest.raises(InputError, match="a: one network is more than 1,000,000 times as long"):
+        solve(
+            Problem(
+                accelerators=(Accelerator(name="gpu", kind="gpu"),),
+                networks=(fast, slow),
+                is_steady=True,
+                idle_w=0.0,
+            )
+        )
+
+
+def one(name: str, time_s: float) -> NetworkChain:
+    return NetworkChain(name=name, groups=(LayerGroup(name="g", time_s={"gpu": time_s}),))
+
+
+def test_a_space_of_many_digits_is_said_and_kept() -> None:
+    found = solve(drawing.problem(7, (100, 100), 3, max_transitions=50), time_limit_s=0.0)
+    assert "more than 10^" in found.space
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Schedule) == found
+
+
+def test_a_search_that_is_stopped_ends_with_what_it_has() -> None:
+    stopped = Event()
+    stopped.set()
+    found = solve(
+        drawing.problem(7, (12,) * 4, max_transitions=3), time_limit_s=3600, stopped=stopped
+    )
+    assert found.value is not None
+    assert not found.is_optimal

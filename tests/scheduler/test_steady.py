@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import msgspec
+import numpy as np
 import pytest
 
 from mansard.core.errors import InputError
@@ -16,6 +17,8 @@ from mansard.core.records.schedule import (
     Schedule,
 )
 from mansard.scheduler import evaluate, solve
+from mansard.scheduler.chains import chains
+from mansard.scheduler.simulation import new_run, repeat
 from tests.scheduler import brute_force, drawing
 
 
@@ -146,3 +149,33 @@ def test_what_one_assignment_leaves_is_not_the_state_of_the_next() -> None:
     # a again and again on the GPU; b once in 10 ms on the DLA. The search simulates this
     # assignment, and then once more for the answer.
     assert rates(solve(both)) == pytest.approx([500, 100])
+
+
+def test_a_state_that_returns_is_seen_where_runs_arrive() -> None:
+    # On one accelerator, every 20 ms two runs of a (10 ms apart, 4 ms each) and one of b (4 ms):
+    # the state returns after 20 ms, however many runs are allowed.
+    made = chains(
+        problem(
+            chain("a", [{"gpu": 0.004}], rate_per_s=100.0),
+            chain("b", [{"gpu": 0.004}], rate_per_s=50.0),
+        )
+    )
+    rounds, times = np.zeros((1, 2, 5)), np.zeros((2, 2))
+    repeat(made.instance, new_run(made.instance), np.zeros((1, 2), np.int64), 1, 64, rounds, times)
+    assert rounds[0, :, 0].tolist() == [1, 1]
+    assert rounds[0, 0, 1] == 2 * rounds[0, 1, 1]
+    assert rounds[0, :, 4] == pytest.approx(0.02 * rounds[0, 1, 1])
+
+
+def test_a_run_that_waited_longer_is_another_state() -> None:
+    # b arrives every 30 ms and a every 20 ms: their states return after 60 ms, not after 30.
+    made = chains(
+        problem(
+            chain("a", [{"gpu": 0.004}], rate_per_s=50.0),
+            chain("b", [{"gpu": 0.004}], rate_per_s=100 / 3),
+        )
+    )
+    rounds, times = np.zeros((1, 2, 5)), np.zeros((2, 2))
+    repeat(made.instance, new_run(made.instance), np.zeros((1, 2), np.int64), 1, 64, rounds, times)
+    assert rounds[0, :, 0].tolist() == [1, 1]
+    assert rounds[0, :, 1].tolist() in ([3, 2], [6, 4])

@@ -11,6 +11,7 @@ import polars as pl
 from mansard.analytics.data.accuracies import NetworkAccuracy, network_accuracies
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import network_names
+from mansard.analytics.decide.modes import join_modes
 from mansard.analytics.decide.recommend import recommend_each
 from mansard.analytics.decide.records import Recommendation, Wanted
 from mansard.analytics.energy.fit import EnergyFit
@@ -35,6 +36,7 @@ from mansard.analytics.roofs.rates import TrialRate
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.sanity.checks import find_faults
 from mansard.analytics.sanity.finding import Finding, refusals
+from mansard.core.hardware import boards_called
 
 _RUNS_AT_ONCE = 25  # each has a row for each group: of the zoo in two batch sizes 20,000
 _NETWORK_ORDER = ("model", "batch", "precision", "phase", "score_id", "label")
@@ -155,7 +157,12 @@ def compute(
 def _with_wanted(modes: pl.DataFrame, wanted_modes: Sequence[pl.DataFrame]) -> pl.DataFrame:
     if not wanted_modes:
         return modes
-    new = pl.concat(wanted_modes).join(modes, on=["device", "mode"], how="anti")
+    joined = []
+    for (device,), frame in pl.concat(wanted_modes).group_by("device", maintain_order=True):
+        known = modes.filter(pl.col("device") == device)
+        boards = boards_called(str(device))
+        joined.append(join_modes(frame, known, boards=boards, are_explicit=False).modes)
+    new = pl.concat(joined).join(modes, on=["device", "mode"], how="anti")
     return pl.concat([modes, new.unique(["device", "mode"], maintain_order=True)])
 
 

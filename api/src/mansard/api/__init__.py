@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from mansard.analytics.data.quantities import watts as watts
     from mansard.analytics.decide.compare import Change as Change
     from mansard.analytics.decide.compare import Comparison as Comparison
+    from mansard.analytics.decide.comparisons import change_of as change_of
+    from mansard.analytics.decide.comparisons import saving_words as saving_words
+    from mansard.analytics.decide.phrases import amount as amount
     from mansard.analytics.decide.plan import Pick as Pick
     from mansard.analytics.decide.plan import Plan as Plan
     from mansard.analytics.decide.records import UNKNOWN_PRECISION as UNKNOWN_PRECISION
@@ -47,10 +50,8 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.records import Wanted as Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer as MixAnswer
     from mansard.analytics.decide.time_sharing import MixPlan as MixPlan
-    from mansard.analytics.decide.wording import amount as amount
-    from mansard.analytics.decide.wording import change as change
+    from mansard.analytics.decide.time_sharing import Share as Share
     from mansard.analytics.decide.wording import check_words as check_words
-    from mansard.analytics.decide.wording import saving_words as saving_words
     from mansard.analytics.figures.tables import Table as Table
     from mansard.analytics.figures.tables import sets_text as sets_text
     from mansard.analytics.hierarchical.records import Amount as Amount

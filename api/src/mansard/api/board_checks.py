@@ -68,7 +68,15 @@ def _check_configuration(root: Path) -> Check:
         modes = read_modes(root)
     except MansardError as error:
         return failed("power modes", error, _PACKAGE)
-    names = ", ".join(one.mode.name for one in modes.modes)
+    names = ", ".join(one.mode.name for one in modes.modes) or "none"
+    if modes.fit.notes or modes.fit.refused:
+        whys = (*modes.fit.notes[:1], *(modes.why_refused(one.name) for one in modes.fit.refused))
+        return warning(
+            "power modes",
+            f"{modes.where}: {'; '.join(whys)}; modes that can be set: {names}",
+            "install the nvpmodel.conf of this very module (package nvidia-l4t-nvpmodel, or the "
+            "image's own), then start the board anew",
+        )
     if modes.config.refused:
         why = modes.why_refused(modes.config.refused[0].name)
         return warning(

@@ -230,7 +230,7 @@ class _Checker:
             counted.rows,
             layers_of(self._timed, counted),
             calls=counted.run.n_calls if counted.run else None,
-            cache_bytes=self._cache_bytes or counted.cache_bytes,
+            cache_bytes=counted.cache_bytes if self._cache_bytes is None else self._cache_bytes,
             is_warm=counted.is_warm,
         )
 

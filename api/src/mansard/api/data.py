@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.boards import find_modes
+from mansard.api.boards import find_modes, require_own
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
 from mansard.core.text import is_utf8
@@ -55,7 +55,7 @@ def report(
     from mansard.analytics.report import scripts
 
     scripts.begin()  # beside all that follows, imports among it
-    from mansard.analytics.data.names import device_labels
+    from mansard.analytics.data.names import device_labels, device_machines
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.hierarchical.store import answers_in
     from mansard.analytics.report.next_step import next_step
@@ -70,7 +70,11 @@ def report(
     for line in dataset.notes:
         reporter.note(f"note: {line}")
     devices = dict.fromkeys(device_labels(dataset.all_manifests).values())
-    wanted = [] if modes is None else [find_modes(modes, board, name)[0] for name in devices]
+    wanted = []
+    if modes is not None:
+        for device in require_own(tuple(devices), board, device_machines(dataset.all_manifests)):
+            found_modes = find_modes(modes, board, device)
+            wanted.append(found_modes.modes)
     results = compute(dataset, wanted, group_bytes_in(locations, dataset.scores))
     first = Path() if "://" in locations[0] else Path(locations[0])
     path, within = (first / "report.html", first) if output is None else (output, None)

@@ -262,6 +262,9 @@ def build_missing(
     kept, ranked = EngineFiles(runs), highest_first(modes)
     trials = {trial.engine_file: trial for trial in make_plan(ranked[0]).trials}
     missing = [trial for name, trial in trials.items() if kept.find(name) is None]
+    for trial in missing:
+        if kept.is_changed(trial.engine_file):
+            reporter.note(f"{trial.engine_file}: it is not what was built, and is built anew")
     write = partial(write_files, missing)
     for mode in ranked if missing else []:
         plan = make_plan(mode)

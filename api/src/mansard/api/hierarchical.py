@@ -209,9 +209,9 @@ def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tu
     from mansard.analytics.hierarchical.records import make_amount
     from mansard.analytics.hierarchical.sample_tables import mode_costs
 
-    rows = _rows_of_runs(request, names, reporter)
+    rows, asked = _rows_of_runs(request, names, reporter)
     modes = []
-    for mode in dict.fromkeys(mode for _, mode in rows):
+    for mode in dict.fromkeys((*asked, *(mode for _, mode in rows))):
         amounts: dict[str, Amount] = {}
         reasons: dict[str, str] = {}
         for name, field_name in _fields(request):
@@ -236,8 +236,8 @@ def _fields(request: HiRequest) -> Iterator[tuple[str, str]]:
 
 def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """The row of each network and mode; raises UsageError where it is not one."""
+) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
+    """The row of each network and mode, and all modes; raises UsageError where it is not one."""
     from mansard.analytics.predict.preference import prefer_measured
 
     networks = tuple(NetworkRequest(name=name) for name in names)
@@ -261,7 +261,8 @@ def _rows_of_runs(
         if not any(known == name for known, _ in found):
             what = f"{name} is not known at batch 1, and a sample is one item"
             raise UsageError(what, fix=f"measure it: mansard measure {name} --batch 1")
-    return found
+    modes = predicted.modes.filter(predicted.modes["device"].is_in(devices))
+    return found, modes["mode"].to_list()
 
 
 def _interval(row: Mapping[str, Any]) -> str | None:

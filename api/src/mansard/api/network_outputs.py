@@ -12,6 +12,7 @@ from mansard.api.networks import choose_provider
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.signals import let_interrupts_end_waits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,6 +81,7 @@ def _run(
     n_done, n_all = 0, samples.n_samples
     with reporter.progress(f"Running {trial.model}") as progress:
         try:
+            let_interrupts_end_waits()
             while n_done < n_all:
                 part = reader.recv()
                 if isinstance(part, MansardError):

@@ -72,7 +72,7 @@ class MeasureResult(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise ``failure``, if there is one, or name the networks that could not be run."""
-        from mansard.inference.builds import NOT_BUILT, is_for_now
+        from mansard.inference.failures import NOT_BUILT, is_for_now
 
         if self.failure is not None:
             raise self.failure

@@ -11,14 +11,19 @@ import contextlib
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
+from mansard.core.signals import let_interrupts_end_waits
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
     from mansard.api.cluster import Cluster
 
 Item = TypeVar("Item")
@@ -134,7 +139,11 @@ class _Here:
 
 
 class _Processes:
-    """Processes of this machine; one that is killed takes the others along."""
+    """Processes of this machine, each with a pipe of its own.
+
+    The processes of a ``ProcessPoolExecutor`` share one pipe and its lock: one that is killed while
+    it writes leaves the others, and whoever reads, to wait for ever.
+    """
 
     def __init__(self, work: Work[Any, Any], n_jobs: int) -> None:
         self._whole, self._n_jobs = _Whole(work), n_jobs
@@ -142,26 +151,81 @@ class _Processes:
     def results(
         self, items: Sequence[tuple[int, Any]], *, is_alone: bool
     ) -> Iterator[tuple[int, Any]]:
-        # A single file, the usual case, needs none of this: its import takes a tenth of a command.
+        # A single file, the usual case, needs none of this.
+        from multiprocessing.connection import wait
+
+        waiting = deque(items)
+        workers = [self._started() for _ in range(min(len(items), 1 if is_alone else self._n_jobs))]
+        busy = [worker for worker in workers if worker.begin(waiting)]
+        try:
+            while busy:
+                let_interrupts_end_waits()
+                ready = wait([worker.pipe for worker in busy])
+                for worker in [each for each in busy if each.pipe in ready]:
+                    busy.remove(worker)
+                    try:
+                        number, result, error = worker.pipe.recv()
+                    except (EOFError, OSError):  # it was killed, and its item is lost
+                        if is_alone:
+                            return
+                        continue
+                    if error is not None:
+                        raise error
+                    if worker.begin(waiting):
+                        busy.append(worker)
+                    yield number, result
+        finally:
+            for worker in workers:
+                worker.end()
+
+    def _started(self) -> _Worker:
         import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor, as_completed
-        from concurrent.futures.process import BrokenProcessPool
 
         # Processes are started anew: a forked one would share whatever threads hold.
         context = multiprocessing.get_context("spawn")
-        n_jobs = 1 if is_alone else self._n_jobs
-        executor = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin)
-        try:
-            numbers = {}
-            with contextlib.suppress(BrokenProcessPool):  # a first item may end it already
-                for number, item in items:
-                    numbers[executor.submit(self._whole, item)] = number
-            for future in as_completed(numbers):
-                with contextlib.suppress(BrokenProcessPool):
-                    yield numbers[future], future.result()
-        finally:
-            # After an interrupt what has not begun is dropped; what runs ends in seconds.
-            executor.shutdown(wait=True, cancel_futures=True)
+        pipe, its_pipe = context.Pipe()
+        process = context.Process(target=_serve, args=(its_pipe, self._whole), daemon=True)
+        process.start()
+        its_pipe.close()  # the end of the process is then the end of the pipe
+        return _Worker(process, pipe)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """A process, and this end of its pipe."""
+
+    process: BaseProcess
+    pipe: Connection[Any, Any]
+
+    def begin(self, waiting: deque[tuple[int, Any]]) -> bool:
+        """Send it the first of the items that wait; whether there was one."""
+        if not waiting:
+            return False
+        # What was sent to a process that is gone is lost, as its pipe says when it is read.
+        with contextlib.suppress(OSError):
+            self.pipe.send(waiting.popleft())
+        return True
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.pipe.close()
+
+
+def _serve(pipe: Connection[Any, Any], whole: _Whole) -> None:
+    """Work on items until the pipe ends."""
+    # Ctrl-C reaches the whole group; the first process alone acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    with contextlib.suppress(EOFError, OSError):  # the first process is gone
+        while True:
+            number, item = pipe.recv()
+            result, error = None, None
+            try:
+                result = whole(item)
+            except Exception as raised:  # the first process raises it
+                error = raised
+            pipe.send((number, result, error))
 
 
 class _Elsewhere:
@@ -187,12 +251,6 @@ class _Elsewhere:
                     yield number, result
                 elif is_alone:
                     return
-
-
-def _begin() -> None:
-    # Ctrl-C reaches the whole group; the first process alone acts on it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
 def _leave_with_parent() -> None:

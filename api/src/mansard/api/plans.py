@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.boards import elsewhere_note, find_modes
+from mansard.api.boards import (
+    FoundModes,
+    elsewhere_note,
+    find_modes,
+    own_devices,
+    require_own,
+)
 from mansard.api.measure_commands import is_cpu_beside_gpu, program_words
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import ClusterError, UsageError
+from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
@@ -94,19 +101,21 @@ def plan_each(
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")
     asked = [msgspec.structs.replace(request, network=network) for network in networks]
     read = None if request.runs is None else _read_runs(request, request.runs)
-    each = [None if read is None else _known(one, read) for one in asked]
-    found: dict[str | None, tuple[ModeFrame, bool]] = {}
+    own = () if read is None else _own_devices(request, read)
+    of_others = () if read is None or own else (_others_note(request, read),)
+    each = [None if read is None or not own else _known(one, read, own) for one in asked]
+    found: dict[str | None, FoundModes] = {}
     for known in each:
         device = None if known is None else known.observed.device
         if device not in found:
-            seen = () if known is None else known.observed.modes.get_column("mode").to_list()
+            seen = None if known is None else known.observed.modes
             found[device] = find_modes(request.modes, request.board, device, seen)
     work = Work(
         function=_plan_next,
         title="Planning",
         name=lambda one: str(one.network),
         lost=_lost,
-        shared=(request, {device: modes for device, (modes, _) in found.items()}),
+        shared=(request, {device: each.modes for device, each in found.items()}),
     )
     questions = [
         _Question(one.network, None if known is None else known.observed)
@@ -115,7 +124,7 @@ def plan_each(
     jobs = 1 if on is None else None
     plans = do_work(work, questions, jobs=jobs, on=on, reporter=reporter)
     return tuple(
-        _answer(one, known, chosen, are_named=found[question.device][1])
+        _answer(one, known, chosen, found[question.device], of_others)
         for one, known, chosen, question in zip(asked, each, plans, questions, strict=True)
     )
 
@@ -157,16 +166,45 @@ def _lost(asked: _Question) -> Plan:
 
 
 def _answer(
-    request: PlanRequest, known: _Known | None, found: Plan, *, are_named: bool
+    request: PlanRequest,
+    known: _Known | None,
+    found: Plan,
+    modes: FoundModes,
+    of_others: tuple[str, ...],
 ) -> PlanAnswer:
     """A plan with its command, and what to know of it."""
     is_cpu = known is not None and known.is_cpu
     program = None if known is None else known.program
-    command = _command(found, request, program, are_named=are_named, is_cpu=is_cpu)
+    command = _command(found, request, program, are_named=modes.are_named, is_cpu=is_cpu)
     if known is None:
-        return PlanAnswer(found, command, ())
+        return PlanAnswer(found, command, of_others)
     notes = elsewhere_note(known.observed.device, request.board) if command else ()
-    return PlanAnswer(found, command, (*known.notes, *notes), known.warnings)
+    return PlanAnswer(found, command, (*known.notes, *modes.notes, *notes), known.warnings)
+
+
+def _own_devices(request: PlanRequest, read: _Read) -> tuple[str, ...]:
+    """The devices of the runs that may be the one that is planned for; raises UsageError.
+
+    With a board only those that it may be: what ran on another machine is no mode of it.
+    """
+    models = read.prediction.models
+    asked = request.device
+    named = [name for name in models.devices if asked and asked.casefold() in name.casefold()]
+    return (
+        require_own(named, request.board, models.machines)
+        if named
+        else own_devices(models.devices, request.board, models.machines)
+    )
+
+
+def _others_note(request: PlanRequest, read: _Read) -> str:
+    names = ", ".join(printable(name) for name in read.prediction.models.devices[:3])
+    if not names:
+        return "nothing was measured yet: these are the first modes to measure"
+    return (
+        f"the runs are of {names}, not of the board at {request.board}: none of its modes counts "
+        "as measured"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,15 +229,23 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Read:
     return _Read(dataset, prediction, tuple(find_faults(prediction.models)))
 
 
-def _known(request: PlanRequest, read: _Read) -> _Known:
+def _known(request: PlanRequest, read: _Read, own: Sequence[str]) -> _Known:
     from mansard.analytics.data.names import device_labels, display_name
     from mansard.analytics.decide.plan import observed
 
     dataset, prediction = read.dataset, read.prediction
+    modes, observations, predictions = (
+        frame.filter(frame["device"].is_in(list(own)))
+        for frame in (
+            prediction.models.modes,
+            prediction.models.observations,
+            prediction.predictions,
+        )
+    )
     found = observed(
-        prediction.models.modes,
-        prediction.models.observations,
-        prediction.predictions,
+        modes,
+        observations,
+        predictions,
         device=request.device,
         network=request.network,
     )

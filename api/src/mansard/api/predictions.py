@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import msgspec
 
-from mansard.api.boards import board_root, find_modes
+from mansard.api.boards import board_root, find_modes, require_own
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import onnx_files
@@ -96,16 +96,38 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
     models = find_models(open_runs(request.runs, mix=request.mix), request.device)
     for line in (*models.dataset.notes, *models.mode_notes):
         reporter.note(f"note: {line}")
-    modes: ModeFrame | list[ModeFrame] | None = None
-    if request.modes is not None:
-        modes = models.modes_named(request.modes)
-        if modes is None:
-            modes = [find_modes(request.modes, request.board, name)[0] for name in models.devices]
+    modes = None if request.modes is None else _asked_modes(request, models, reporter)
     networks = _select_networks(request, models.observed_networks(), reporter)
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
     return models, basis_of(
         models, networks, modes, calibrate=request.calibrate, measured_scores=scores
     )
+
+
+def _asked_modes(request: PredictionRequest, models: Models, reporter: Reporter) -> list[ModeFrame]:
+    """Those of each device that ``request.modes`` names; raises as ``find_modes``.
+
+    Of several devices one may lack a mode that another has, which a note says.
+    """
+    frames: list[ModeFrame] = []
+    errors: list[MansardError] = []
+    own = require_own(models.devices, request.board, models.machines)
+    for device in models.devices:
+        if device not in own:
+            reporter.note(f"note: {device} is left out: its modes are not those of --board")
+            continue
+        try:
+            found = find_modes(request.modes or "", request.board, device, models.modes_of(device))
+        except MansardError as error:
+            errors.append(error)
+            reporter.note(f"note: {device}: {error}")
+            continue
+        frames.append(found.modes)
+        for line in found.notes:
+            reporter.note(f"note: {device}: {line}")
+    if not frames:
+        raise errors[0]
+    return frames
 
 
 def predicted_parts(
@@ -265,7 +287,7 @@ def _score_batches(
     """
     from mansard.core.precision import parse_precision
     from mansard.estimator import Settings, score_loaded
-    from mansard.estimator.shape_inference.dimensions import with_open_batch
+    from mansard.estimator.shape_inference.dimensions import check_batch_given, with_open_batch
 
     loaded, dims = _load(model, request.dims)
     settings = Settings(
@@ -276,6 +298,7 @@ def _score_batches(
 
     def score_as(batch: int | None, *, as_it_is: bool = False) -> ModelScore:
         given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+        check_batch_given(loaded.model, given)
         if not as_it_is:
             given = with_open_batch(loaded.model, given)
         return score_loaded(loaded, msgspec.structs.replace(settings, given=given))

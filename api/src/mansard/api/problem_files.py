@@ -33,7 +33,7 @@ from mansard.core.records import (
     Record,
     Source,
 )
-from mansard.core.records.schedule import Goal
+from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
 
 _MOST_BYTES = 1 << 20
 _UNITS: Mapping[Kind, tuple[tuple[int, str], ...]] = {
@@ -200,7 +200,7 @@ class _File(
     mode: str = ""
     goal: Goal = "makespan"
     is_steady: bool = False
-    max_transitions: Annotated[int, Meta(ge=0, le=1000)] = 1
+    max_transitions: Annotated[int, Meta(ge=0, le=MOST_TRANSITIONS)] = 1
     max_makespan_s: _Time | None = None
     max_energy_j: _Energy | None = None
     max_power_w: _Power | None = None

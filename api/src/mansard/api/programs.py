@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mansard.measuring.events import Measurer
 
 MOST_RUNS = 100_000
+_AGAIN = "add --again; a variable that changes it becomes part of it by --env NAME"
 
 
 class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
@@ -40,6 +41,7 @@ class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
     name: str | None = None  # what it is called; None: its command
     metric: str | None = None  # regular expression with one group: a number that it prints
     n_runs: int | None = None  # in each mode; None: until its time is known
+    variables: tuple[str, ...] = ()  # of the environment: part of its identity beside known ones
     is_again: bool = False  # also where it was measured before
     stdout: int = 1  # descriptor that the program's standard output goes to
 
@@ -106,7 +108,7 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Program
         compile_metric(request.metric)
     if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
         raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
-    trial = make_program_trial(request.command, request.name, request.metric)
+    trial = make_program_trial(request.command, request.name, request.metric, request.variables)
     root = board_root(request.board)
     controller = LocalController(root)
     modes = choose_modes(controller, request, reporter)
@@ -117,10 +119,10 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Program
             "standard input is a pipe: only the first run can read it; use a file (< FILE) or "
             "--repeat 1"
         )
-    passing = Passing(reporter.note, request.stdout, find_input())
+    passing = Passing(reporter.note, request.stdout, request.command, find_input())
     target = _ProgramTarget(root, controller, passing)
     done = measure_modes(plans, target, request.runs, reporter)
-    if hash_program(request.command) != trial.program_hash:
+    if hash_program(request.command, trial.environment) != trial.program_hash:
         reporter.note(
             "a file among the arguments changed during the measurement: the next command will "
             "measure the program anew; name files that it writes inside a script"
@@ -162,7 +164,13 @@ def _plan(
         if is_there or request.is_again:
             plan = later
     n_missing = len(missing_trials(plan, request.runs))
-    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False, again="add --again")
+    return ModePlan(
+        plan,
+        n_missing,
+        of=trial.workload,
+        is_bounded=False,
+        again=_AGAIN,
+    )
 
 
 def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:

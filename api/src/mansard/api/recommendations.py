@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from mansard.api.boards import elsewhere_note
+from mansard.api.boards import elsewhere_note, own_devices
 from mansard.api.measure_commands import measure_command
 from mansard.api.predictions import (
     NetworkRequest,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.models import Models
     from mansard.analytics.predict.prediction import Basis, Prediction
     from mansard.analytics.sanity.finding import Finding
-    from mansard.core.records import MachineIdentity, Manifest
 
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
@@ -187,7 +186,7 @@ def recommend_workload(
         wanted,
     )
     predictions = _without_drops(predicted, predictions, wanted, reporter)
-    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused)
+    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused, predicted.modes)
 
 
 def _without_drops(
@@ -232,14 +231,16 @@ def batch(
     models, _, parts = predicted_parts(
         _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
     )
-    check_models(models, {name for _, names in parts for name in names}, reporter)
-    return batches.joined([rows for rows, _ in parts])
+    check_models(models, {name for _, names, _ in parts for name in names}, reporter)
+    for line in dict.fromkeys(line for _, _, lines in parts for line in lines):
+        reporter.note(f"note: {line}")
+    return batches.joined([rows for rows, _, _ in parts])
 
 
 def _batch_some(
     networks: Sequence[str] | None, shared: tuple[Basis, bool]
-) -> tuple[tuple[Frame, tuple[str, ...]], int]:
-    """The rows of all networks or some of them, and their names."""
+) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
+    """The rows of all networks or some of them, their names, and which modes are not known."""
     from mansard.analytics.decide import batches
 
     basis, highest_only = shared
@@ -247,7 +248,8 @@ def _batch_some(
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
     names = tuple(rows["network"].unique().to_list())
     found = batches.highest_only(rows, basis.modes) if highest_only else rows
-    return (found, names), predictions.height
+    modes = batches.highest_modes(basis.modes) if highest_only else basis.modes
+    return (found, names, batches.unknown_notes(predictions, modes)), predictions.height
 
 
 def _with_commands(
@@ -260,7 +262,7 @@ def _with_commands(
     choice, dataset = found.choice, models.dataset
     if choice is None:
         return found
-    machine = _machine_of(found.device, dataset.all_manifests)
+    machine = models.machines.get(found.device)
     root = None if machine is None else root_of(machine, request.board)
     clocks = _clocks_of(modes, choice)
     commands, why_not = commands_for(choice.mode, found.device, machine, root, clocks)
@@ -269,6 +271,8 @@ def _with_commands(
         unknown["commands"] = why_not
     decisive, notes = found.measure_next, found.notes
     if decisive is not None:
+        if not own_devices((found.device,), request.board, models.machines):
+            request = replace(request, board=None)
         command = measure_command(decisive.candidate, dataset, machine, request)
         if command is not None:
             decisive = msgspec.structs.replace(decisive, command=command, unknown={})
@@ -290,14 +294,10 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
     from mansard.device.power_modes.listing import list_board
 
     if default is not None:
-        names = models.mode_names()
-        if default not in names:
-            shown = ", ".join(names[:8])
-            raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
-        return dict.fromkeys(models.devices, default)
+        return _named_default(models, default)
     found: dict[str, str] = {}
     for device in models.devices:
-        machine = _machine_of(device, models.dataset.all_manifests)
+        machine = models.machines.get(device)
         root = None if machine is None or machine.kind != "jetson" else root_of(machine, board)
         if root is not None:
             with contextlib.suppress(MansardError):  # a board that cannot be read has no default
@@ -305,13 +305,19 @@ def _defaults(models: Models, default: str | None, board: Path | None) -> dict[s
     return found
 
 
-def _machine_of(device: str, manifests: Sequence[Manifest]) -> MachineIdentity | None:
-    """The machine that ``device`` is a processor of, by the labels of the runs."""
-    from mansard.analytics.data.names import device_labels
+def _named_default(models: Models, default: str) -> dict[str, str]:
+    """By device the mode that is called ``default``, in any spelling; raises UsageError."""
+    from mansard.core.hardware import KnownMode, boards_called, find_mode
 
-    labels = device_labels(manifests)
-    machines = [one.machine for one in manifests if labels[one.run_id] == device]
-    return machines[-1] if machines else None
+    found: dict[str, str] = {}
+    for device in models.devices:
+        known = [KnownMode(name) for name in models.modes_of(device)["mode"].to_list()]
+        match = find_mode(KnownMode(default), known, boards_called(device))
+        found |= {} if match is None else {device: match.name}
+    if not found:
+        shown = ", ".join(models.mode_names()[:8])
+        raise UsageError(f"no mode is called {default!r}", fix=f"there are {shown}")
+    return found
 
 
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")

@@ -174,15 +174,13 @@ def _ran(
     row, other = _of(measured), _of(beside)
     networks = []
     for at, network in enumerate(found.networks if row is not None else ()):
-        # Rounds follow one another: what ends early waits for the next.
-        in_rounds_per_s = problem.networks[at].batch / found.makespan_s
         latency_s = row.networks[at].latency_s if row is not None else ()
         networks.append(
             RanNetwork(
                 name=network.name,
                 predicted_s=network.latency_s,
                 measured_s=median(latency_s) if latency_s else None,
-                predicted_per_s=network.rate_per_s if is_steady else in_rounds_per_s,
+                predicted_per_s=network.rate_per_s,
                 measured_per_s=_rate(row, at),
                 beside_solver_per_s=_rate(other, at),
             )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from mansard.scheduler.front import FrontPoint
     from mansard.scheduler.sensitivity import Sensitivity
 
+Answer = TypeVar("Answer")
 _N_DRAWS = 20  # of inputs within their errors
+_OF_BASELINES = 0.2  # of the time limit, at most
+_LOOK_S = 0.1  # between two looks at whether the search has ended
 _QUIET_S = 2.0  # a shorter search shows no progress
 
 
@@ -135,10 +139,10 @@ def _searched(
     problem: Problem, request: ScheduleRequest, reporter: Reporter
 ) -> tuple[Schedule, tuple[Schedule, ...]]:
     """What the search finds, and the baselines; the best of these where its time was too short."""
-    from mansard.scheduler import solve
+    from mansard.scheduler import prepare, solve
     from mansard.scheduler.baselines import baselines, best_of
 
-    begun_s = time.monotonic()
+    begun_s, stopped = time.monotonic(), Event()
 
     def told(share: float, line: str) -> None:
         if time.monotonic() - begun_s > _QUIET_S:
@@ -146,14 +150,23 @@ def _searched(
 
     title = "Searching schedules, percent"
     with _spread(problem, request, reporter) as spread, reporter.progress(title) as progress:
-        found = solve(
-            problem,
-            method=request.method,
-            time_limit_s=request.time_limit_s,
-            progress=told,
-            spread=spread,
-        )
-    others = baselines(problem)
+
+        def work() -> tuple[Schedule, tuple[Schedule, ...]]:
+            prepare(problem, told)  # no limit counts compiling
+            searching_s = time.monotonic()
+            others = baselines(problem, _OF_BASELINES * request.time_limit_s)
+            left_s = request.time_limit_s - (time.monotonic() - searching_s)
+            found = solve(
+                problem,
+                method=request.method,
+                time_limit_s=max(left_s, 0.0),
+                progress=told,
+                spread=spread,
+                stopped=stopped,
+            )
+            return found, others
+
+        found, others = interruptible(work, stopped)
     best = best_of((found, *others))
     if found.is_optimal or best is None or best is found or best.broken:
         return found, others  # of those that break limits the search takes the nearest
@@ -165,6 +178,33 @@ def _searched(
         unknown={each: why for each, why in best.unknown.items() if each != "bound"},
     )
     return best, others
+
+
+def interruptible(work: Callable[[], Answer], stopped: Event) -> Answer:
+    """What ``work`` returns or raises. Compiled code hears no signal, so it has another thread.
+
+    A KeyboardInterrupt sets ``stopped`` and is raised at once.
+    """
+    answers: list[Answer] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_LOOK_S)
+    except BaseException:
+        stopped.set()
+        raise
+    for error in errors:
+        raise error
+    return answers[0]
 
 
 @contextmanager

@@ -49,7 +49,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     ``models``: ONNX files, folders of them, or names of the zoo. Each is scored for every batch
     size of ``batches`` (none: the file's own, 1 where that is open), and of a decoder for every
     stage: ``prefill`` reads so many tokens with nothing cached, ``decode`` makes one token with so
-    many cached. ``jobs``: files scored at a time, in processes of their own; None: as many as
+    many cached; its caches grow in place unless ``settings.kv_cache`` says otherwise.
+    ``jobs``: files scored at a time, in processes of their own; None: as many as
     CPUs. ``on``: address of a scheduler of Dask whose workers score them instead; files are read
     here. ``outputs``: files that the caller writes afterwards.
 
@@ -211,35 +212,47 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     if request.is_one_of_many:
         given = keep_known_names(loaded.model, settings.given)
         settings = msgspec.structs.replace(settings, given=given)
-    if usual:
-        dims = usual | dict(settings.given.dims)
-        given = msgspec.structs.replace(settings.given, dims=dims)
-        settings = msgspec.structs.replace(settings, given=given)
     scores: list[ModelScore] = []
     errors: dict[str, MansardError] = {}
     for batch in request.batches:
         for stage in request.stages:
             try:
-                scores.append(_score_case(loaded, settings, batch, stage))
+                scores.append(_score_case(loaded, settings, batch, stage, usual))
             except MansardError as error:
                 errors[str(error)] = error
     return _Outcome(path, tuple(scores), tuple(errors.values()), _names_of(settings.given))
 
 
 def _score_case(
-    loaded: Loaded, settings: Settings, batch: int | None, stage: Stage | None
+    loaded: Loaded,
+    settings: Settings,
+    batch: int | None,
+    stage: Stage | None,
+    usual: Mapping[str, int],
 ) -> ModelScore:
+    """One score. What is given wins over the stage, and both over the usual dimensions."""
     from mansard.estimator import score_loaded
-    from mansard.estimator.shape_inference.dimensions import with_open_batch
+    from mansard.estimator.scoring import naming_model
+    from mansard.estimator.shape_inference.dimensions import (
+        check_batch_given,
+        with_open_batch,
+        with_usual,
+    )
 
-    dims = settings.given.dims
+    given, kv_cache = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
+    notes: tuple[str, ...] = ()
     if stage is not None:
-        from mansard.estimator.decoding import stage_dims
+        kv_cache = kv_cache or "in-place"
+        from mansard.estimator import decoding
 
-        dims = stage_dims(loaded, *stage) | dict(dims)
-    given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
+        given, notes = decoding.with_stage(loaded, given, decoding.Stage(*stage))
+    with naming_model(loaded.where):
+        check_batch_given(loaded.model, given)
+    given = with_usual(loaded.model, given, usual)
     given = with_open_batch(loaded.model, given, is_guessed_too=False)
-    return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
+    settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)
+    scored = score_loaded(loaded, settings)
+    return msgspec.structs.replace(scored, notes=(*notes, *scored.notes)) if notes else scored
 
 
 def _names_of(given: Given) -> frozenset[str]:

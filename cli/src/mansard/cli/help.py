@@ -5,6 +5,7 @@ The names of values stand here and not at each option, so that one thing has one
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from typer.core import TyperCommand, TyperGroup
+
+from mansard.core.errors import UsageError
 
 # By the option without its dashes, or by the argument. Else: a file, a number, a choice.
 _VALUES = MappingProxyType(
@@ -198,6 +201,15 @@ class HelpfulCommand(TyperCommand):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         _name_values(self.params)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse NaN, which lies in every range: no comparison with it is true."""
+        rest: list[str] = super().parse_args(ctx, args)
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name)
+            if isinstance(value, float) and math.isnan(value):
+                raise UsageError(f"{parameter.opts[-1]} is no number", fix="write one")
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """What has to be given stands bare, and dots stand once."""

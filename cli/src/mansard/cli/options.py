@@ -62,8 +62,10 @@ HostOption = Annotated[
         "Repeatable, or several with commas between."
     ),
 ]
+MOST_SEED = 2**63 - 1  # of what NumPy's and Python's generators take alike
 PickOption = Annotated[
-    int | None, typer.Option(min=1, help="Measure only so many modes, spread over all.")
+    int | None,
+    typer.Option(min=1, max=100_000, help="Measure only so many modes, spread over all."),
 ]
 # How networks are run.
 BatchSizesOption = Annotated[

@@ -25,7 +25,8 @@ from mansard.containers.settings import BOARD, ContainerLaunch, User, create_arg
 from mansard.containers.stream import Attached, Chunk, split_lines
 from mansard.core.errors import ContainerError, MansardError
 from mansard.core.line_channel import HEARTBEAT
-from mansard.core.text import masked, printable
+from mansard.core.secrets import masked
+from mansard.core.text import printable
 from mansard.device.controller.remote import RemoteController, remote_controller
 
 END_S = 120  # to put the board back: nvpmodel may take a minute

@@ -23,7 +23,8 @@ from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
-from mansard.core.text import masked
+from mansard.core.secrets import masked
+from mansard.measuring.events import SILENCE_S
 
 _ENDING = frozenset({404, 409})  # it is gone, or on its way
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -194,9 +195,6 @@ def _zone(text: str) -> str:
     return text[-6:] if text[-6:-5] in {"+", "-"} else "+00:00"
 
 
-# The longest pause between two events where none is announced: one trial of the full profile takes
-# 2 minutes at most, and compilers on a small board as long again.
-SILENCE_S = 900.0
 GRACE_S = 3.0  # for the program to end by itself when its input ends
 STOP_S = 2  # for it to end when it is asked to by a signal
 REMOVE_S = 20  # for the engine to clear up behind it

@@ -9,13 +9,13 @@ import msgspec
 
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import BUILD_IMAGE
-from mansard.containers.launch import SILENCE_S, launched
+from mansard.containers.launch import launched
 from mansard.containers.settings import BOARD, BUILT, FILES, OUTPUTS, ContainerLaunch
 from mansard.core.errors import ContainerError
 from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
 from mansard.core.text import printable
 from mansard.inference.plan import BUILDING_S
-from mansard.measuring.events import Aborted, Done, Event, Lengthy, event_decoder
+from mansard.measuring.events import SILENCE_S, Aborted, Done, Event, Lengthy, event_decoder
 from mansard.measuring.kind import Job, encode_job, find_kind
 
 # Six signs of life in a row are missed: the engine, or the way to it, is gone.

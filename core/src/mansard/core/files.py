@@ -93,10 +93,14 @@ def open_file(path: Path, within: Path | None = None) -> IO[bytes]:
     return os.fdopen(handle, "rb")
 
 
-def open_rows(path: Path, within: Path | None = None) -> int:
+def open_rows(path: Path, within: Path | None = None, *, is_private: bool = False) -> int:
     """The handle of a file to append to, made where it is missing; raises StorageError."""
     with storage_errors(path):
-        handle = _open_regular(path, within, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        mode = 0o600 if is_private else 0o666
+        handle = _open_regular(path, within, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode=mode)
+        if is_private:  # one that an older version made
+            with contextlib.suppress(OSError):  # a file system without modes
+                os.fchmod(handle, mode)
         tell_file("writes", path)
         return handle
 
@@ -267,12 +271,19 @@ def _take_owner_and_mode(handle: int, old: os.stat_result) -> None:
         os.fchmod(handle, mode)
 
 
-def _open_regular(path: Path, within: Path | None, flags: int, *, is_followed: bool = False) -> int:
+def _open_regular(
+    path: Path,
+    within: Path | None,
+    flags: int,
+    *,
+    is_followed: bool = False,
+    mode: int = 0o666,
+) -> int:
     """Raises OSError; StorageError for a pipe or a device, and for a link if not followed."""
     with _folder_of(path, within) as (parent, name):
         _status(path, name, parent, is_followed=is_followed)  # some devices act when opened
         no_link = 0 if is_followed else os.O_NOFOLLOW
-        handle = os.open(name, flags | _SAFELY | no_link, 0o666, dir_fd=parent)
+        handle = os.open(name, flags | _SAFELY | no_link, mode, dir_fd=parent)
     try:
         _check(os.fstat(handle), path, is_file=True)
     except BaseException:

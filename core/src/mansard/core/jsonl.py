@@ -82,15 +82,23 @@ class RowWriter(Generic[Row]):
     Holds a lock on the file: a second writer raises StorageError instead of
     mixing its rows in. A torn last line found on opening is moved to
     ``torn_path``; a row that only half fits on the disk is taken back. A link is
-    refused, and a file that has a second name, whose content would change with it.
+    refused, and a file that has a second name, whose content would change with it. ``is_private``:
+    only this user may read the file.
     """
 
-    def __init__(self, path: Path, row_type: type[Row], within: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        row_type: type[Row],
+        within: Path | None = None,
+        *,
+        is_private: bool = False,
+    ) -> None:
         self.path = path
         self._within = within
         self.torn_path: Path | None = None
         self._encoder = msgspec.json.Encoder()
-        self._handle = open_rows(path, within)
+        self._handle = open_rows(path, within, is_private=is_private)
         try:
             self._lock()
             self._prepare(row_type)

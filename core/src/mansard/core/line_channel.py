@@ -12,6 +12,7 @@ import io
 import os
 import select
 import sys
+import time
 from collections import deque
 from collections.abc import Iterator
 from typing import IO
@@ -20,6 +21,7 @@ import msgspec
 
 from mansard.core import errors
 from mansard.core.errors import MansardError, SchemaError
+from mansard.core.signals import is_readable_within
 
 HEARTBEAT = b"\n"
 HEARTBEAT_S = 10.0  # between two heartbeats
@@ -130,6 +132,15 @@ class LineReader:
         while not self._lines and not self._has_ended:
             self.read_more()
         return self._lines.popleft() if self._lines else None
+
+    def is_ready_within(self, seconds: float) -> bool:
+        """Whether a line, or the end, is there within so many seconds; signals end the wait."""
+        end_s = time.monotonic() + seconds
+        while not self._lines and not self._has_ended:
+            if not is_readable_within(self._handle, max(0.0, end_s - time.monotonic())):
+                return False
+            self.read_more()
+        return True
 
     def wait_for_end(self) -> None:
         """Read on until the end, or silence; whatever comes is dropped."""

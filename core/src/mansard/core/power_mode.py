@@ -108,9 +108,49 @@ def parse_custom_name(name: str) -> ModeSettings | None:
     return ModeSettings(n_cpus=int(match[1]), **wanted)
 
 
+# NVIDIA's names: 15W, MODE_30W_ALL, 7W_AI, MAXN, MAXN_SUPER, MAXP_CORE_ARM.
+_WATTS = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)_?w(?:atts?)?(?:_?([a-z0-9_]*))?", re.ASCII)
+_UNCAPPED = re.compile(r"max_?([npq])(?:_?(super|core.*|all|arm|denver))?", re.ASCII)
+_MODE_PREFIX = re.compile(r"(?:nvpmodel_|power_)?mode_?(?=\d|max)")
+
+
+def plain_name(name: str) -> str:
+    """``name`` in the one spelling that names of a mode are compared in.
+
+    Case, spaces, dashes and underscores do not matter, nor does NVIDIA's ``MODE_``:
+    ``MODE_30W_ALL``, ``30w all`` and ``Mode 30W-ALL`` are one name. ``1.5W`` is not ``15W``.
+    """
+    text = re.sub(r"[\s_\-\u2010-\u2015]+", "_", name.strip().casefold()).strip("_")
+    text = _MODE_PREFIX.sub("", text, count=1) or text
+    watts = _WATTS.fullmatch(text)
+    if watts is not None:
+        rest = (watts[2] or "").replace("_", "")
+        return f"{float(watts[1]):g}w{re.sub(r'cores$', 'core', rest)}"
+    uncapped = _UNCAPPED.fullmatch(text)
+    if uncapped is not None:
+        return f"max{uncapped[1]}{(uncapped[2] or '').replace('_', '')}"
+    return text
+
+
+_NUMBER = re.compile(r"(?:mode_|id_?=?_?)?([0-9]{1,2})", re.ASCII)
+
+
+def mode_number(name: str) -> int | None:
+    """The number in ``2``, ``mode 2`` or ``id=2``: what nvpmodel calls a mode; None for a name."""
+    match = _NUMBER.fullmatch(plain_name(name))
+    return None if match is None else int(match[1])
+
+
+def is_named_by_nvidia(name: str) -> bool:
+    """Whether NVIDIA calls modes so: by a power, or MAXN, MAXQ and MAXP."""
+    plain = plain_name(name)
+    return _WATTS.fullmatch(plain) is not None or _UNCAPPED.fullmatch(plain) is not None
+
+
 def nominal_w(mode: str) -> float:
     """The power that one of NVIDIA's modes is named after, W: infinite for MAXN; NaN for others."""
-    found = re.fullmatch(r"(?:MODE_?)?(\d{1,3})W(?:_.*)?", mode.strip(), re.IGNORECASE)
-    if found is not None:
-        return float(found[1])
-    return math.inf if re.fullmatch(r"MAXN(?:_SUPER)?", mode.strip(), re.IGNORECASE) else math.nan
+    plain = plain_name(mode)
+    if plain in {"maxn", "maxnsuper"}:
+        return math.inf
+    watts = _WATTS.fullmatch(plain)
+    return math.nan if watts is None else float(watts[1])

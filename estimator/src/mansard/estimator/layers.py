@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
 from mansard.core.records import LAYER_COUNTS, LayerScore
+from mansard.estimator.caches import NO_CACHES, Caches
 from mansard.estimator.cost import FLOP_PER_FUNCTION, NOTHING, Counts, Forward
 from mansard.estimator.memory import Memory
 from mansard.estimator.operators.registry import Operator
@@ -90,6 +91,7 @@ def score_layers(
     outputs: frozenset[str],
     settings: Settings,
     constant_rows: ConstantRows,
+    caches: Caches = NO_CACHES,
 ) -> Scored:
     """One row for each node, in the file's order.
 
@@ -104,14 +106,14 @@ def score_layers(
     taken = [each for each in instances if each.is_taken]
     if not settings.allow_unknown:
         check_complete([each.node for each in taken], operators)
-    kernels = find_kernels(nodes, inputs, outputs, operators, settings)
-    context = make_context(taken, operators, kernels, settings)
+    kernels = find_kernels(nodes, inputs, outputs, operators, settings, caches)
+    context = make_context(taken, operators, kernels, settings, caches)
     rows = _rows(taken, context, constant_rows)
     _check_sums(rows)
     others = [each for each in instances if not each.is_taken]
     alternatives: tuple[LayerScore, ...] = ()
     if others:
-        other_context = make_context(others, operators, kernels, settings)
+        other_context = make_context(others, operators, kernels, settings, caches)
         alternatives = _rows(others, other_context, constant_rows)
     memory, training = kernels.memory, context.training
     if settings.phase == "training" and not any(row.work_flop is None for row in rows):
@@ -211,7 +213,10 @@ def _counts(
     if operator is None or node.is_constant:
         return _NO_COUNTS
     precision, training = context.settings.precision, context.training
-    plain = context.forward.get(node.alike) or _forward(node, operator, context)
+    standing = context.standing.get(node.index)
+    # A node whose output grows in place moves less than others like it.
+    known = None if standing is not None else context.forward.get(node.alike)
+    plain = known or _forward(node, operator, context, standing)
     forward, backward, update = plain.cost, NOTHING, NOTHING
     if context.settings.phase == "training":
         optimizer = context.settings.optimizer
@@ -226,9 +231,11 @@ def _counts(
     return Counts(forward, backward, update, inputs, plain.output_bytes)
 
 
-def _forward(node: Node, operator: Operator, context: ScoreContext) -> Forward:
+def _forward(
+    node: Node, operator: Operator, context: ScoreContext, standing: frozenset[str] | None
+) -> Forward:
     precision = context.settings.precision
-    cost = operator.cost(node) + traffic(node, operator, precision)
+    cost = operator.cost(node) + traffic(node, operator, precision, standing)
     for position in operator.operands if cost.macs else ():
         tensor = node.optional(position)
         if tensor is not None and tensor.dtype.name in ("string", "bool"):
@@ -237,7 +244,7 @@ def _forward(node: Node, operator: Operator, context: ScoreContext) -> Forward:
                 "the file is broken; export it again",
             )
     found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
-    if node.alike >= 0:
+    if node.alike >= 0 and standing is None:
         context.forward[node.alike] = found
     return found
 

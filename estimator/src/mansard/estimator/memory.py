@@ -8,32 +8,20 @@ tensor. Constants and weights come on top.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
+from typing import Literal
 
 import msgspec
 
 from mansard.core.precision import Precision
+from mansard.core.records import KvCacheUpdate
+from mansard.estimator.caches import NO_CACHES, Caches
 from mansard.estimator.fusion import BodyGroups, Fusion
+from mansard.estimator.fusion.accounting import PassGroups, root_storage
 from mansard.estimator.fusion.roles import Role
 from mansard.estimator.fusion.storage import Storage
+from mansard.estimator.kv_cache import find_kv_cache
 from mansard.estimator.tensors import Node, Tensor
-
-# How exporters call the keys and values of earlier tokens: Hugging Face Optimum
-# (past_key_values.0.key, present.0.key), ONNX Runtime GenAI (past_0, present_0),
-# PyTorch's exporters (past_key_value, cache_k, kv_cache).
-_PAST = re.compile(r"(^|[._/])(past|(kv_?)?cache)", re.IGNORECASE)
-_PRESENT = re.compile(r"(^|[._/])(present|(updated|new)_?(kv_?)?cache|(kv_?)?cache)", re.IGNORECASE)
-
-# Operators that keep keys and values themselves: treused outputs that hold them.
-_KEEPING = {
-    ("", "Attention"): (1, 2),
-    ("com.microsoft", "Attention"): (1,),
-    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): (1, 2),
-    ("com.microsoft", "DecoderMaskedSelfAttention"): (1,),
-    ("com.microsoft", "GroupQueryAttention"): (1, 2),
-    ("com.microsoft", "MultiHeadAttention"): (1, 2),
-}
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -42,8 +30,8 @@ class Memory(msgspec.Struct, frozen=True):
     ``peak_activation_bytes``: every operator writes an output of its own.
     ``in_place_peak_bytes``: one that works element by element takes over an input of
     the same size that nothing reads after it. ``fused_peak_bytes``: only what fused
-    groups of operators read and write exists. ``kv_cache_bytes``: keys and values
-    for the next token; 0 for a network without such.
+    groups of operators read and write exists. None of these holds the keys and values
+    for the next token, which are ``kv_cache_bytes``; 0 for a network without such.
     """
 
     peak_activation_bytes: int | None
@@ -51,6 +39,7 @@ class Memory(msgspec.Struct, frozen=True):
     fused_peak_bytes: int | None
     kv_cache_bytes: int | None
     unknown: str | None = None
+    kv_cache_update: KvCacheUpdate | Literal["none"] = "none"
 
 
 def memory_of(
@@ -59,40 +48,31 @@ def memory_of(
     outputs: Collection[str],
     fusion: Fusion,
     precision: Precision | None,
+    caches: Caches = NO_CACHES,
 ) -> Memory:
     """The memory of one inference; ``fusion`` is that of ``nodes`` and ``outputs``."""
     given = tuple(inputs)
     reason = _unknown(nodes, given) if _may_be_unknown(fusion, given) else None
+    in_place = bool(fusion.wiring.constants.standing)
     if reason is not None:
-        return Memory(None, None, None, None, reason)
-    held = sum(tensor.n_bytes(precision) for tensor in given)
-    peak, shared = _peaks(fusion)
-    kept = kv_cache_bytes(nodes, given, outputs, precision)
-    return Memory(held + peak, held + shared, held + _fused_peak(fusion), kept)
-
-
-def kv_cache_bytes(
-    nodes: Iterable[Node],
-    inputs: Iterable[Tensor],
-    outputs: Collection[str],
-    precision: Precision | None,
-) -> int:
-    """Keys and values that the network returns for its next token.
-
-    They are outputs called ``present…`` or ``…cache`` where there are inputs called
-    ``past…`` or ``…cache``, and those of attention operators that keep them.
-    """
-    has_past = any(_PAST.search(tensor.name) for tensor in inputs)
-    found: dict[str, int] = {}
-    for node in nodes:
-        if not has_past and "Attention" not in node.op_type:
-            continue
-        kept = _KEEPING.get((node.domain, node.op_type), ())
-        for position, output in enumerate(node.outputs):
-            is_named = has_past and output.name in outputs and _PRESENT.search(output.name)
-            if output.name and (is_named or position in kept):
-                found[output.name] = output.n_bytes(precision)
-    return sum(found.values())
+        known: KvCacheUpdate = "in-place" if in_place else "copied"
+        counted = known if caches.caches else "none"
+        return Memory(None, None, None, None, reason, kv_cache_update=counted)
+    cache = find_kv_cache(nodes, given, outputs, caches, precision)
+    taken_over = cache.kept | cache.copied if in_place else cache.kept
+    held = sum(tensor.n_bytes(precision) for tensor in given if tensor.name not in taken_over)
+    parts = (fusion.wiring.known(name) for name in cache.written)
+    apart = {root_storage(part.storage) for part in parts if part is not None}
+    peak, shared = _peaks(fusion, apart)
+    is_copied = not cache.is_traced or (cache.copied and not in_place)
+    update: KvCacheUpdate = "copied" if is_copied else "in-place"
+    return Memory(
+        held + peak,
+        held + shared,
+        held + _fused_peak(fusion, apart),
+        cache.n_bytes,
+        kv_cache_update=update if cache.n_bytes else "none",
+    )
 
 
 def _may_be_unknown(fusion: Fusion, given: Iterable[Tensor]) -> bool:
@@ -122,8 +102,11 @@ def _unknown(nodes: Iterable[Node], given: Iterable[Tensor]) -> str | None:
     return None
 
 
-def _peaks(fusion: Fusion) -> tuple[int, int]:
-    """The most that one graph's own tensors take, without and with reuse in place."""
+def _peaks(fusion: Fusion, apart: Set[Storage]) -> tuple[int, int]:
+    """The most that one graph's own tensors take, without and with reuse in place.
+
+    ``apart``: memory that is counted by itself, and what is part of it.
+    """
     wiring = fusion.wiring
     n_nodes = len(wiring.nodes)
     inside = {group.indexes[0]: group.bodies for group in fusion.groups if group.bodies}
@@ -133,7 +116,7 @@ def _peaks(fusion: Fusion) -> tuple[int, int]:
     for i, node in enumerate(wiring.nodes):
         inner = inner_shared = 0
         if inside:
-            inner, inner_shared = _inner_peaks(inside.get(node.index, ()))
+            inner, inner_shared = _inner_peaks(inside.get(node.index, ()), apart)
             if node.op_type == "If":
                 # A branch's results become the node's.
                 peak = max(peak, live + inner)
@@ -147,6 +130,8 @@ def _peaks(fusion: Fusion) -> tuple[int, int]:
                 shared -= reused.n_bytes or 0
         for part in wiring.writes[i]:
             storage = part.storage
+            if apart and root_storage(storage) in apart:
+                continue
             live += storage.n_bytes or 0
             shared += storage.n_bytes or 0
             last = storage.readers[-1] if storage.readers else i
@@ -167,17 +152,29 @@ def _overwritten(dying: list[Storage], made: list[Storage]) -> Storage | None:
     return next((storage for storage in dying if storage.n_bytes == made[0].n_bytes), None)
 
 
-def _inner_peaks(bodies: Iterable[BodyGroups]) -> tuple[int, int]:
-    found = [_peaks(each.fusion) for body in bodies if body.is_taken for each in body.passes]
+def _inner_peaks(bodies: Iterable[BodyGroups], apart: Set[Storage]) -> tuple[int, int]:
+    found = [
+        _peaks(each.fusion, _apart_inside(each, apart))
+        for body in bodies
+        if body.is_taken
+        for each in body.passes
+    ]
     return max((one for one, _ in found), default=0), max((two for _, two in found), default=0)
 
 
-def _fused_peak(fusion: Fusion) -> int:
+def _apart_inside(each: PassGroups, apart: Set[Storage]) -> Set[Storage]:
+    """What is counted by itself, as the graph inside a node calls it."""
+    return {inner for inner, outer in each.leave if outer in apart} if apart else apart
+
+
+def _fused_peak(fusion: Fusion, apart: Set[Storage]) -> int:
     """As ``_peaks``, of what groups write."""
     born: dict[Storage, int] = {}
     last: dict[Storage, int] = {}
     for step, group in enumerate(fusion.groups):
         for storage, _ in group.writes:
+            if storage in apart:
+                continue
             born.setdefault(storage, step)
             last[storage] = step
         for storage, _ in group.reads:
@@ -193,6 +190,8 @@ def _fused_peak(fusion: Fusion) -> int:
     for step, group in enumerate(fusion.groups):
         live += begins[step] - ends[step]
         passes = [each for body in group.bodies if body.is_taken for each in body.passes]
-        inner = max((_fused_peak(each.fusion) for each in passes), default=0)
+        inner = max(
+            (_fused_peak(each.fusion, _apart_inside(each, apart)) for each in passes), default=0
+        )
         peak = max(peak, live + inner)
     return peak

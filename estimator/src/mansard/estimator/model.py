@@ -146,6 +146,7 @@ class Given(msgspec.Struct, frozen=True):
     A name of ``dims`` with ``*`` in it is a pattern over the dimensions that depend on data,
     each called ``tensor[axis]`` or ``OPERATOR:tensor[axis]``. ``upper``: those that are not
     given take their upper bound where there is one, and so do numbers of trips.
+    ``batch_names``: dimensions that are the batch, whatever they are called.
     """
 
     batch: int | None = None
@@ -155,6 +156,7 @@ class Given(msgspec.Struct, frozen=True):
     shapes: Mapping[str, Shape] = msgspec.field(default_factory=dict)
     types: Mapping[str, str] = msgspec.field(default_factory=dict)
     upper: bool = False
+    batch_names: frozenset[str] = frozenset()
 
 
 NOTHING_GIVEN = Given()

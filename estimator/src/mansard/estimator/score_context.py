@@ -9,7 +9,8 @@ import msgspec
 
 from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
-from mansard.core.records import Optimizer, Phase
+from mansard.core.records import KvCacheUpdate, Optimizer, Phase
+from mansard.estimator.caches import Caches, Standing
 from mansard.estimator.cost import Forward, GroupTraffic
 from mansard.estimator.element_types import ElementType
 from mansard.estimator.fusion import fuse
@@ -50,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True):
     recompute: bool = False
     cache_bytes: int | None = None
     allow_unknown: bool = False
+    kv_cache: KvCacheUpdate | None = None  # None: as the file is written, copied
 
 
 class Training(msgspec.Struct, frozen=True):
@@ -91,6 +93,7 @@ class ScoreContext(msgspec.Struct, frozen=True):
     weights: Mapping[int, LayerWeights]
     quantized_types: dict[str, ElementType]
     training: Training
+    standing: Standing = {}
     forward: dict[int, Forward] = msgspec.field(default_factory=dict)
 
 
@@ -166,6 +169,7 @@ def find_kernels(
     outputs: frozenset[str],
     operators: Operators,
     settings: Settings,
+    caches: Caches,
 ) -> Kernels:
     """The traffic and the memory of the kernels that ``nodes`` fuse into.
 
@@ -174,23 +178,41 @@ def find_kernels(
     if settings.phase == "training":
         memory = Memory(None, None, None, None, _FORWARD_ONLY)
         return Kernels({}, {}, memory, _FORWARD_ONLY, _FORWARD_ONLY)
-    fusion = fuse(nodes, outputs, operators, settings.precision)
+    standing = standing_inputs(caches, settings)
+    fusion = fuse(nodes, outputs, operators, settings.precision, standing=standing)
     moved = fused_traffic(fusion)
-    memory = memory_of(nodes, inputs, outputs, fusion, settings.precision)
+    memory = memory_of(nodes, inputs, outputs, fusion, settings.precision, caches)
     if settings.cache_bytes is None:
         return Kernels(moved, {}, memory, cached_reason=_NO_CACHE)
     cached = cached_traffic(fusion, effective_cache_bytes(settings.cache_bytes))
     return Kernels(moved, cached, memory)
 
 
+def standing_inputs(caches: Caches, settings: Settings) -> Standing:
+    """By node, the inputs that stand in its output already, as caches grow in place."""
+    return caches.standing if settings.kv_cache == "in-place" else {}
+
+
 def make_context(
-    instances: Sequence[NodeInstance], operators: Operators, kernels: Kernels, settings: Settings
+    instances: Sequence[NodeInstance],
+    operators: Operators,
+    kernels: Kernels,
+    settings: Settings,
+    caches: Caches,
 ) -> ScoreContext:
     """The context of the rows of ``instances``."""
     nodes = [each.node for each in instances]
     training = _training(instances, operators, settings)
     weights = assign_weights(nodes, operators)
-    return ScoreContext(settings, operators, kernels, weights, quantized_tensors(nodes), training)
+    return ScoreContext(
+        settings,
+        operators,
+        kernels,
+        weights,
+        quantized_tensors(nodes),
+        training,
+        standing_inputs(caches, settings),
+    )
 
 
 def _training(

@@ -13,8 +13,10 @@ import msgspec
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
-from mansard.core.records import LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
 from mansard.estimator.advice import advise_shapes, advise_sizes
+from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
+from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
@@ -65,6 +67,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     model: Model
     prepared: Prepared  # what follows from the file alone, for all dimensions
     constant_rows: ConstantRows
+    caches: Caches  # where keys and values of earlier tokens come in and go out
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -97,7 +100,10 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
     read = source if isinstance(source, Skeleton) else read_skeleton(source, name)
     with naming_model(read.where), _paused_collector():
         model = read_model(read.data)
-        return Loaded(read.name, read.where, read.model_hash, model, prepare(model), ConstantRows())
+        prepared = prepare(model)
+        caches = find_caches(model, prepared.tensors)
+        rows = ConstantRows()
+        return Loaded(read.name, read.where, read.model_hash, model, prepared, rows, caches)
 
 
 _SHOWN = 3  # reasons in a note
@@ -125,6 +131,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     recompute: bool = False,
     cache_bytes: int | None = None,
     allow_unknown: bool = False,
+    kv_cache: KvCacheUpdate | None = None,
 ) -> ModelScore:
     """Work and traffic of every node of an ONNX model; nothing is executed.
 
@@ -148,6 +155,10 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     because of it, becomes a row of unknown counts; without it, all of them are one
     ModelError.
 
+    ``kv_cache``: ``in-place`` counts a decoder's cache as runtimes for language models keep it:
+    a step reads it once and writes its new rows. ``copied``, the default, counts the file as it
+    is written.
+
     Raises ModelError, UsageError or StorageError, and nothing else.
     """
     if phase not in get_args(Phase):
@@ -165,6 +176,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
         recompute,
         cache_bytes,
         allow_unknown,
+        kv_cache,
     )
     return score_loaded(load(source, name), settings)
 
@@ -178,7 +190,8 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     if settings.phase != "training":
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
-    given = settle_batch(loaded.model, settings.given, loaded.prepared)
+    given = with_head_widths(loaded.model, loaded.caches, settings.given)
+    given = settle_batch(loaded.model, given, loaded.prepared)
     settings = msgspec.structs.replace(settings, given=given)
     try:
         binding = bind(loaded.model, settings.given)
@@ -192,12 +205,19 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
             raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
         raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
+    full = find_full_caches(loaded.model, loaded.caches, network)
+    if full.values:
+        filled = msgspec.structs.replace(binding.given, values={**full.values, **given.values})
+        binding = bind(loaded.model, filled)
+        network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
     batch = find_batch(loaded.model, binding, network)
     inputs = tuple(binding.tensors.values())
     outputs = frozenset(output.name for output in loaded.model.outputs)
     try:
-        scored = score_layers(network.nodes, inputs, outputs, settings, loaded.constant_rows)
+        scored = score_layers(
+            network.nodes, inputs, outputs, settings, loaded.constant_rows, loaded.caches
+        )
     except UnknownShapesError as error:
         raise advise_shapes(error, loaded.model, given, loaded.prepared, network) from error
     layers, memory = scored.layers, scored.memory
@@ -211,7 +231,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         batch=batch.size,
         precision=main_precision(layers) if form is None else form.name,
         dimensions={**binding.named, **network.filled},
-        bounds=dict(network.bounds),
+        bounds={**network.bounds, **full.bounds},
         trips=_trips(network.nodes),
         optimizer=settings.optimizer,
         recompute=settings.recompute,
@@ -225,11 +245,13 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         notes=(
             *loaded.model.notes,
             *network.notes,
-            *_notes(network, layers, settings),
+            *full.notes,
+            *_notes(network, layers, settings, memory.kv_cache_update),
             *filter(None, (batch.note,)),
         ),
         alternatives=scored.alternatives,
         unknown=_reasons(memory, batch.size, settings.cache_bytes),
+        kv_cache_update=memory.kv_cache_update,
     )
 
 
@@ -242,7 +264,10 @@ def _unstated(model: Model, given: Given) -> set[str]:
 
 
 def _notes(
-    network: InferredNetwork, layers: tuple[LayerScore, ...], settings: Settings
+    network: InferredNetwork,
+    layers: tuple[LayerScore, ...],
+    settings: Settings,
+    kv_cache_update: str,
 ) -> Iterator[str]:
     unknown = [layer for layer in layers if layer.work_flop is None]
     if unknown:
@@ -256,6 +281,11 @@ def _notes(
         yield (
             f"{len(network.bounds)} size(s) that depend on data count with their upper bounds: "
             "the network needs at most this"
+        )
+    if settings.kv_cache == "in-place" and kv_cache_update == "copied":
+        yield (
+            "the graph does not show how its caches are extended: they count as it is written, "
+            "not in place"
         )
     if settings.phase == "training" and not _REGULARISERS & {layer.op_type for layer in layers}:
         yield (

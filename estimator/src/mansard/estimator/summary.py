@@ -9,6 +9,8 @@ import msgspec
 
 from mansard.core.records import LAYER_COUNTS, LayerScore, ModelScore
 
+_PARTS = ("peak_activation_bytes", "kv_cache_bytes")  # of memory, beside weights
+
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over all layers. A sum with an unknown layer is None, its reason in ``unknown``.
@@ -22,6 +24,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     ratio is no bound. ``by_precision`` and ``by_unit`` hold the work in FLOP of the layers that
     are known, by what does it; an operation of integers counts as a FLOP. Tensor cores do the
     multiply-adds of their layers alone: unpacking, biases and activations are CUDA cores'.
+    ``memory_bytes``: weights, the peak of activations, and keys and values for the next token.
     """
 
     macs: int | None
@@ -50,6 +53,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     n_layers: int
     n_functional_layers: int  # that work or move something; an unknown one is taken to
     n_unknown_layers: int
+    memory_bytes: int | None
     is_upper_bound: bool = False
     at_least: dict[str, int] = msgspec.field(default_factory=dict)
     unknown: dict[str, str] = msgspec.field(default_factory=dict)
@@ -88,6 +92,7 @@ def totals(score: ModelScore) -> Totals:
         n_layers=len(score.layers),
         n_functional_layers=sum(map(is_functional, score.layers)),
         n_unknown_layers=sum(layer.work_flop is None for layer in score.layers),
+        memory_bytes=_memory(score, sums, unknown),
         is_upper_bound=is_bound,
         at_least=at_least,
         unknown=unknown,
@@ -113,6 +118,17 @@ def _intensity(
     reason = unknown.get("work_flop") or unknown.get(traffic)
     bound = "work and traffic are upper bounds" if is_bound and moved else "no bytes are moved"
     unknown[name] = reason or bound
+    return None
+
+
+def _memory(score: ModelScore, sums: dict[str, int | None], unknown: dict[str, str]) -> int | None:
+    """All memory of an inference: no byte is in two of its parts."""
+    parts = sums["weight_bytes"], score.peak_activation_bytes, score.kv_cache_bytes
+    if score.phase == "inference" and None not in parts:
+        return sum(filter(None, parts))
+    training = "it is summed for inference only" if score.phase != "inference" else None
+    reasons = (unknown.get("weight_bytes"), *map(score.unknown.get, _PARTS))
+    unknown["memory_bytes"] = training or next(filter(None, reasons))
     return None
 
 

@@ -13,21 +13,51 @@ from collections.abc import Iterable
 import msgspec
 
 from mansard.core.precision import Precision
+from mansard.estimator.caches import ATTENTION
 from mansard.estimator.cost import NOTHING, Cost, GroupTraffic
 from mansard.estimator.fusion import Fusion, PassGroups
-from mansard.estimator.fusion.accounting import FusedGroup
+from mansard.estimator.fusion.accounting import FusedGroup, grown_bytes
 from mansard.estimator.fusion.storage import Storage
 from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 
 
-def traffic(node: Node, operator: Operator, precision: Precision | None) -> Cost:
-    """The bytes that one inference pass of ``node`` moves."""
+def traffic(
+    node: Node,
+    operator: Operator,
+    precision: Precision | None,
+    standing: frozenset[str] | None = None,
+) -> Cost:
+    """The bytes that one inference pass of ``node`` moves.
+
+    ``standing``: inputs that its output holds already, as caches that grow in place do.
+    """
     if node.is_constant or operator.is_view:
         return NOTHING
     read_bytes = operator.reads(node, precision) if operator.reads else input_bytes(node, precision)
     wrote = operator.writes(node, precision) if operator.writes else write_bytes(node, precision)
+    if standing is not None:
+        read_bytes, wrote = _in_place(node, precision, standing, (read_bytes, wrote))
     return Cost(read_bytes=read_bytes, write_bytes=wrote)
+
+
+def _in_place(
+    node: Node, precision: Precision | None, standing: frozenset[str], moved: tuple[int, int]
+) -> tuple[int, int]:
+    """Bytes read and written where ``standing`` inputs stay where they are."""
+    read_bytes, wrote = moved
+    places = ATTENTION.get((node.domain, node.op_type))
+    if places is not None:  # an attention reads its whole cache, and writes its new rows
+        return read_bytes, wrote - sum(grown_bytes(node, precision, standing).values())
+    if node.op_type == "TensorScatter":
+        return moved
+    there = sum(tensor.n_bytes(precision) for tensor in node.distinct if tensor.name in standing)
+    if node.op_type == "Slice":  # the last rows of a cache that is a ring
+        return 0, 0
+    if node.op_type != "Concat":
+        updates = node.input(2).n_bytes(precision)
+        return max(read_bytes - there, 0), min(updates, wrote)
+    return max(read_bytes - there, 0), max(wrote - there, 0)
 
 
 def input_bytes(node: Node, precision: Precision | None) -> int:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine
+from mansard.inference.failures import NOT_BUILT, NOT_BUILT_NOW
 from mansard.inference.plan import BUILDING_S, BuildPlan, BuildSettings, BuildTrial, NetworkTrial
 from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Took, utc_now
@@ -34,9 +36,6 @@ _KEY_CHARACTERS = 12
 CACHES = "caches"  # in the folder of outputs: what an engine keeps from one build to the next
 _UNSAFE = re.compile(r"[^A-Za-z0-9.+-]+")
 _NAME_CHARACTERS = 120
-# What the failure of its measurement begins with; the second: the next command tries it again.
-NOT_BUILT = "it could not be built"
-_NOT_BUILT_NOW = f"{NOT_BUILT} now"
 _OF_DEVICE = BuildSettings()
 _OF_A_FILE = ("engine_hash", "engine_bytes", "build_s", "timing_cache", "n_layers", "dla_share")
 
@@ -73,9 +72,23 @@ def row_name(engine_file: str) -> str:
     return f"{engine_file}.json"
 
 
-def is_for_now(failure: str | None) -> bool:
-    """Whether a network failed because its engine file could not be built for now."""
-    return failure is not None and failure.startswith(_NOT_BUILT_NOW)
+def is_as_built(path: Path, row: EngineBuild) -> bool:
+    """Whether an engine file has the content that its row names.
+
+    A process reads a file once, and again only where its size, its times or its place changed.
+    """
+    with storage_errors(path):
+        status = path.stat()
+        if status.st_size != row.engine_bytes:
+            return False
+        seen = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return _hash_of(path, (*seen, status.st_ctime_ns)) == row.engine_hash
+
+
+@lru_cache(maxsize=256)
+def _hash_of(path: Path, _seen: tuple[int, ...]) -> str:
+    with open_file(path) as stream:
+        return stream_hash(stream)
 
 
 def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[str, str]:
@@ -96,7 +109,7 @@ def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[st
     if row.engine_file != name:
         raise MeasurementError(f"it was built as {row.engine_file}", where=name)
     if row.failure is not None:
-        how = _NOT_BUILT_NOW if row.is_transient else NOT_BUILT
+        how = NOT_BUILT_NOW if row.is_transient else NOT_BUILT
         raise MeasurementError(f"{how}: {row.failure}")
     version = plan.versions[find_engine(network.engine).package]
     device = device_name(plan.gpu, plan.machine)
@@ -109,6 +122,12 @@ def built_options(network: NetworkTrial, plan: RunPlan, folder: Path) -> dict[st
     path = folder / name
     if not path.is_file() or path.stat().st_size != row.engine_bytes:
         raise MeasurementError("there is no such file, or only a part of it", where=str(path))
+    if not is_as_built(path, row):
+        raise MeasurementError(
+            "it is not the file that was built: its content changed",
+            where=str(path),
+            fix="run the same command again, which builds it anew",
+        )
     share = {} if row.dla_share is None else {"dla_share": f"{row.dla_share:.3g}"}
     return {**row.options, **share}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import threading
 from pathlib import Path
 
 _TASKS = Path("/proc/self/task")
@@ -39,6 +40,9 @@ class CpuWaits:
             names = {task.name for task in self._tasks.iterdir()}
         except OSError:
             names = set()
+        # Of Python's threads only the one that calls: the others read meters and the machine.
+        others = {str(thread.native_id) for thread in threading.enumerate()}
+        names -= others - {str(threading.get_native_id())}
         for name in self._files.keys() - names:
             os.close(self._files.pop(name))
         for name in names - self._files.keys():

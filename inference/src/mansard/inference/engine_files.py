@@ -26,7 +26,7 @@ from mansard.core.files import (
     storage_errors,
 )
 from mansard.core.records import ENGINES_FOLDER, EngineBuild
-from mansard.inference.builds import CACHES, caches_name, row_name
+from mansard.inference.builds import CACHES, caches_name, is_as_built, row_name
 from mansard.inference.plan import BuildPlan
 from mansard.measuring.events import Event, Measurer, Row, Started
 from mansard.measuring.kind import Job
@@ -109,8 +109,19 @@ class EngineFiles:
         row = self.row(name)
         if row is None or row.failure is not None:
             return None if row is None or row.is_transient else row
-        status = find_status(self.folder / name, self._runs)
-        return row if status is not None and status.st_size == row.engine_bytes else None
+        return row if self._is_whole(name, row) else None
+
+    def is_changed(self, name: str) -> bool:
+        """Whether there is such a file, built once, whose content is no longer what was built."""
+        row = self.row(name)
+        if row is None or row.failure is not None:
+            return False
+        is_there = find_status(self.folder / name, self._runs) is not None
+        return is_there and not self._is_whole(name, row)
+
+    def _is_whole(self, name: str, row: EngineBuild) -> bool:
+        path = self.folder / name
+        return find_status(path, self._runs) is not None and is_as_built(path, row)
 
     def link(self, names: Iterable[str], folder: Path) -> None:
         """Put links to these files, and to their rows, into ``folder``; raises StorageError."""

@@ -13,7 +13,7 @@ from statistics import median
 from mansard.core.errors import InputError, MeasurementError, SchemaError
 from mansard.core.records import Launching, LayerTime, Measurement
 from mansard.core.text import cpu_list
-from mansard.inference.builds import built_options, is_for_now
+from mansard.inference.builds import built_options
 from mansard.inference.calls import (
     CallSource,
     n_single_calls,
@@ -33,6 +33,7 @@ from mansard.inference.engines.engine import (
     SelfTimingEngine,
 )
 from mansard.inference.engines.probing import check_provider
+from mansard.inference.failures import is_for_now
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available
 from mansard.inference.plan import NetworkPlan, NetworkTrial

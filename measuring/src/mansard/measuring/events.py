@@ -17,6 +17,10 @@ from mansard.device.meters.meter import Meters
 from mansard.device.totals import Total
 from mansard.measuring.kind import Job, RowT
 
+# The longest pause between two events where none is announced: one trial of the full profile takes
+# 2 minutes at most, and compilers on a small board as long again.
+SILENCE_S = 900.0
+
 
 class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The first event: with what the measuring process measures."""

@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from mansard.core.errors import MeasurementError
-from mansard.measuring.events import Aborted, Done, Event, Progress, Row, event_decoder
+from mansard.core.line_channel import LineReader
+from mansard.core.signals import how_it_ended, let_interrupts_end_waits
+from mansard.measuring.events import (
+    SILENCE_S,
+    Aborted,
+    Done,
+    Event,
+    Lengthy,
+    Progress,
+    Row,
+    event_decoder,
+)
 from mansard.measuring.kind import Job, encode_job, find_kind
 
 # The child finds what this process finds, and nothing besides: not even in the present folder.
@@ -25,26 +36,27 @@ _CHILD = (
 )
 _GRACE_S = 3.0  # to end by itself when its input ends
 _TAIL_BYTES = 400
-_CRASHES = frozenset(
-    {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGSEGV}
-)
+_INTERRUPTS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+_RESUMES = "what was measured is kept: the same command resumes"
 
 
 class _CrashError(Exception):
-    """A signal ended the child."""
+    """A signal ended the child, or it hangs."""
 
 
 @dataclass(frozen=True)
 class GuardedMeasurer:
     """A measurer whose work is done in a child process, by ``python -m mansard.measuring``.
 
-    Where that crashes within a trial, the kind's ``crashed`` makes the row of the trial, and
-    another child does the rest.
+    Where that crashes or hangs within a trial, the kind's ``crashed`` makes the row of the trial,
+    and another child does the rest.
     """
 
     root: Path
     files: Path  # folder of the files that the plan names
     outputs: Path | None = None  # folder that trials write files into
+    silence_s: float = SILENCE_S  # of the child: beyond it, and what it announces, it hangs
+    first_word_s: float = 10.0  # of silence, until it is said what is waited for
 
     def __call__(self, job: Job) -> Iterator[Event]:
         """Do the job; closing the iterator ends the child. Raises MeasurementError."""
@@ -66,7 +78,7 @@ class GuardedMeasurer:
                 if start_s is None or not missing or kind.crashed is None:
                     raise MeasurementError(
                         f"the measuring process {error}",
-                        fix="what was measured is kept: the same command resumes",
+                        fix=_RESUMES,
                     ) from error
                 how, duration_s = f"the process that ran it {error}", time.monotonic() - start_s
                 yield Row(kind.crashed(plan, missing.pop(0), how, duration_s))
@@ -82,16 +94,42 @@ class GuardedMeasurer:
         with tempfile.TemporaryFile() as errors, _started(command, errors) as process:
             jobs, lines = _streams(process)
             with suppress(BrokenPipeError):
-                jobs.write(encode_job(job))
-                jobs.flush()
-            for line in lines:
-                if not line.endswith(b"\n"):
+                _write_all(jobs.fileno(), encode_job(job))
+            reader, last = LineReader(lines.fileno()), Lengthy(now="", at_most_s=0.0)
+            while True:
+                yield from self._silences(reader, last)
+                line = reader.next()
+                if line is None:
                     break
                 event = decoder.decode(line)
+                if isinstance(event, Progress):
+                    last = Lengthy(now=event.now, at_most_s=0.0)
+                elif isinstance(event, Lengthy):
+                    last = event
                 yield event
                 if isinstance(event, Done | Aborted):
                     return
-            raise _how_it_ended(process.wait(), _last_line(errors))
+            try:
+                code = process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                raise _CrashError("goes on, but closed its output") from None
+            raise _how_it_ended(code, _last_line(errors))
+
+    def _silences(self, reader: LineReader, last: Lengthy) -> Iterator[Event]:
+        """Until something can be read: what is waited for, after a while and ever more seldom.
+
+        ``last``: what the child does, and how long that may take. Raises _CrashError where it is
+        silent for longer.
+        """
+        most_s = max(self.silence_s, last.at_most_s)
+        waited_s, word_s = 0.0, min(self.first_word_s, most_s)
+        while not reader.is_ready_within(word_s - waited_s):
+            waited_s = word_s
+            if waited_s >= most_s:
+                raise _CrashError(f"was killed, as it said nothing for {most_s:g} s")
+            word_s = min(2 * waited_s, most_s)
+            now = f"{last.now or 'starting'}: no answer for {waited_s:g} s, waiting for {most_s:g}"
+            yield Lengthy(now=now, at_most_s=most_s - waited_s)
 
 
 @contextmanager
@@ -103,17 +141,30 @@ def _started(command: tuple[str, ...], errors: IO[bytes]) -> Iterator[subprocess
         stdout=subprocess.PIPE,
         stderr=errors,
         start_new_session=True,  # Ctrl-C is for this process, which ends its child
+        bufsize=0,  # nothing is left to be written when it is to end
     )
-    with process:
+    jobs, lines = _streams(process)
+    try:
+        yield process
+    finally:
+        jobs.close()
         try:
-            yield process
-        finally:
-            with suppress(BrokenPipeError):
-                _streams(process)[0].close()
-            try:
+            process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            # One that hangs in a driver is killed once the driver returns: nobody waits for that.
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        finally:  # also where another Ctrl-C comes meanwhile
+            process.kill()
+            lines.close()
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    let_interrupts_end_waits()
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
 
 
 def _streams(process: Any) -> tuple[IO[bytes], IO[bytes]]:
@@ -130,9 +181,9 @@ def _last_line(errors: IO[bytes]) -> str:
 
 
 def _how_it_ended(code: int, said: str) -> Exception:
-    said = f": {said}" if said else ""
-    if -code not in _CRASHES:
-        return MeasurementError(f"the measuring process ended with code {code}{said}")
-    if -code == signal.SIGKILL:
-        return _CrashError("was killed, as it is where the memory runs out")
-    return _CrashError(f"crashed ({signal.Signals(-code).name}){said}")
+    """A signal from outside ends the run, any other one a trial."""
+    if code >= 0 or -code in _INTERRUPTS:
+        how = f"the measuring process {how_it_ended(code)}"
+        return MeasurementError(f"{how}: {said}" if said else how, fix=_RESUMES)
+    how = how_it_ended(code)
+    return _CrashError(how if -code == signal.SIGKILL or not said else f"{how}: {said}")

@@ -45,6 +45,7 @@ class MeasurementKind(Generic[PlanT, RowT]):
     row_type: type[RowT]
     open: Callable[[PlanT], AbstractContextManager[Opened[RowT]]]
     rows_name: str = "trials.jsonl"  # the file of the rows in a run's folder
+    is_private: bool = False  # whether only this user may read that file
     # Whether a row is a result. One that is none is kept until the same plan is run again: then
     # its trial is measured anew.
     is_result: Callable[[RowT], bool] = lambda _: True

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from mansard.core.clock import Clock
 from mansard.core.errors import MeasurementError
-from mansard.core.records import EnergyWindow, PowerSample
+from mansard.core.records import MOST_DISTURBED, EnergyWindow, PowerSample
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import LONGEST_PACE_S, N_STEPS_MIN, Sampler, idle_window
 from mansard.measuring.protocol import Protocol
-from mansard.measuring.raw_samples import RawSample, SampleSource
+from mansard.measuring.raw_samples import RawSample, SampleSource, waited_s
 
 _CHUNK_S = 0.25  # how often it is looked whether a window has seen enough
 _MOST_ERROR = 0.1  # of the power of a settling stretch, by the steps of the meter's counter
@@ -33,13 +33,32 @@ NO_METER = "no meter; 'mansard doctor' says what is missing"
 UNMETERED = Metered(None, NO_METER)
 
 
+# Of samples in a row: how long they were disturbed, s.
+Disturbed: TypeAlias = Callable[[Sequence[RawSample]], float]
+
+
 @dataclass(frozen=True)
 class Stretch:
     """A stretch of running without pause, on the monotonic clock."""
 
-    start_s: float
-    end_s: float
-    repetitions: int
+    raw: tuple[RawSample, ...]
+    repetitions: int  # of each sample
+
+    @property
+    def start_s(self) -> float:
+        return self.raw[0].started_s
+
+    @property
+    def end_s(self) -> float:
+        return max(sample.started_s + sample.duration_s for sample in self.raw)
+
+    @property
+    def length_s(self) -> float:
+        return self.end_s - self.start_s
+
+    def followed_by(self, other: Stretch) -> Stretch:
+        """Both as one."""
+        return Stretch(self.raw + other.raw, self.repetitions)
 
 
 class EnergyMetering:
@@ -61,9 +80,16 @@ class EnergyMetering:
         self._period_s = period_s
 
     def run(
-        self, source: SampleSource, repetitions: int, should_stop: Callable[[], bool]
+        self,
+        source: SampleSource,
+        repetitions: int,
+        should_stop: Callable[[], bool],
+        disturbed: Disturbed = waited_s,
     ) -> Metered:
-        """Let the power settle, then take the protocol's windows; never raises for a meter."""
+        """Let the power settle, then take the protocol's windows; never raises for a meter.
+
+        A meter cannot leave out what is ``disturbed``, so a window with much of it is taken again.
+        """
         sampler = Sampler(self._meters, self._period_s)
         try:
             with sampler:
@@ -71,11 +97,12 @@ class EnergyMetering:
                 settled = _settle(runner, sampler, self._protocol, self._meters.clock)
                 stretches: list[Stretch] = []
                 while len(stretches) < self._protocol.n_energy_windows and not should_stop():
-                    stretches.append(_take_window(runner, sampler, self._protocol))
+                    stretches.append(_take_calmest(runner, sampler, self._protocol, disturbed))
                 if stretches:
                     _run_past(stretches[-1].end_s, runner, sampler, should_stop)
                 windows = [
-                    settled.mark(_window(stretch, sampler, self._protocol)) for stretch in stretches
+                    settled.mark(_watched(stretch, sampler, self._protocol, disturbed))
+                    for stretch in stretches
                 ]
             for sample in sampler.samples:
                 self._keep(sample)
@@ -112,8 +139,7 @@ class _Runner:
 
     def run(self, duration_s: float) -> Stretch:
         raw = self._take(max(1, round(duration_s / self._sample_s)))
-        end_s = max(sample.started_s + sample.duration_s for sample in raw)
-        return Stretch(raw[0].started_s, end_s, len(raw) * self._repetitions)
+        return Stretch(tuple(raw), self._repetitions)
 
     def _take(self, n_samples: int) -> list[RawSample]:
         raw = self._source.take(n_samples, self._repetitions, self._should_stop)
@@ -206,7 +232,27 @@ def _powers(window: EnergyWindow) -> dict[str, _Power]:
     }
 
 
-def _take_window(runner: _Runner, sampler: Sampler, protocol: Protocol) -> Stretch:
+def _take_calmest(
+    runner: _Runner, sampler: Sampler, protocol: Protocol, disturbed: Disturbed
+) -> Stretch:
+    """A window that is little disturbed, or the calmest of those that the time of one allows."""
+    left_s = protocol.energy_window_cap_s
+    best = _take_window(runner, sampler, protocol, left_s)
+    left_s -= best.length_s
+    while _share(best, disturbed) > MOST_DISTURBED and left_s >= best.length_s:
+        stretch = _take_window(runner, sampler, protocol, left_s)
+        is_calmer = _share(stretch, disturbed) < _share(best, disturbed)
+        if is_calmer and stretch.length_s < left_s:  # else it may lack readings
+            best = stretch
+        left_s -= stretch.length_s
+    return best
+
+
+def _share(stretch: Stretch, disturbed: Disturbed) -> float:
+    return disturbed(stretch.raw) / stretch.length_s
+
+
+def _take_window(runner: _Runner, sampler: Sampler, protocol: Protocol, most_s: float) -> Stretch:
     """One window: as long as it must be, and until the sensor has changed often enough."""
     stretch = runner.run(min(_CHUNK_S, protocol.energy_window_s))
     while True:
@@ -217,11 +263,9 @@ def _take_window(runner: _Runner, sampler: Sampler, protocol: Protocol) -> Stret
             rail.energy_j is not None for rail in window.rails
         )
         long_enough = window.window_s >= protocol.energy_window_s
-        if (measurable and long_enough) or window.window_s >= protocol.energy_window_cap_s:
+        if (measurable and long_enough) or window.window_s >= most_s:
             return stretch
-        chunk = runner.run(_CHUNK_S)
-        repetitions = stretch.repetitions + chunk.repetitions
-        stretch = Stretch(stretch.start_s, chunk.end_s, repetitions)
+        stretch = stretch.followed_by(runner.run(_CHUNK_S))
 
 
 def _window(stretch: Stretch, sampler: Sampler, protocol: Protocol) -> EnergyWindow:
@@ -229,8 +273,18 @@ def _window(stretch: Stretch, sampler: Sampler, protocol: Protocol) -> EnergyWin
         stretch.start_s,
         stretch.end_s,
         n_changed_min=protocol.n_changed_min,
-        repetitions=stretch.repetitions,
+        repetitions=len(stretch.raw) * stretch.repetitions,
     )
+
+
+def _watched(
+    stretch: Stretch, sampler: Sampler, protocol: Protocol, disturbed: Disturbed
+) -> EnergyWindow:
+    """The window of a stretch, with how long it was disturbed."""
+    window = _window(stretch, sampler, protocol)
+    unknown = {name: why for name, why in window.unknown.items() if name != "disturbed_s"}
+    disturbed_s = min(disturbed(stretch.raw), window.window_s)
+    return msgspec.structs.replace(window, disturbed_s=disturbed_s, unknown=unknown)
 
 
 def _run_past(
@@ -242,6 +296,5 @@ def _run_past(
     """
     run_s = 0.0
     while not sampler.has_moved_since(end_s) and run_s < LONGEST_PACE_S and not should_stop():
-        stretch = runner.run(_TAIL_S)
-        run_s += stretch.end_s - stretch.start_s
+        run_s += runner.run(_TAIL_S).length_s
         sampler.read()

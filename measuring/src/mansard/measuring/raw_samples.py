@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol as Seam
 
@@ -42,3 +42,16 @@ def rejection(sample: RawSample, cpu_share_min: float) -> str | None:
         if waited_share >= 1 - cpu_share_min:
             return f"threads waited for CPUs, together {waited_share:.3f} of the time"
     return None
+
+
+def waited_s(raw: Sequence[RawSample]) -> float:
+    """How long samples of CPUs lasted without all of their threads running, at most."""
+    return sum(_waited_s(sample) for sample in raw)
+
+
+def _waited_s(sample: RawSample) -> float:
+    if sample.waited_s is not None:  # over all threads: they may have waited at once
+        return min(sample.waited_s, sample.duration_s)
+    if sample.cpu_share is not None:
+        return max(0.0, 1 - sample.cpu_share) * sample.duration_s
+    return 0.0

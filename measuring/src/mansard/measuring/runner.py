@@ -60,7 +60,8 @@ def run_plan(
     torn_path = _drop_no_results(
         folder / kind.rows_name, kind, runs, lambda row: kind.is_result(row) and is_there(row)
     )
-    with RowWriter(folder / kind.rows_name, kind.row_type, runs) as rows:
+    path = folder / kind.rows_name
+    with RowWriter(path, kind.row_type, runs, is_private=kind.is_private) as rows:
         done = _finished_trials(folder, kind, plan, run_id)
         missing = tuple(spec.trial_id for spec in plan.trials if spec.trial_id not in done)
         job = Job(plan=plan, missing=missing, read_back=read_back or plan.mode)

@@ -2,4 +2,5 @@
 
 from mansard.scheduler.search import check as check
 from mansard.scheduler.search import evaluate as evaluate
+from mansard.scheduler.search import prepare as prepare
 from mansard.scheduler.search import solve as solve

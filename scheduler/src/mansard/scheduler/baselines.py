@@ -13,12 +13,16 @@ here: these accelerators share one memory. All keep within the problem's changes
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from collections.abc import Sequence
 
 import msgspec
 
 from mansard.core.records.schedule import Goal, NetworkChain, Problem, Schedule
-from mansard.scheduler.search import evaluate
+from mansard.scheduler.chains import chains
+from mansard.scheduler.local_search import Clock
+from mansard.scheduler.search import evaluate_chains
 
 Assignment = tuple[tuple[str, ...], ...]
 
@@ -26,25 +30,31 @@ _GREATER_IS_BETTER: tuple[Goal, ...] = ("throughput", "min_rate")
 _MOST_NAIVE = 100_000
 
 
-def baselines(problem: Problem) -> tuple[Schedule, ...]:
-    """The baselines that this problem has, in the order above.
+def baselines(problem: Problem, time_limit_s: float = math.inf) -> tuple[Schedule, ...]:
+    """The baselines that this problem has, in the order above; H2H as far as its time goes.
 
     Without a GPU that takes all groups there is no "gpu only"; where no accelerator takes a whole
     network there is no "naive"; where groups allow no choice that Herald could make, no "herald".
     """
-    found = []
+    found, made = [], chains(problem)
+    clock = Clock(time.perf_counter(), time_limit_s, lambda *_: None)
+
+    def scored(assignment: Assignment, method: str) -> Schedule:
+        return evaluate_chains(made, assignment, method, None)
+
     for accelerator in problem.accelerators:
         if accelerator.kind == "gpu" and all(_takes(n, accelerator.name) for n in problem.networks):
             alone = tuple((accelerator.name,) * len(n.groups) for n in problem.networks)
-            found.append(evaluate(problem, alone, "gpu only"))
+            found.append(scored(alone, "gpu only"))
             break
     naive = _naive(problem)
     if naive is not None:
-        found.append(evaluate(problem, naive, "naive"))
+        found.append(scored(naive, "naive"))
     herald = _herald(problem)
     if herald is not None:
-        found.append(evaluate(problem, herald, "herald"))
-        found.append(evaluate(problem, _h2h(problem, herald), "h2h"))
+        found.append(scored(herald, "herald"))
+        moved = _h2h(problem, herald, clock)
+        found.append(scored(moved, "h2h, cut off" if clock.is_late() else "h2h"))
     return tuple(found)
 
 
@@ -126,19 +136,19 @@ def _herald(problem: Problem) -> Assignment | None:
         for network, on in zip(problem.networks, taken, strict=True):
             if place >= len(network.groups):
                 continue
-            time = network.groups[place].time_s
+            time_s = network.groups[place].time_s
             open_to = [
                 name
                 for name in names
-                if name in time
+                if name in time_s
                 and _can_run(network, [*on, name])
                 and n_changes([*on, name]) + _changes_needed(network, place, name)
                 <= problem.max_transitions
             ]
             if not open_to:
                 return None
-            best = min(open_to, key=lambda name: load[name] + time[name])
-            load[best] += time[best]
+            best = min(open_to, key=lambda name: load[name] + time_s[name])
+            load[best] += time_s[best]
             on.append(best)
     return tuple(map(tuple, taken))
 
@@ -153,16 +163,17 @@ def _changes_needed(network: NetworkChain, place: int, name: str) -> int:
     return n
 
 
-def _h2h(problem: Problem, start: Assignment) -> Assignment:
+def _h2h(problem: Problem, start: Assignment, clock: Clock) -> Assignment:
     """Two passes over all groups; what is compared is the makespan without contention."""
     blind = msgspec.structs.replace(
         problem, pccs={}, surfaces={}, goal="makespan", is_steady=False, max_makespan_s=0.0
     )
-    best, least = start, evaluate(blind, start, "h2h").makespan_s
+    made = chains(blind)
+    best, least = start, evaluate_chains(made, start, "h2h", None).makespan_s
     for _ in range(2):
         for n, network in enumerate(problem.networks):
             for place, group in enumerate(network.groups):
-                for neighbour in (place - 1, place + 1):
+                for neighbour in () if clock.is_late() else (place - 1, place + 1):
                     if not 0 <= neighbour < len(network.groups):
                         continue
                     name, on = best[n][neighbour], list(best[n])
@@ -172,7 +183,7 @@ def _h2h(problem: Problem, start: Assignment) -> Assignment:
                     if n_changes(on) > problem.max_transitions or not _can_run(network, on):
                         continue
                     moved = (*best[:n], tuple(on), *best[n + 1 :])
-                    makespan = evaluate(blind, moved, "h2h").makespan_s
+                    makespan = evaluate_chains(made, moved, "h2h", None).makespan_s
                     if makespan < least:
                         best, least = moved, makespan
     return best

@@ -7,16 +7,18 @@ network, with its number of changes, is a shortest path; the best weights are cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mansard.scheduler.chains import ENERGY, ENTER, LEAVE, TIME, Chains, Floats, Ints, lengths
 from mansard.scheduler.simulation import Score, score
 
-_STEPS = 60
+_STEPS, _FEWEST_STEPS = 60, 20  # the fewest: also where the time is over
 
 
-def space_bound(made: Chains) -> Score:
-    """What no assignment's score is below, contention or not."""
+def space_bound(made: Chains, is_late: Callable[[], bool]) -> Score:
+    """What no assignment's score is below, contention or not; looser where it is soon late."""
     networks = range(len(made.problem.networks))
     n_accelerators = len(made.names)
     ones, zeros = np.ones(n_accelerators), np.zeros(n_accelerators)
@@ -30,7 +32,7 @@ def space_bound(made: Chains) -> Score:
         best = max(best, bound)
         loads = np.sum([_loads(made, n, on) for n, (_, on) in enumerate(each)], axis=0)
         slope = loads - loads.mean()
-        if not slope.any():
+        if not slope.any() or (step >= _FEWEST_STEPS and is_late()):
             break
         weights = _simplex(weights + slope / np.abs(slope).max() * 0.5 / (1 + step) ** 0.75)
     excess, value = score(made.instance, ends, max(makespan, best), energy, True)

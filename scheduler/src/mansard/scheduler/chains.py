@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError
-from mansard.core.records.schedule import Goal, NetworkChain, Problem
+from mansard.core.records.schedule import MOST_TRANSITIONS, Goal, NetworkChain, Problem
 from mansard.scheduler.contention import contention_of, curve
 
 Floats = npt.NDArray[np.float64]
@@ -20,6 +20,10 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 GOALS: tuple[Goal, ...] = get_args(Goal)
+# Of a problem; docs/use/scheduling.md has them.
+MOST_NAMES = 64  # networks, and accelerators
+MOST_TIMES = 20_000  # groups times accelerators
+MOST_RATIO = 1_000_000  # of the times of two networks that repeat
 
 
 # Tables of ``Instance.alone``, and rows of ``Instance.asked``.
@@ -123,7 +127,10 @@ def chains(
             f"the demand of {unknown} of {np.isfinite(time).sum()} times is not known: these groups"
             " neither slow others down nor are slowed down"
         )
-    allowed = max_transitions or [problem.max_transitions] * len(problem.networks)
+    given = max_transitions or [problem.max_transitions] * len(problem.networks)
+    # A network has no more changes than places between its groups; tables have a column for each.
+    places = [len(network.groups) - 1 for network in problem.networks]
+    allowed = list(map(min, given, places))
     result = Chains(
         problem=problem,
         instance=Instance(
@@ -160,6 +167,7 @@ def _check_names(problem: Problem) -> None:
         raise InputError("a problem needs an accelerator and a network", fix="name at least one")
     names = [accelerator.name for accelerator in problem.accelerators]
     networks = [network.name for network in problem.networks]
+    _check_size(problem)
     for what, all_names in (("accelerators", names), ("networks", networks)):
         twice = sorted({name for name in all_names if all_names.count(name) > 1})
         if twice:
@@ -188,15 +196,24 @@ def _check_names(problem: Problem) -> None:
                 )
 
 
+def _check_size(problem: Problem) -> None:
+    n_accelerators, n_networks = len(problem.accelerators), len(problem.networks)
+    n_times = n_accelerators * sum(len(network.groups) for network in problem.networks)
+    for what, n, most in (
+        ("networks", n_networks, MOST_NAMES),
+        ("accelerators", n_accelerators, MOST_NAMES),
+        ("groups times accelerators", n_times, MOST_TIMES),
+    ):
+        if n > most:
+            raise InputError(
+                f"{n:,} {what} are more than {most:,}", fix="join groups, or schedule fewer at once"
+            )
+
+
 def _check_numbers(problem: Problem) -> None:
     fields = ("time_s", "energy_j", "demand_byte_per_s", "leave_s", "enter_s")
     for network in problem.networks:
-        limits = (network.rate_per_s, network.max_latency_s, network.weight)
-        if network.batch < 1 or not all(0 <= value < math.inf for value in limits):
-            raise InputError(
-                "batch, rate, latency and weight must be numbers that are not negative",
-                where=network.name,
-            )
+        _check_network(network)
         for group in network.groups:
             for field in fields:
                 for name, value in getattr(group, field).items():
@@ -206,16 +223,39 @@ def _check_numbers(problem: Problem) -> None:
                             where=f"{network.name}, {group.name}",
                             fix="a number that is not negative, or nothing where it is not known",
                         )
-        if not sum(min(group.time_s.values()) for group in network.groups) > 0:
-            raise InputError(
-                "each of its groups has a time of 0 somewhere",
-                where=network.name,
-                fix="measure it, or leave the network out",
-            )
-    if problem.max_transitions < 0:
-        raise InputError("max_transitions is negative", fix="0: each network whole on one")
+    if not 0 <= problem.max_transitions <= MOST_TRANSITIONS:
+        raise InputError(
+            f"max_transitions is {problem.max_transitions}",
+            fix=f"from 0, each network whole on one accelerator, to {MOST_TRANSITIONS}",
+        )
+    _check_ratio(problem)
     if problem.goal == "misses" and not any(n.max_latency_s for n in problem.networks):
         raise InputError("no network has a deadline to miss", fix="set max_latency of one")
+
+
+def _check_network(network: NetworkChain) -> None:
+    limits = (network.rate_per_s, network.max_latency_s, network.weight)
+    if network.batch < 1 or not all(0 <= value < math.inf for value in limits):
+        raise InputError(
+            "batch, rate, latency and weight must be numbers that are not negative",
+            where=network.name,
+        )
+    if not any(min(group.time_s.values()) for group in network.groups):
+        raise InputError(
+            "each of its groups has a time of 0 somewhere",
+            where=network.name,
+            fix="measure it, or leave the network out",
+        )
+
+
+def _check_ratio(problem: Problem) -> None:
+    least_s = [sum(min(g.time_s.values()) for g in each.groups) for each in problem.networks]
+    if problem.is_steady and max(least_s) > MOST_RATIO * min(least_s):
+        raise InputError(
+            f"one network is more than {MOST_RATIO:,} times as long as another",
+            where=problem.networks[least_s.index(min(least_s))].name,
+            fix="leave it out: too many of its runs lie in one of the other's",
+        )
 
 
 def _check_energy(problem: Problem, missing: Bools) -> None:
@@ -255,18 +295,12 @@ def _missing_costs(chains: Chains) -> list[str]:
     for number, network in enumerate(chains.problem.networks):
         if not chains.max_transitions[number] or len(chains.names) < 2:
             continue
-        missing = [
-            network.groups[at - instance.first[number]].name
-            for at in range(instance.first[number], instance.first[number + 1] - 1)
-            if any(
-                np.isfinite(instance.alone[TIME, at, a])
-                and np.isfinite(instance.alone[TIME, at + 1, b])
-                and not chains.is_offered(at, a, b)
-                for a in range(len(chains.names))
-                for b in range(len(chains.names))
-                if a != b
-            )
-        ]
+        here = slice(instance.first[number], instance.first[number + 1])
+        takes = np.isfinite(instance.alone[TIME, here])
+        leave, enter = instance.alone[LEAVE, here][:-1], instance.alone[ENTER, here][1:]
+        is_change = takes[:-1, :, None] & takes[1:, None] & ~np.eye(takes.shape[1], dtype=bool)
+        is_unknown = is_change & ~np.isfinite(leave[:, :, None] + enter[:, None])
+        missing = [network.groups[at].name for at in np.flatnonzero(is_unknown.any(axis=(1, 2)))]
         if missing:
             notes.append(
                 f"{network.name}: what a change of accelerator costs is not known after"
@@ -278,7 +312,7 @@ def _missing_costs(chains: Chains) -> list[str]:
 
 def _orders(problem: Problem) -> Ints:
     n = len(problem.networks)
-    is_of_last = problem.goal in ("makespan", "energy")
+    is_of_last = problem.goal not in ("weighted_latency", "misses")
     if n > 4 or (is_of_last and not any(network.max_latency_s for network in problem.networks)):
         return np.zeros((0, n), np.int64)
     return np.array(list(itertools.permutations(range(n))))

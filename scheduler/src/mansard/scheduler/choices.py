@@ -70,19 +70,18 @@ def n_choices(chains: Chains, network: int) -> int:
     """How many ``choices`` a network has, without making them."""
     alone, most = chains.instance.alone, chains.max_transitions[network]
     begin, end = chains.instance.first[network], chains.instance.first[network + 1]
-    takes = np.isfinite(alone[TIME, begin:end]).tolist()
+    takes = np.isfinite(alone[TIME, begin:end])
     cost = alone[LEAVE, begin : end - 1, :, None] + alone[ENTER, begin + 1 : end, None]
-    each = range(len(chains.names))
-    counts = [[int(is_taken)] + [0] * most for is_taken in takes[0]]  # [accelerator][changes]
-    for is_taken, is_offered in zip(takes[1:], np.isfinite(cost).tolist(), strict=True):
-        following = [list(counts[a]) if is_taken[a] else [0] * (most + 1) for a in each]
-        for a in each:
-            for b in each:
-                if a != b and is_taken[b] and is_offered[a][b]:
-                    for n in range(most):
-                        following[b][n + 1] += counts[a][n]
+    counts = np.zeros((len(takes[0]), most + 1), object)  # [accelerator, changes], without end
+    counts[:, 0] = [int(is_taken) for is_taken in takes[0]]
+    is_other = ~np.eye(len(counts), dtype=bool)
+    for is_taken, is_offered in zip(takes[1:], np.isfinite(cost) & is_other, strict=True):
+        following = np.zeros_like(counts)
+        for to in np.flatnonzero(is_taken):
+            following[to] = counts[to]
+            following[to, 1:] += counts[is_offered[:, to], :-1].sum(axis=0)
         counts = following
-    return sum(map(sum, counts))
+    return int(counts.sum())
 
 
 def promising(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from threading import TIMEOUT_MAX, Timer
+from dataclasses import dataclass, field
+from threading import Event, Thread
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from mansard.scheduler.chains import ENTER, LEAVE, TIME, Chains, Floats, Ints
 from mansard.scheduler.records import segments
 from mansard.scheduler.simulation import Played, is_less
 
+_LOOK_S = 0.05  # between two looks at whether the time is over
+_MOMENT_S, _FEWEST = 0.05, 4  # of simulations at once: the more while they take less than that
+_MOST_CELLS = 2_000_000  # groups of all neighbours that are looked at together
 Progress = Callable[[float, str], None]  # share of the work that is done, and a line on it
 
 
@@ -28,17 +31,27 @@ class Clock:
     begun: float  # time.perf_counter()
     limit_s: float
     progress: Progress
+    stopped: Event = field(default_factory=Event)  # to be set where nobody waits for the answer
 
     @contextmanager
     def at_end(self, call: Callable[[], None]) -> Iterator[None]:
         """Has another thread call that when the time is over, if it is before this is left."""
-        timer = Timer(min(max(self.limit_s - self.spent_s, 0.0), TIMEOUT_MAX), call)
-        timer.daemon = True
-        timer.start()
+        is_left = Event()
+
+        def watch() -> None:
+            while not is_left.wait(_LOOK_S):
+                if self.is_late():
+                    call()
+                    return
+
+        Thread(target=watch, daemon=True).start()
         try:
             yield
+        except BaseException:
+            call()
+            raise
         finally:
-            timer.cancel()
+            is_left.set()
 
     @property
     def spent_s(self) -> float:
@@ -46,8 +59,8 @@ class Clock:
         return time.perf_counter() - self.begun
 
     def is_late(self) -> bool:
-        """Whether its time is over."""
-        return self.spent_s > self.limit_s
+        """Whether its time is over, or it was stopped."""
+        return self.spent_s > self.limit_s or self.stopped.is_set()
 
 
 def descend(
@@ -71,13 +84,12 @@ def descend(
         while is_better and not clock.is_late():
             is_better = False
             for network in draw.permutation(n_networks):
-                rows = neighbours(made, at, int(network))
-                if not len(rows):
-                    continue
-                n_tried += len(rows)
-                got = simulated(rows)
-                if is_less(*got.score, *at_score):
-                    at, at_score, is_better = rows[got.best], got.score, True
+                rows = neighbours(made, at, int(network), draw)
+                for block in blocks(rows, clock):
+                    n_tried += len(block)
+                    got = simulated(block)
+                    if is_less(*got.score, *at_score):
+                        at, at_score, is_better = block[got.best], got.score, True
         if is_less(*at_score, *best_score):
             best, best_score = at, at_score
         if clock.is_late():
@@ -85,17 +97,35 @@ def descend(
         clock.progress(number / n_rounds, f"{n_tried} assignments simulated")
         at = best
         for _ in range(int(draw.integers(1, 4))):
-            rows = neighbours(made, at, int(draw.integers(n_networks)))
+            rows = neighbours(made, at, int(draw.integers(n_networks)), draw)
             at = rows[draw.integers(len(rows))] if len(rows) else at
         at_score = simulated(at[None]).score
     return best, n_tried
 
 
-def neighbours(made: Chains, on: Ints, network: int) -> Ints:
-    """Assignments [M, G] that differ in one stretch of one network, and that may be."""
+def blocks(rows: Ints, clock: Clock) -> Iterator[Ints]:
+    """Rows to simulate at once, as many as take a moment, until the time is over."""
+    at, size = 0, _FEWEST
+    while at < len(rows) and not clock.is_late():
+        begun_s = clock.spent_s
+        yield rows[at : at + size]
+        at += size
+        if clock.spent_s - begun_s < _MOMENT_S:
+            size *= 2
+
+
+def neighbours(made: Chains, on: Ints, network: int, draw: np.random.Generator) -> Ints:
+    """Assignments [M, G] that differ in one stretch of one network, and that may be.
+
+    Of a long network some stretches, drawn: all of them would not fit into memory.
+    """
     begin, end = made.instance.first[network], made.instance.first[network + 1]
     size, n_accelerators = end - begin, len(made.names)
     first, last = np.triu_indices(size)
+    most = max(1, _MOST_CELLS // (n_accelerators * len(on)))
+    if len(first) > most:
+        some = np.sort(draw.choice(len(first), most, replace=False))
+        first, last = first[some], last[some]
     at = np.arange(size)
     inside = (first[:, None] <= at) & (at <= last[:, None])
     rows = np.concatenate([np.where(inside, a, on[begin:end]) for a in range(n_accelerators)])

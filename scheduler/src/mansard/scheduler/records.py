@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,8 @@ from mansard.core.records.schedule import Schedule, ScheduledGroup, ScheduledNet
 from mansard.scheduler.chains import BATCH, ENTER, GOALS, LEAVE, TIME, Chains, Floats, Ints
 from mansard.scheduler.simulation import CLOSE, Score, is_less
 
+_COUNTABLE = 10**15
+_LARGEST = 2**63 - 1  # number that JSON's readers take
 SHORT = 1e-3  # of the rate of a network that repeats: so little is none too few
 
 
@@ -27,12 +30,16 @@ class Search:
 
 
 def one_shot(chains: Chains, on: Ints, times: Floats, search: Search) -> Schedule:
-    """The record of one round by starts and ends of its groups, ``times`` [2, G]."""
+    """The record of one round by starts and ends of its groups, ``times`` [2, G].
+
+    The next round begins when all networks have ended, so the makespan divides the items of each:
+    one that ends early gives no more items for it.
+    """
     first = chains.instance.first
     ends = times[1, first[1:] - 1]
-    rates = chains.instance.asked[BATCH] / ends
     joules = _joules(chains, on)
     makespan = float(ends.max())
+    rates = chains.instance.asked[BATCH] / makespan
     energy = None if joules is None else float(joules.sum()) + _idle_w(chains) * makespan
     return record(chains, on, times, search, (ends, ends, rates), makespan, energy)
 
@@ -116,7 +123,7 @@ def record(  # noqa: PLR0917 - what a simulation gives
         bound=search.bound,
         is_optimal=search.is_optimal,
         space=search.space,
-        n_assignments=search.n_assignments,
+        n_assignments=min(search.n_assignments, _LARGEST),
         n_simulated=search.n_simulated,
         solve_s=search.solve_s,
         groups=_groups(chains, on, times),
@@ -166,6 +173,12 @@ def goal_value(
     if goal == "misses":
         return float(sum(bool(network.is_missed) for network in networks))
     return makespan if goal == "makespan" else energy
+
+
+def space_text(n: int) -> str:
+    """How many assignments; of a number with many digits its power of ten."""
+    count = f"{n:,}" if n < _COUNTABLE else f"more than 10^{int(math.log10(n))}"
+    return f"{count} assignments"
 
 
 def printed_bound(goal: int, score: Score, bound: Score) -> tuple[bool, float | None]:

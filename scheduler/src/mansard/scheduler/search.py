@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from threading import Timer
+from threading import Event, Timer
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -32,7 +32,7 @@ from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
 from mansard.scheduler.local_search import Clock, Progress, descend
-from mansard.scheduler.records import Search, one_shot, printed_bound, segments
+from mansard.scheduler.records import Search, one_shot, printed_bound, segments, space_text
 from mansard.scheduler.simulation import (
     WORST,
     Played,
@@ -60,7 +60,7 @@ _SMALLEST = Problem(
 _LONG_COMPILING_S = 3.0  # to read what was kept takes less
 _LARGE = 12_000_000  # combinations of which each is looked at
 _LARGEST = 2**62  # that can be numbered
-_MOST_CELLS = 10_000_000  # groups of all choices of one network: about 500 MB
+_MOST_CELLS = 10_000_000  # groups of all choices of all networks: about 500 MB
 _SMALL = 2_000  # combinations that need no schedule to begin with
 _ROUNDS = 8
 _LOCAL_ROUNDS, _LOCAL_NODES = 200, 100_000
@@ -173,6 +173,7 @@ def solve(
     seed: int = 0,
     progress: Progress | None = None,
     spread: Spread | None = None,
+    stopped: Event | None = None,
 ) -> Schedule:
     """The best schedule of ``problem``, with its proof or its gap.
 
@@ -180,17 +181,24 @@ def solve(
     and "local" beyond. After ``time_limit_s`` the best that was found, with the bound of what was
     not searched. ``spread``: where assignments that a bound does not rule out are searched in
     parts: the same best score with the same proof; of several such schedules it may be another.
+    ``stopped``: ends the search when it is set, as the time limit does.
     Raises InputError for a problem that cannot be scheduled.
     """
     made, told = chains(problem), progress or (lambda *_: None)
-    _compile(made, told)
+    compile_simulator(made, told)
     if spread is not None:  # there too, as far as can be: each takes what comes next
         told(0.0, "compiling the simulator elsewhere")
         list(spread.unordered(_compile_there, range(2 * spread.n_at_once), shared=made))
-    return solve_chains(made, method, Clock(time.perf_counter(), time_limit_s, told), seed, spread)
+    clock = Clock(time.perf_counter(), time_limit_s, told, stopped or Event())
+    return solve_chains(made, method, clock, seed, spread)
 
 
-def _compile(made: Chains, progress: Progress) -> None:
+def prepare(problem: Problem, progress: Progress) -> None:
+    """Compiles the simulator, or reads what was kept of it; raises InputError as ``solve``."""
+    compile_simulator(chains(problem), progress)
+
+
+def compile_simulator(made: Chains, progress: Progress) -> None:
     """Has the simulator compiled, or read where it was kept: no search's time counts that."""
     if (repeat if made.problem.is_steady else play).signatures:
         return
@@ -205,7 +213,7 @@ def _compile(made: Chains, progress: Progress) -> None:
 
 
 def _compile_there(_: int, made: Chains) -> None:
-    _compile(made, lambda *_: None)
+    compile_simulator(made, lambda *_: None)
 
 
 def solve_chains(
@@ -218,10 +226,10 @@ def solve_chains(
     n_cells = [
         n_choices(made, n) * len(network.groups) for n, network in enumerate(made.problem.networks)
     ]
-    is_small = size <= _LARGEST and max(n_cells) <= _MOST_CELLS
+    is_small = size <= _LARGEST and sum(n_cells) <= _MOST_CELLS
     if method in ("exact", "first_come") and not is_small:
         raise InputError(
-            f"{size:,} assignments are too many to look at each",
+            f"{space_text(size)} are too many to look at each",
             fix="search locally, or allow fewer transitions",
         )
     if method == "local" or not is_small or (method == "auto" and size > _LARGE):
@@ -264,14 +272,15 @@ class _Best:
 def _local(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
     """The best that a search from neighbour to neighbour finds, then the best order of it."""
     simulated = partial(simulate, made.instance, new_run(made.instance))
-    best, bound, on = _Best(), space_bound(made), _start(made)
+    best, bound, on = _Best(), space_bound(made, clock.is_late), _start(made)
     best.take(on[None], simulated(on[None]))
     if is_less(*bound, *best.score):  # never so for the makespan of one network
         on, best.n_simulated = descend(made, on, seed, _LOCAL_ROUNDS, clock, simulated)
     rows, lower = on[None], np.array([bound])
     best.take(rows, simulated(rows))
     most_nodes = np.array([_LOCAL_NODES])
-    best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=most_nodes))
+    with clock.at_end(lambda: most_nodes.fill(0)):
+        best.take(rows, simulated(rows, lower=lower, best=best.score, most_nodes=most_nodes))
     return _answer(made, best, bound, "local", size, clock)
 
 
@@ -317,7 +326,8 @@ def _exact(
         blocks.append((ids, lower))
         clock.progress(0.1 * share, "assignments bounded")
         n_kept += len(ids)
-        is_whole = share == 1 or not (n_kept > _LARGE or (size > _LARGE and clock.is_late()))
+        is_enough = clock.is_late() and (best.on is not None or n_kept > 0)
+        is_whole = share == 1 or not (n_kept > _LARGE or is_enough)
         if not is_whole:
             break
     ids, lower = (np.concatenate(column) for column in zip(*blocks, strict=True))
@@ -336,7 +346,7 @@ def _exact(
     def search(is_first_come: bool) -> Score:
         space = _Space(made, all_choices, is_first_come=is_first_come)
         bound = _search(space, ids, lower, best, clock, spread)
-        return bound if is_whole else min(bound, space_bound(made))
+        return bound if is_whole else min(bound, space_bound(made, clock.is_late))
 
     def answered(bound: Score, by: str) -> Schedule:
         return _answer(made, best, bound, by, size, clock)
@@ -386,7 +396,7 @@ def _answer(
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
-        space=f"{size:,} assignments, {way}",
+        space=f"{space_text(size)}, {way}",
         n_assignments=size,
         n_simulated=best.n_simulated,
         solve_s=clock.spent_s,
@@ -467,7 +477,6 @@ def _round(
     size = max(n_lanes, min(_BATCH, _BATCH_NODES // most_nodes))
     size = _BLOCK if space.is_first_come else size
     with ThreadPoolExecutor(n_lanes) as pool, clock.at_end(lambda: allowed.fill(0)):
-        run_lanes = pool.map if n_lanes > 1 else map
         for at in range(0, len(ids), size):
             if not is_less(*lower[at], *best.score):
                 break
@@ -478,7 +487,7 @@ def _round(
             parts = [slice(lane, None, n_lanes) for lane in range(n_lanes)]
             jobs = ([rows[part] for part in parts], [bounds[part] for part in parts])
             for part, played in zip(
-                parts, run_lanes(search, lanes, *jobs, [best.score] * n_lanes), strict=True
+                parts, pool.map(search, lanes, *jobs, [best.score] * n_lanes), strict=True
             ):
                 best.take(rows[part], played)
                 is_open = played.nodes < -1
@@ -531,7 +540,7 @@ def _spread_round(  # noqa: PLR0917
 
 def _search_part(part: _Part, space: _Space) -> tuple[_Best, Ints, Floats]:
     """On another machine: what beats the score, what is left open, and the bounds of that."""
-    _compile(space.made, lambda *_: None)  # before its time begins
+    compile_simulator(space.made, lambda *_: None)  # before its time begins
     best, lower = _Best(score=part.score), part.lower.copy()
     clock = Clock(time.perf_counter(), part.limit_s, lambda *_: None)
     opened = _round(space, part.ids, lower, best, clock, part.most_nodes)

@@ -48,6 +48,7 @@ _MAKESPAN, _THROUGHPUT, _MIN_RATE, _WEIGHTED, _ENERGY, _MISSES = (
 )
 Score = tuple[float, float]  # how far limits are exceeded, and the goal; less is better
 WORST: Score = (np.inf, np.inf)
+_MOST_EVENTS = 4_000_000  # of a simulation of networks that repeat: a few seconds
 CLOSE = 1e-9  # two values that differ by less of themselves are one
 
 
@@ -272,18 +273,25 @@ def score(
             excess += max(ends[n] / instance.asked[DEADLINE, n] - 1.0, 0.0)
         elif ends[n] > instance.asked[DEADLINE, n] * (1.0 + CLOSE):
             value += 1.0
-        if goal == _THROUGHPUT:
-            value -= instance.asked[BATCH, n] / ends[n]
-        elif goal == _MIN_RATE:
-            rate = -instance.asked[BATCH, n] / ends[n]
-            value = rate if n == 0 else max(value, rate)
-        elif goal == _WEIGHTED:
+        if goal == _WEIGHTED:
             value += instance.asked[WEIGHT, n] * ends[n]
     if goal == _MAKESPAN:
         value = makespan
+    elif goal in (_THROUGHPUT, _MIN_RATE):
+        value = -_items(instance) / makespan
     elif goal == _ENERGY:
         value = total
     return (excess if excess > CLOSE else 0.0), value
+
+
+@inner
+def _items(instance: Instance) -> float:
+    """Items of a round that the goal counts: of all networks, or of the one with the fewest."""
+    least, total = np.inf, 0.0
+    for n in range(instance.asked.shape[1]):
+        least = min(least, instance.asked[BATCH, n])
+        total += instance.asked[BATCH, n]
+    return least if instance.goal == _MIN_RATE else total
 
 
 @compiled
@@ -397,6 +405,8 @@ def _add_losses(instance: Instance, run: Run, energy: float, excess: float, valu
     horizon, idle = instance.limits[0], instance.limits[3]
     if instance.goal == _MAKESPAN:
         horizon = min(horizon, value)
+    elif value < 0.0:  # a rate, with its sign turned
+        horizon = min(horizon, -_items(instance) / value)
     elif instance.goal == _ENERGY and idle > 0.0:
         horizon = min(horizon, (value - energy) / idle)
     if horizon == np.inf:
@@ -632,10 +642,10 @@ def repeat(
     """Runs the networks of assignments [M, G] again and again, first come first served.
 
     Until the state at an end of network ``slowest`` is one that was there before, or for ``most``
-    of its runs; each state is compared with the last whose number is a power of two. Fills
-    ``rounds`` [M, N, 5] with whether one was, then since that state: runs that ended, sum and
-    largest of their latencies, duration; and ``times`` [2, G] with the last whole run of
-    each network.
+    of its runs, or fewer where they are very many events; each state is compared with the last
+    whose number is a power of two. Fills ``rounds`` [M, N, 5] with whether one was, then since that
+    state: runs that ended, sum and largest of their latencies, duration; and ``times`` [2, G] with
+    the last whole run of each network.
     """
     n_networks = len(instance.first) - 1
     state, time, now = run.state, run.time, 4 * n_networks
@@ -646,6 +656,7 @@ def repeat(
             for k in range(5):
                 here[n, k] = 0.0
         begun, n_rounds, n_next, is_known, is_same = 0.0, 0, 1, False, False
+        n_events = 0
         while not is_known:
             for a in range(instance.alone.shape[2]):
                 while state[2 * n_networks + a] < 0 and _options(
@@ -653,6 +664,7 @@ def repeat(
                 ):
                     _start(run, run.decisions[0, 3], n_networks)
             _advance(instance, run)
+            n_events += 1
             is_round = state[n_networks + slowest] == _ENDED
             for n in range(n_networks):
                 if state[n_networks + n] == _ENDED:
@@ -666,6 +678,7 @@ def repeat(
                 is_same = has_all and n_next > 1 and _is_as_before(instance, run, here)
                 is_known = is_same or (has_all and n_rounds >= most)
                 is_known = is_known or n_rounds >= 4 * most
+                is_known = is_known or (has_all and n_events > _MOST_EVENTS)
                 if n_rounds >= n_next and not is_known:
                     _remember(run, here)
                     begun, n_next = time[now], 2 * n_next

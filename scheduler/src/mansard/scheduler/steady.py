@@ -25,8 +25,8 @@ from mansard.scheduler.chains import (
     Ints,
 )
 from mansard.scheduler.choices import assignments, choices
-from mansard.scheduler.local_search import Clock, descend
-from mansard.scheduler.records import SHORT, Search, printed_bound, repeated
+from mansard.scheduler.local_search import Clock, blocks, descend
+from mansard.scheduler.records import SHORT, Search, printed_bound, repeated, space_text
 from mansard.scheduler.simulation import CLOSE, Played, Score, ascending, is_less, new_run, repeat
 
 _LARGE = 300_000  # combinations of which each is looked at
@@ -181,7 +181,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
             method, way = "local", "searched locally, first come first served"
             bound = _space_bound(made)
         is_long, repeats.most = repeats.most == _LONG_RUNS, _LONG_RUNS
-        if is_long or repeats(best[None]).score[0] <= score[0] + SHORT:
+        if is_long or clock.is_late() or repeats(best[None]).score[0] <= score[0] + SHORT:
             break  # else its limits are kept for a while alone
         start = best
     (mean, largest, runs_per_s), times = repeats.rates(best[None])
@@ -191,7 +191,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
         method=method,
         bound=at_best,
         is_optimal=is_optimal,
-        space=f"{size:,} assignments, {way}",
+        space=f"{space_text(size)}, {way}",
         n_assignments=size,
         n_simulated=n_simulated,
         solve_s=clock.spent_s,
@@ -241,19 +241,17 @@ def _search(
         raise InputError("no assignment keeps to the most segments of each accelerator")
     ids, lower = ids[fits], _bounds(made, chain[fits], load[fits], joules[fits])
     order = ascending(lower)
-    ids, lower, n_simulated = ids[order], lower[order], 0
-    for at in range(0, len(ids), _BATCH):
-        if not is_less(*lower[at], *score):
-            break
-        if clock.is_late():
-            return best, score, (float(lower[at, 0]), float(lower[at, 1])), n_simulated
-        rows = assignments(all_choices, ids[at : at + _BATCH])
-        played = repeats(rows)
-        n_simulated += len(rows)
-        if is_less(*played.score, *score):
-            best, score = rows[played.best], played.score
-        clock.progress(at / len(ids), f"{n_simulated} assignments simulated")
-    return best, score, score, n_simulated
+    ids, lower, at = ids[order], lower[order], 0
+    while at < len(ids) and is_less(*lower[at], *score):
+        for rows in blocks(assignments(all_choices, ids[at : at + _BATCH]), clock):
+            at += len(rows)
+            played = repeats(rows)
+            if is_less(*played.score, *score):
+                best, score = rows[played.best], played.score
+        if clock.is_late() and at < len(ids):
+            return best, score, (float(lower[at, 0]), float(lower[at, 1])), at
+        clock.progress(at / len(ids), f"{at} assignments simulated")
+    return best, score, score, at
 
 
 def _check_capacity(made: Chains, runs_per_s: Floats) -> None:

@@ -16,6 +16,7 @@ KNOWN: dict[str, str] = {
     # tools
     "reboot_modes": "list of mode ids: nvpmodel asks for a reboot and waits for the answer",
     "nvpmodel_refuses": "true: every change of mode fails",
+    "gating_busy": "an errno (16, 19): a gating mask cannot be written, so nvpmodel stops half-way",
     "nvpmodel_hangs": "true: nvpmodel never answers",
     "nvpmodel_missing": "true: there is no nvpmodel",
     "query_errors": "list of lines: nvpmodel -q prints each as an NVPM ERROR",

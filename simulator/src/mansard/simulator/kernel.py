@@ -219,6 +219,8 @@ class SimulatedKernel:
         """React to a write; the domain whose limits changed, if any."""
         if path in self.switches:
             self._switch(path)
+        elif path == self._mask and self.faults.get("gating_busy"):
+            set_text(path, self._texts[path] or "0")
         elif path in self._texts:
             self._texts[path] = read_text(path) or self._texts[path]
         elif path in (self.lock, self.rate):

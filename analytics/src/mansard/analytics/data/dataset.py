@@ -113,4 +113,6 @@ def score_id(score: ModelScore) -> str:
     asked += [score.recompute, score.cache_bytes, score.precision, dict(sorted(precisions.items()))]
     if score.bounds:
         asked.append(score.bounds)
+    if score.kv_cache_update == "in-place":
+        asked.append(score.kv_cache_update)
     return content_hash([score.model, score.model_hash, *asked])

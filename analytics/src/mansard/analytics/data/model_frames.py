@@ -26,6 +26,18 @@ MODE_SCHEMA: FrameSchema = {
     "power_limit_w": pl.Float64,
 }
 
+# What its settings are called in sentences.
+SETTING_WORDS = MappingProxyType(
+    {
+        "gpu_hz": "GPU clock",
+        "memory_hz": "memory clock",
+        "cpu_hz": "CPU clock",
+        "n_sms": "number of SMs",
+        "n_cpus": "number of cores",
+        "power_limit_w": "power limit",
+    }
+)
+
 # What a mode can do and what it costs: one row for each mode and coefficient. ``low`` and
 # ``high`` span 95 %. Where the value is modelled they hold the error of leaving a mode out.
 COEFFICIENT_SCHEMA: FrameSchema = {

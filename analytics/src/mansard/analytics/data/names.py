@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
-from mansard.core.records import Manifest, Measurement
+from mansard.core.records import MachineIdentity, Manifest, Measurement
 from mansard.core.text import printable
 
 LONGEST_NAME = 80
@@ -117,6 +117,12 @@ def device_labels(manifests: Sequence[Manifest]) -> dict[str, str]:
         for identity, name in names.items()
     }
     return {manifest.run_id: labels[device_id(manifest)] for manifest in manifests}
+
+
+def device_machines(manifests: Sequence[Manifest]) -> dict[str, MachineIdentity]:
+    """The machine of each device, by its label: that of its last run."""
+    labels = device_labels(manifests)
+    return {labels[manifest.run_id]: manifest.machine for manifest in manifests}
 
 
 def _device(manifest: Manifest) -> str:

@@ -66,6 +66,8 @@ def seconds(
 
     ``kind``: what ``low`` and ``high`` mean, a key of ``data.model_frames.INTERVALS``; None: there
     is no interval. A spread wider than ``WIDEST`` says to measure more, unless not to ``advise``.
+    Without a value the ``high`` of a spread is the most that it may be: what is known of something
+    that other work disturbed.
     """
     return _by_kind(value, (low, high), kind, "s", _SMALL, advise)
 
@@ -164,6 +166,8 @@ def _by_kind(
     if value is not None and kind == "roof":
         low, high = _ends(value, low, high)
         return f"at best {_rounded(low, _step(low, high - low, 3), prefixes, unit)}"
+    if value is None and kind == "spread" and high is not None:
+        return f"at most {_spread_text(high, unit, None, None, prefixes, 3)}, disturbed"
     if value is None or kind is None or low is None or high is None:
         return _spread_text(value, unit, None, None, prefixes, 3)
     if kind == "bounds" and math.isinf(high):

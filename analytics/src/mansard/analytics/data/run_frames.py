@@ -10,12 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from mansard.analytics.data.dataset import machine_id, processor_of
 from mansard.analytics.data.frames import FrameSchema, to_json
-from mansard.core.records import Conditions, EnergyWindow, Manifest, PowerSample, Spread, Trial
+from mansard.core.records import (
+    MOST_DISTURBED,
+    Conditions,
+    EnergyWindow,
+    Manifest,
+    PowerSample,
+    Spread,
+    Trial,
+)
 
 RUN_SCHEMA: FrameSchema = {
     "run_id": pl.String,
@@ -87,7 +96,10 @@ def run_frame(manifests: Sequence[Manifest], n_power_samples: dict[str, int]) ->
 
 
 def energy_frame(manifests: Sequence[Manifest], trials: Sequence[Trial]) -> pl.DataFrame:
-    """One row per window and rail, and one without a rail for the window's total; J, W, s."""
+    """One row per window and rail, and one without a rail for the window's total; J, W, s.
+
+    A window that other work disturbed has no energies, but the reason.
+    """
     rows = [
         row
         for manifest in manifests
@@ -110,6 +122,11 @@ def known_totals(windows: Iterable[EnergyWindow]) -> list[tuple[float, EnergyWin
         for window in windows
         if window.total_j is not None and window.total_j > 0 and window.window_s > 0
     ]
+
+
+def is_disturbed(window: EnergyWindow) -> bool:
+    """Whether other work ran in too much of it for an energy of its own."""
+    return (window.disturbed_s or 0.0) > MOST_DISTURBED * window.window_s
 
 
 def meter_deviation(windows: Iterable[EnergyWindow]) -> float:
@@ -176,6 +193,8 @@ def _window_rows(
             "window_s": window.window_s,
             "repetitions": window.repetitions,
         }
+        if is_disturbed(window):
+            window = _without_energy(window)  # noqa: PLW2901
         for rail in window.rails:
             own = {name: getattr(rail, name) for name in ENERGY_SCHEMA if hasattr(rail, name)}
             yield {
@@ -191,6 +210,28 @@ def _window_rows(
             "power_w": _power_w(window.total_j, window.window_s),
             "unknown_json": to_json(window.unknown),
         }
+
+
+def _without_energy(window: EnergyWindow) -> EnergyWindow:
+    share = (window.disturbed_s or 0.0) / window.window_s
+    why = f"other work disturbed {share:.0%} of the window"
+    names = ("energy_j", "error_j")
+    rails = tuple(
+        msgspec.structs.replace(
+            rail,
+            energy_j=None,
+            error_j=None,
+            unknown={**dict.fromkeys(names, why), **rail.unknown},
+        )
+        for rail in window.rails
+    )
+    return msgspec.structs.replace(
+        window,
+        rails=rails,
+        total_j=None,
+        error_j=None,
+        unknown={**window.unknown, **dict.fromkeys(("total_j", "error_j"), why)},
+    )
 
 
 def _power_w(energy_j: float | None, window_s: float) -> float | None:

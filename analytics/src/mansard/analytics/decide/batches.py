@@ -8,7 +8,9 @@ import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY
-from mansard.analytics.decide.alternatives import highest_mode
+from mansard.analytics.data.names import display_name
+from mansard.analytics.decide.baselines import highest_mode
+from mansard.analytics.decide.unknown_modes import unknown_modes
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,
@@ -34,8 +36,9 @@ BATCH_SCHEMA: FrameSchema = {
     "measured_items_per_s": pl.Float64,
     "measured_j": pl.Float64,  # of one item
     "engine": pl.String,  # what ran it
-    "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the highest throughput
+    "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the most items per second
     "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
+    "remark": pl.String,  # what of these may be said of it beside the other batches; or null
     "source": pl.String,
     "is_extrapolated": pl.Boolean,  # outside the clocks of the modes it rests on
     "reason": pl.String,  # why latency or energy is null
@@ -77,8 +80,32 @@ def batch_table(
             is_most_items=_is_first(items >= items.max().over(_CURVE) / NEAR),
             is_least_energy=_is_first(energy <= energy.min().over(_CURVE) * NEAR),
         )
+        .with_columns(
+            remark=pl.concat_str(
+                _remark("is_most_items", items, items.max(), "most items per second"),
+                _remark("is_least_energy", energy, energy.min(), "least energy"),
+                separator="; ",
+                ignore_nulls=True,
+            )
+        )
+        .with_columns(remark=pl.when(pl.col("remark") != "").then("remark"))
     )
     return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
+
+
+def _remark(flag: str, value: pl.Expr, best: pl.Expr, what: str) -> pl.Expr:
+    """What is said of the batch that ``flag`` marks; null of all others, and of a lone batch.
+
+    Of bounds nothing is: where between them a batch lies, and so which is best, is not known.
+    """
+    is_bounded = (pl.col("interval") == "bounds").any().over(_CURVE).fill_null(value=False)
+    n_known = value.count().over(_CURVE)
+    some = n_known < pl.len().over(_CURVE)
+    whose = pl.when(some).then(pl.lit(" of those known")).otherwise(pl.lit(""))
+    near = pl.lit(f"smallest within 1 % of the {what}")
+    found = pl.when(value == best.over(_CURVE)).then(pl.lit(what)).otherwise(near)
+    by = pl.when(pl.col("interval") == "roof").then(pl.lit(" by the roofs")).otherwise(pl.lit(""))
+    return pl.when(pl.col(flag) & ~is_bounded & (n_known > 1)).then(found + whose + by)
 
 
 def joined(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -100,9 +127,25 @@ def _is_first(is_best: pl.Expr) -> pl.Expr:
 
 def highest_only(rows: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
     """The rows of the highest mode of each device; ``modes`` is a MODE_SCHEMA."""
+    highest = highest_modes(modes)
+    return rows.join(highest, on=["device", "mode"], how="semi", maintain_order="left")
+
+
+def highest_modes(modes: pl.DataFrame) -> pl.DataFrame:
+    """The highest mode of each device of MODE_SCHEMA, by device and mode."""
     highest = [
         {"device": device, "mode": highest_mode(of_device)}
         for (device,), of_device in modes.group_by("device", maintain_order=True)
     ]
-    names = pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
-    return rows.join(names, on=["device", "mode"], how="semi", maintain_order="left")
+    return pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
+
+
+def unknown_notes(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[str, ...]:
+    """A line for each network and device with modes in which nothing is predicted."""
+    notes = []
+    for rows in predictions.partition_by("device", "network", maintain_order=True):
+        device, network = str(rows["device"][0]), str(rows["network"][0])
+        asked = modes.filter(pl.col("device") == device)["mode"].drop_nulls().to_list()
+        words = unknown_modes(rows, asked).words()
+        notes += [f"{display_name(network)} on {display_name(device)}: {words}"] if words else []
+    return tuple(notes)

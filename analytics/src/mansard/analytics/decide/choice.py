@@ -21,6 +21,7 @@ from mansard.analytics.decide.values import Array, ValueBand, Values
 # with half as much the regret on recorded boards is less yet (benchmarks/recorded/regret.py), but
 # all of them are of three kinds of boards.
 NEEDED_OUTSIDE = 1.0
+_TIE = 1e-9  # standard deviations
 _WORTH = 0.005  # an expected gain of less decides nothing
 
 
@@ -67,13 +68,28 @@ def choose_likeliest(values: Values, screened: Screen, wanted: Wanted, among: Ma
     return int(order[np.argmax(screened.margin[order])])
 
 
+def is_likeliest(values: Values, screened: Screen, at: int, among: Mask) -> bool:
+    """Whether no row ``among`` these keeps the only limit with a greater probability than ``at``.
+
+    Of bounds, roofs and values without an interval there is none to compare.
+    """
+    if len(screened.limits) != 1:
+        return False
+    interval = values.of(screened.limits[0][0]).interval[among]
+    margins = screened.margin[among]
+    return bool((interval == "spread").all() and (margins <= screened.margin[at] + _TIE).all())
+
+
 def best_measured(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> int | None:
-    """The best measured row: of those that keep the limits, else may, else of all; or None."""
+    """The best measured row: of those that keep the limits, else may, else of all; or None.
+
+    By its value: none of them is modelled, and the least is told to be the best.
+    """
     objective = values.objective(wanted.minimise)
     measured = among & values.is_measured
     for group in (screened.is_kept, ~screened.is_broken, np.ones_like(measured)):
         if (measured & group).any():
-            return int(ranked(values, objective.cost(), measured & group)[0])
+            return int(ranked(values, objective.value, measured & group)[0])
     return None
 
 

@@ -37,6 +37,8 @@ from mansard.analytics.roofs.roofline import Roofline, rooflines
 from mansard.analytics.scaling.coefficients import newest_runs
 from mansard.analytics.scaling.observations import counted_measurements
 from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.hardware import boards_called, name_one_mode
+from mansard.core.power_mode import plain_name
 from mansard.core.precision import work_unit
 from mansard.core.records import Manifest, Measurement, Record
 
@@ -196,7 +198,8 @@ def sides_of(
             measurements=tuple(timed.get(roof.run_id, ())),
         )
         for roof in roofs
-        if run_id in (None, roof.run_id) and (mode is None or _is_mode(roof.mode, mode))
+        if run_id in (None, roof.run_id)
+        and (mode is None or _is_mode(roof.mode, mode, roof.machine))
     )
     if not sides:
         raise _nothing(dataset, mode, [roof.mode for roof in roofs])
@@ -220,7 +223,7 @@ def _timed_beside(dataset: Dataset) -> dict[str, list[Measurement]]:
 
 
 def _where(run: Manifest) -> tuple[str, str]:
-    return device_id(run), run.mode_read_back.name
+    return device_id(run), plain_name(run.mode_read_back.name)
 
 
 def _nothing(dataset: Dataset, mode: str | None, names: Sequence[str]) -> MansardError:
@@ -235,8 +238,9 @@ def _nothing(dataset: Dataset, mode: str | None, names: Sequence[str]) -> Mansar
     )
 
 
-def _is_mode(name: str, wanted: str) -> bool:
-    return name.upper().removeprefix("MODE_") == wanted.upper().removeprefix("MODE_")
+def _is_mode(name: str, wanted: str, machine: str) -> bool:
+    boards = boards_called(machine)
+    return plain_name(name) == plain_name(wanted) or name_one_mode(name, wanted, boards)
 
 
 def pair_runs(
@@ -273,7 +277,7 @@ def _newest(sides: Sequence[Side], *, by_device: bool) -> dict[tuple[str, str, s
     found: dict[tuple[str, str, str], Side] = {}
     for side in sorted(sides, key=lambda one: _age(one.manifest)):
         device = device_id(side.manifest) if by_device else ""
-        found[device, processor_of(side.manifest), side.roof.mode] = side
+        found[device, processor_of(side.manifest), plain_name(side.roof.mode)] = side
     return found
 
 

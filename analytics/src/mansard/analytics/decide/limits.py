@@ -24,6 +24,7 @@ from mansard.analytics.decide.values import (
     KEPT,
     NO_INTERVAL,
     UNKNOWN,
+    Z95,
     Array,
     ValueBand,
     Values,
@@ -98,10 +99,14 @@ def screen(values: Values, wanted: Wanted) -> Screen:
 def _margin(band: ValueBand, most: float) -> Array:
     """Standard deviations from the value up to the limit; infinite where there is no spread.
 
+    Those of a spread are of the side that the limit is on, as they are of its probability.
     A value on a roof is as uncertain as a factor of LEAST_KNOWN; so is one without an interval.
     """
     is_bare = (band.interval == "roof") | (band.interval == "")
-    deviation = np.where(is_bare, math.log(LEAST_KNOWN), band.deviation())
+    low, high = band.ends()
+    side = np.abs(np.log(np.where(band.value <= most, high, low) / band.value)) / Z95
+    deviation = np.where(band.interval == "spread", side, band.deviation())
+    deviation = np.where(is_bare, math.log(LEAST_KNOWN), deviation)
     distance = np.log(most / band.value)
     endless = np.where(distance >= 0, np.inf, -np.inf)
     margin: Array = np.divide(distance, deviation, out=endless, where=deviation > 0)
@@ -179,14 +184,42 @@ _SHOWN = 3
 def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> tuple[int, ...]:
     """The rows whose worst broken limit is broken by the least share, the best first.
 
-    Equal ones are told apart by the objective, then by their names. Those of which a quantity that
-    is limited is unknown come last, by the others.
+    Of bounds by their upper ends. Equal ones are told apart by the objective, then by their names.
+    Those of which a quantity that is limited is unknown come last, by the others.
     """
     rows = np.flatnonzero(among)
-    worst = np.nan_to_num(screened.excess[:, rows], nan=0.0).max(axis=0)
+    worst = np.nan_to_num(_worst_excess(values, screened)[1][rows], nan=0.0)
     objective = np.nan_to_num(values.objective(wanted.minimise).value[rows], nan=np.inf)
     order = np.lexsort((rows, objective, worst, ~screened.is_known[rows]))
     return tuple(int(row) for row in rows[order[:_SHOWN]])
+
+
+def nearest_words(values: Values, screened: Screen, at: int, among: Mask) -> str:
+    """How sure it is that row ``at`` breaks the limits least of all rows ``among``."""
+    least, most = _worst_excess(values, screened)
+    others = among.copy()
+    others[at] = False
+    if values.latency.interval[at] == "roof":
+        return "is nearest by the roofs" if others.any() else "is nearest"
+    if screened.is_known[at] and (least[others] >= most[at] * (1 - _ROUNDING)).all():
+        return "is nearest"
+    is_bounded = values.latency.interval[at] == "bounds"
+    return "may be nearest" if is_bounded else "is nearest as far as is known"
+
+
+def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
+    """By which share each row breaks its worst limit, at least and at most; of roofs the least."""
+    ends = []
+    for quantity, limit in screened.limits:
+        band, bound = values.of(quantity), upper_bound(quantity, limit)
+        low, high = band.ends()
+        is_bounded = band.interval == "bounds"
+        least = np.where(is_bounded | (band.interval == "roof"), low, band.value)
+        most = np.where(is_bounded, high, least)
+        ends.append([np.maximum(0.0, end / bound - 1.0) for end in (least, most)])
+    # What is unknown breaks nothing, as far as is known.
+    found = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
+    return found[0], found[1]
 
 
 def find_relaxations(

@@ -24,7 +24,10 @@ _REMEDIES = (
     ),
     (r"no such column|leaves it empty", "import its power or energy with the times"),
     (r"power was measured in no mode", "measure its power in 4 modes: 'mansard plan' picks them"),
-    (r"does not say its|is not known of this mode", "give the modes all their clocks"),
+    (
+        r"\bits .* (is|are) not known|not known of this mode|mode of this network says its",
+        "give the modes all their clocks",
+    ),
     (r"no clock is known of all", "give the modes all their clocks"),
     (r"meter|no energy|no power|power was not recorded", _METER),
 )

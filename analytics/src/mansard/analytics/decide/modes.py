@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.data.model_frames import MODE_SCHEMA, SETTING_WORDS
 from mansard.analytics.published.cells import Cells, check_modes, read_table
 from mansard.analytics.published.columns import find_columns
 from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.scaling.network_terms import SETTINGS, usable
 from mansard.core.errors import InputError, UsageError
+from mansard.core.hardware import KnownMode, NamedModes, boards_with, find_mode
+from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
+from mansard.core.text import printable
 
 _SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
 
+_SHOWN = 4  # modes in a note
 ModeFrame: TypeAlias = pl.DataFrame  # of MODE_SCHEMA
 
 
@@ -58,6 +62,54 @@ def read_mode_table(path: Path, device: str) -> ModeFrame:
 
 
 _FIELDS = frozenset({"gpu", "emc", "cpu", "sms", "cpus", "power_limit"})
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedModes:
+    """MODE_SCHEMA rows, and a line for each name that was taken for another one."""
+
+    modes: ModeFrame
+    notes: tuple[str, ...]
+
+
+def join_modes(
+    candidates: ModeFrame, known: ModeFrame, *, boards: Sequence[NamedModes], are_explicit: bool
+) -> JoinedModes:
+    """``candidates`` with those that are one of the ``known`` modes under its name and settings.
+
+    Both are of one device, which may be one of ``boards``. ``are_explicit``: the settings of a
+    candidate were given by the user, so that a known mode with others is another mode, whatever it
+    is called; else they come from a table, and the name decides.
+    """
+    known_rows = {row["mode"]: row for row in known.iter_rows(named=True)}
+    taken = [KnownMode(name, _settings_of(row)) for name, row in known_rows.items()]
+    boards = boards_with(boards, taken)
+    rows, notes = [], []
+    for row in candidates.iter_rows(named=True):
+        name, settings = row["mode"], _settings_of(row)
+        match = find_mode(KnownMode(name, settings if are_explicit else {}), taken, boards)
+        if match is None and not are_explicit:
+            match = find_mode(KnownMode(name, settings), taken, boards)
+        if match is not None:
+            rows.append(row | _settings_of(known_rows[match.name]) | {"mode": match.name})
+            notes += [f"{name} is {match.name}: {match.why}"] if match.why else []
+        elif name in known_rows:
+            other = _name_by_settings(row)
+            notes.append(f"{name} as asked has other clocks than as measured: called {other}")
+            rows.append(row | {"mode": other})
+        else:
+            rows.append(row)
+    frame = pl.DataFrame(rows, schema=MODE_SCHEMA).unique("mode", keep="first", maintain_order=True)
+    return JoinedModes(frame, tuple(notes))
+
+
+def _settings_of(row: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: row[name] for name in _SETTINGS}
+
+
+def _name_by_settings(row: Mapping[str, Any]) -> str:
+    clocks = {"gpu_hz": row["gpu_hz"], "emc_hz": row["memory_hz"], "cpu_hz": row["cpu_hz"]}
+    return f"{row['mode']} ({custom_name(row['n_cpus'], **clocks) or 'as asked'})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +177,11 @@ def _comparable(modes: pl.DataFrame, measured: list[str]) -> tuple[pl.DataFrame,
         why = _why_unused(name, modes, measured)
         if why or n_known < n_lacking:
             why = why or f"{n_lacking} of {modes.height} modes do not name it"
-            notes.append(f"{name} is not used: {why}")
+            notes.append(f"the {SETTING_WORDS[name]} is not used: {why}")
             modes = modes.with_columns(pl.lit(None, MODE_SCHEMA[name]).alias(name))
         else:
-            notes.append(f"left out, their {name} is unknown: {_modes(n_lacking)}")
+            names = modes.filter(pl.col(name).is_null()).get_column("mode").to_list()
+            notes.append(f"left out, their {SETTING_WORDS[name]} is not known: {_few(names)}")
             modes = known
     return modes, notes
 
@@ -145,6 +198,11 @@ def _why_unused(name: str, modes: pl.DataFrame, measured: list[str]) -> str:
     if others.height and others.filter(is_named).is_empty():
         return "no mode to choose from names it"
     return ""
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(printable(name) for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _modes(n: int) -> str:

@@ -16,7 +16,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.model_frames import (
+    MODE_SCHEMA,
+    OBSERVATION_SCHEMA,
+    PREDICTION_KEY,
+    SETTING_WORDS,
+)
 from mansard.analytics.decide.design import DESIGN_SIZE, PlanStep, choose, design, find_ends
 from mansard.analytics.decide.modes import plan_modes
 from mansard.analytics.decide.outlook import (
@@ -32,14 +37,6 @@ from mansard.core.errors import UsageError
 from mansard.core.records import Record
 from mansard.core.text import printable
 
-_WORDS = {
-    "gpu_hz": "GPU clock",
-    "memory_hz": "memory clock",
-    "cpu_hz": "CPU clock",
-    "n_sms": "number of SMs",
-    "n_cpus": "number of cores",
-    "power_limit_w": "power limit",
-}
 _NOUNS: dict[Objective, str] = {
     "energy": "energy",
     "latency": "time",
@@ -56,7 +53,7 @@ def place_of(modes: pl.DataFrame, at: int) -> str:
         value = modes.get_column(name)[at]
         if len(levels) > 1 and value is not None:
             rank = levels.index(value) / (len(levels) - 1)
-            parts.append(f"{_rank_word(rank)} {_WORDS[name]}")
+            parts.append(f"{_rank_word(rank)} {SETTING_WORDS[name]}")
     return ", ".join(parts) or "one of many alike"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,28 +22,24 @@ from mansard.analytics.decide.accuracy_limit import (
     open_note,
     without_drops,
 )
-from mansard.analytics.decide.alternatives import (
-    DEFAULT,
-    HIGHEST,
-    Baseline,
-    find_equals,
-    find_neighbours,
-    find_savings,
-    highest_mode,
-    most_excess,
-)
+from mansard.analytics.decide.alternatives import find_equals, find_neighbours, most_excess
+from mansard.analytics.decide.baselines import Baseline, find_baselines, find_savings
 from mansard.analytics.decide.choice import (
     best_measured,
     choose,
     choose_likeliest,
     find_decisive,
+    is_likeliest,
 )
+from mansard.analytics.decide.claims import find_claim
+from mansard.analytics.decide.comparisons import measured_words
 from mansard.analytics.decide.limits import (
     Mask,
     Screen,
     check_limits,
     find_nearest,
     find_relaxations,
+    nearest_words,
     screen,
 )
 from mansard.analytics.decide.missing import (
@@ -60,6 +57,7 @@ from mansard.analytics.decide.records import (
     Recommendation,
     Wanted,
 )
+from mansard.analytics.decide.unknown_modes import UnknownModes, unknown_modes
 from mansard.analytics.decide.values import Values, read_values
 from mansard.analytics.decide.wording import (
     chosen_sentence,
@@ -68,10 +66,12 @@ from mansard.analytics.decide.wording import (
     how_many_measured,
     how_to_measure,
     likeliest_sentence,
-    measured_words,
+    likeliest_words,
     nearest_sentence,
+    open_quantity,
     relaxed_words,
     roof_note,
+    unknown_words,
     why_chosen,
     why_none,
 )
@@ -99,6 +99,7 @@ class Question:
     unknown: Mask
     accuracies: Accuracies  # by precision; empty: none was measured
     left_out: tuple[str, ...]  # precisions that may not be recommended, and why
+    timeless: UnknownModes  # modes that were asked for and have no time
     fallback: str  # that the least time is wanted instead of the least energy, and why
 
     @property
@@ -110,6 +111,7 @@ class Question:
             n_all=len(self.values),
             n_unknown=int(self.unknown.sum()),
             n_measured=int(self.values.is_measured.sum()),
+            n_timeless=len(self.timeless),
             are_modes=self.values.frame["mode"].n_unique() == len(self.values),
             **numbers,
         )
@@ -131,10 +133,17 @@ def read_question(
     wanted: Wanted,
     baselines: Sequence[Baseline],
     accuracies: Accuracies,
+    asked: Sequence[str],
 ) -> Question:
-    """Sort the candidates by what is known of them; raises UsageError as ``screen``."""
+    """Sort the candidates by what is known of them; raises UsageError as ``screen``.
+
+    ``asked``: the modes to choose from; those that have no prediction stay in the question.
+    """
+    timeless = unknown_modes(predictions, asked, wanted.batches)
     predictions, left_out = without_drops(predictions, wanted, accuracies)
     values = read_values(predictions, wanted)
+    # A mode without a row has no time either.
+    values = replace(values, n_timeless=max(values.n_timeless, len(timeless)))
     fallback = ""
     if wanted.falls_back and wanted.minimise == "energy":
         wanted, fallback = _fall_back(values, wanted)
@@ -153,6 +162,7 @@ def read_question(
         unknown=~is_comparable & ~is_broken,
         accuracies=accuracies,
         left_out=left_out,
+        timeless=timeless,
         fallback=fallback,
     )
 
@@ -173,8 +183,8 @@ def _fall_back(values: Values, wanted: Wanted) -> tuple[Wanted, str]:
     way = remedy(reason)
     of_modes = f"{n_with or 'none'} of {n_all} modes" if n_all > 1 else "no mode"
     note = (
-        f"energy is known in {of_modes}{why}: the fastest is recommended, not the one of the "
-        f"least energy{'; to compare energies, ' * bool(way)}{way}"
+        f"energy is known in {of_modes}{why}: modes are compared by their times, not by their "
+        f"energies{'; to compare energies, ' * bool(way)}{way}"
     )
     return replace(wanted, minimise="latency"), note
 
@@ -191,17 +201,16 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
     equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
     measured, why_no_measured = _beside(asked, choice)
     next_one = _next(asked, at, choice)
-    band = values.objective(wanted.minimise)
-    # Beside a measured choice a modelled one may be the better one as far as its interval reaches.
-    is_open = values.is_measured[at] & ~values.is_measured
-    lower = np.where(is_open, band.ends()[0], band.value) < band.value[at]
-    lower &= asked.kept | asked.open
-    is_least = not (lower.any() or asked.unknown.any())
+    noun = "mode" if counts.are_modes and counts.n_asked > 1 else "candidate"
+    claim = find_claim(values, screened, wanted, at, asked.kept, noun)
+    likeliest = is_likeliest(values, screened, at, asked.open) and not (
+        asked.unknown.any() or values.n_timeless
+    )
     relaxations = () if is_kept else find_relaxations(values, screened, wanted, asked.compared)
     sentence = (
-        chosen_sentence(choice, wanted, savings, is_least=is_least)
+        chosen_sentence(choice, wanted, savings, claim)
         if is_kept
-        else likeliest_sentence(choice, wanted, savings, checks)
+        else likeliest_sentence(choice, wanted, savings, checks, is_likeliest=likeliest)
     )
     accuracy, why_no_accuracy = asked.accuracy(choice)
     unknown = {
@@ -213,20 +222,17 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         if next_one is None
         else "",
     }
-    why = why_chosen(choice, wanted, counts, is_least=is_least)
+    why = why_chosen(choice, wanted, counts, claim)
     return Recommendation(
         device=choice.device,
         network=choice.network,
         minimise=wanted.minimise,
         verdict="feasible" if is_kept else "uncertain",
         choice=choice,
-        sentence=sentence + accuracy_sentence(accuracy),
+        sentence=sentence + asked.timeless.sentence() + accuracy_sentence(accuracy),
+        claim=claim.words() if is_kept else likeliest_words(wanted, is_likeliest=likeliest),
         accuracy=accuracy,
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
+        **_numbers(asked),
         most_excess=excess,
         measured=measured,
         measure_next=next_one,
@@ -244,6 +250,28 @@ def answer_chosen(asked: Question, at: int) -> Recommendation:
         notes=_notes(asked, at),
         unknown={name: reason for name, reason in unknown.items() if reason},
     )
+
+
+def _numbers(asked: Question) -> dict[str, Any]:
+    """The counts of an answer, and the modes of which nothing is known."""
+    counts = asked.counts
+    return {
+        "n_candidates": counts.n_asked,
+        "n_feasible": counts.n_kept,
+        "n_broken": counts.n_broken,
+        "n_unknown": counts.n_unknown + counts.n_timeless,
+        "n_measured": counts.n_measured,
+        "modes_unknown": dict(asked.timeless.reasons),
+    }
+
+
+def _open_words(asked: Question) -> str:
+    """Of which candidates it is not known whether they keep the limits; empty for none."""
+    parts = [asked.timeless.words()] if asked.timeless else []
+    if asked.unknown.any():
+        lacks = missing_quantity(asked.values, asked.screened, asked.wanted, asked.unknown)
+        parts.insert(0, f"of {int(asked.unknown.sum())} {unknown_words(lacks)}")
+    return "; ".join(parts)
 
 
 def _beside(asked: Question, choice: Candidate) -> tuple[Neighbour | None, str]:
@@ -270,7 +298,7 @@ def _next(asked: Question, at: int, choice: Candidate) -> MeasureNext | None:
     return MeasureNext(
         candidate=candidate,
         what=decisive_words(candidate, choice, checks, asked.wanted),
-        unknown={"command": how_to_measure(candidate)},
+        unknown={"command": how_to_measure(candidate, open_quantity(checks, asked.wanted))},
     )
 
 
@@ -284,22 +312,24 @@ def answer_infeasible(asked: Question) -> Recommendation:
     rows = find_nearest(values, screened, wanted, asked.broken)
     nearest = tuple(values.candidate(at) for at in rows)
     relaxations = find_relaxations(values, screened, wanted, asked.compared)
-    lacks = missing_quantity(values, screened, wanted, asked.unknown) if asked.unknown.any() else ""
+    open_words = _open_words(asked)
     accuracy, why_no_accuracy = asked.accuracy(nearest[0])
+    rank = nearest_words(values, screened, rows[0], asked.broken)
+    is_all_known = bool(asked.compared.all() and _has_ends(values).all() and not values.n_timeless)
+    sentence = nearest_sentence(
+        nearest[0], wanted, relaxations, counts, open_words, rank=rank, is_all_known=is_all_known
+    )
     return Recommendation(
         device=nearest[0].device,
         network=nearest[0].network,
         minimise=wanted.minimise,
-        verdict="unknown" if asked.unknown.any() else "infeasible",
+        verdict="unknown" if open_words else "infeasible",
         choice=nearest[0],
         accuracy=accuracy,
-        sentence=nearest_sentence(nearest[0], wanted, relaxations, counts, lacks),
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
-        why=(why_none(counts, lacks), *how_many_measured(counts)),
+        sentence=sentence,
+        claim=rank,
+        **_numbers(asked),
+        why=(why_none(counts, open_words), *how_many_measured(counts)),
         checks=check_limits(nearest[0], wanted),
         savings=find_savings(values, nearest[0], asked.baselines),
         nearest=nearest,
@@ -315,9 +345,15 @@ def answer_infeasible(asked: Question) -> Recommendation:
     )
 
 
+def _has_ends(values: Values) -> Mask:
+    """Which rows can keep a limit, if it is loose enough: those with an interval."""
+    interval = values.latency.interval
+    return np.asarray((interval == "spread") | (interval == "bounds"))
+
+
 def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation:
     """There is nothing to compare: what is missing, and how to get it."""
-    values, wanted, counts = asked.values, asked.wanted, asked.counts
+    values, wanted = asked.values, asked.wanted
     is_empty = predictions.is_empty()
     device, network = (
         "" if is_empty else str(predictions[name][0]) for name in ("device", "network")
@@ -332,11 +368,7 @@ def answer_nothing(predictions: pl.DataFrame, asked: Question) -> Recommendation
         what = what_is_missing(values, asked.screened, wanted)
     return structs.replace(
         answer_refused(device, network, wanted, what),
-        n_candidates=counts.n_all,
-        n_feasible=counts.n_kept,
-        n_broken=counts.n_broken,
-        n_unknown=counts.n_unknown,
-        n_measured=counts.n_measured,
+        **_numbers(asked),
         notes=tuple(note for note in values.notes if note != what),
     )
 
@@ -400,15 +432,9 @@ def recommend_each(
             found.append(answer_refused(device, str(rows["network"][0]), wanted, why))
             continue
         own = modes.filter(pl.col("device") == device)
-        highest = highest_mode(own) if own.height > 1 else None
-        baselines = [] if highest is None else [Baseline(HIGHEST, highest)]
-        default = (defaults or {}).get(device)
-        if default is not None and default != highest:
-            baselines.append(Baseline(DEFAULT, default))
-        elif default is not None:
-            baselines = [Baseline(f"{HIGHEST} and its default", default)]
+        baselines = find_baselines(own, rows, (defaults or {}).get(device))
         known = by_precision(accuracies, device, str(rows["network"][0]), observations)
-        found.append(recommend(rows, wanted, baselines, known))
+        found.append(recommend(rows, wanted, baselines, known, own["mode"].to_list()))
     return tuple(found)
 
 
@@ -417,25 +443,28 @@ def recommend(
     wanted: Wanted,
     baselines: Sequence[Baseline] = (),
     accuracies: Accuracies | None = None,
+    asked: Sequence[str] = (),
 ) -> Recommendation:
     """The best of ``predictions`` (PREDICTION_SCHEMA), which are of one network on one device.
 
     Among those that keep every limit the one of the least risk-adjusted objective, where what was
     measured is preferred (``choice.choose``); where there is none, of those that may keep them the
     likeliest; where each breaks one, the one that breaks them least. ``accuracies``: how often the
-    network is right, by precision. Raises UsageError for a limit that bounds nothing, or for
+    network is right, by precision. ``asked``: the modes to choose from; one that has no time may
+    change the answer, which says so. Raises UsageError for a limit that bounds nothing, or for
     predictions of several networks, devices or phases.
     """
     _check_single(predictions)
-    asked = read_question(predictions, wanted, baselines, accuracies or {})
-    if asked.kept.any():
-        return answer_chosen(asked, choose(asked.values, asked.wanted, asked.kept))
-    if asked.open.any():
-        at = choose_likeliest(asked.values, asked.screened, asked.wanted, asked.open)
-        return answer_chosen(asked, at)
-    if asked.broken.any():
-        return answer_infeasible(asked)
-    return answer_nothing(predictions, asked)
+    question = read_question(predictions, wanted, baselines, accuracies or {}, asked)
+    values, wanted = question.values, question.wanted
+    if question.kept.any():
+        return answer_chosen(question, choose(values, wanted, question.kept))
+    if question.open.any():
+        at = choose_likeliest(values, question.screened, wanted, question.open)
+        return answer_chosen(question, at)
+    if question.broken.any():
+        return answer_infeasible(question)
+    return answer_nothing(predictions, question)
 
 
 def _check_single(predictions: pl.DataFrame) -> None:

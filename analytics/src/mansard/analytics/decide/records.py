@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from mansard.analytics.data.accuracies import NetworkAccuracy
 from mansard.core.records import ModeCommands, Record, Source
 
@@ -111,14 +113,24 @@ class LimitCheck(Record, frozen=True, kw_only=True):
 
 
 class Saving(Record, frozen=True, kw_only=True):
-    """The choice beside another mode at the same batch and precision; ratios choice / other."""
+    """The choice beside another mode at the same batch and precision; ratios choice / other.
+
+    The ends of a ratio span 95 %, or, where only bounds are known of one of both, what is possible;
+    then there is no ratio, because nothing tells where between them it lies.
+    """
 
     baseline: str  # what the other mode is: "the board's highest mode", "the board's default mode"
     mode: str
     other: Candidate | None
     latency_ratio: float | None
+    latency_ratio_low: float | None
+    latency_ratio_high: float | None
     energy_ratio: float | None
+    energy_ratio_low: float | None
+    energy_ratio_high: float | None
     power_ratio: float | None
+    power_ratio_low: float | None
+    power_ratio_high: float | None
 
 
 class Neighbour(Record, frozen=True, kw_only=True):
@@ -145,8 +157,9 @@ class Counts:
     """How many candidates have a time, and what is known of them.
 
     ``n_kept`` keep every limit, ``n_broken`` break one, ``n_open`` may keep them, but not as
-    likely as asked, and ``n_unknown`` may, but have no energy or power to tell by. ``n_measured``
-    of all were measured; ``are_modes``: each is another mode, at one batch and precision.
+    likely as asked, and ``n_unknown`` may, but have no energy or power to tell by. ``n_timeless``
+    modes beside them have no time. ``n_measured`` of all were measured; ``are_modes``: each is
+    another mode, at one batch and precision.
     """
 
     n_all: int
@@ -156,6 +169,12 @@ class Counts:
     n_unknown: int
     n_measured: int
     are_modes: bool
+    n_timeless: int = 0
+
+    @property
+    def n_asked(self) -> int:
+        """Those with a time, and the modes without."""
+        return self.n_all + self.n_timeless
 
 
 class MeasureNext(Record, frozen=True, kw_only=True):
@@ -181,9 +200,10 @@ class Recommendation(Record, frozen=True, kw_only=True):
     ``verdict``: "feasible", every limit holds as likely as asked; "uncertain", some candidate may
     keep every limit, and none is known to as likely as asked; "infeasible", every candidate
     breaks a limit, and ``choice`` is the nearest; "unknown": every candidate with known values
-    breaks a limit, or no candidate can be compared; ``choice`` is None. Of the ``n_candidates``
-    with a time, ``n_feasible`` keep every limit, ``n_broken`` break one, and ``n_unknown`` lack the
-    energy or power that a limit needs. The others may keep every limit, but with a lower
+    breaks a limit, and ``choice`` is the nearest of these, or no candidate can be compared, and
+    ``choice`` is None. Of the ``n_candidates`` ``n_feasible`` keep every limit, ``n_broken`` break
+    one, and ``n_unknown`` lack the energy or power that a limit needs, or any time: these modes
+    stand in ``modes_unknown`` with the reason. The others may keep every limit, but with a lower
     probability than wanted. In ``n_measured`` of them the network itself was run. ``measured``: the
     best measured candidate, if the choice was not measured. ``most_excess``: the largest possible
     relative excess of the choice's objective over that of the best candidate that may keep the
@@ -198,6 +218,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     choice: Candidate | None
     sentence: str
     n_candidates: int
+    claim: str = ""  # what the rows say of the choice: "uses the least energy"
     n_feasible: int = 0
     n_broken: int = 0
     n_unknown: int = 0
@@ -215,6 +236,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     relaxations: tuple[Relaxation, ...] = ()
     notes: tuple[str, ...] = ()
     accuracy: NetworkAccuracy | None = None
+    modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def is_feasible(self) -> bool:

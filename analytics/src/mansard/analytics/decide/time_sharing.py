@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -95,6 +96,10 @@ class MixPlan(Record, frozen=True, kw_only=True):
     power_w: float | None
     lost: float | None
 
+    def is_bounded(self) -> bool:
+        """Whether only bounds are known of a network in its mode."""
+        return any(share.interval == "bounds" for share in self.shares)
+
     def roofed(self) -> tuple[str, ...]:
         """The networks that were not measured: they take at best what their roof says."""
         return tuple(dict.fromkeys(s.network for s in self.shares if s.interval == "roof"))
@@ -104,7 +109,8 @@ class MixAnswer(Record, frozen=True, kw_only=True):
     """How one device keeps up with a mix. ``keeps_up``: the share of the rates that it can do.
 
     ``one_mode``: the best single mode; ``schedule``: modes in turn, where that is better or the
-    only way. Both are None where no mode keeps up.
+    only way. Both are None where no mode is known to keep up. ``modes_unknown``: the modes in which
+    some network has no prediction, and why.
     """
 
     device: str
@@ -113,6 +119,7 @@ class MixAnswer(Record, frozen=True, kw_only=True):
     keeps_up: float
     sentence: str
     notes: tuple[str, ...] = ()
+    modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 _SLACK = 1e-12  # of the capacity: rounding must not make a second too long
@@ -218,7 +225,8 @@ class Options:
 
     ``busy``: the share of all time that it takes as predicted, ``busy_high`` what that stays
     below with the probability that was asked for; ``active_w``: its energy in a second, W.
-    ``may_fit``: not every mode breaks a limit for certain.
+    ``least_busy``: the least that it may take in a mode that may keep its limits; infinite where
+    every mode breaks one for certain.
     """
 
     task: Task
@@ -228,7 +236,7 @@ class Options:
     busy: Array
     busy_high: Array
     active_w: Array
-    may_fit: bool
+    least_busy: float
 
     def by_mode(self) -> dict[str, list[int]]:
         """Which options each mode has."""
@@ -251,7 +259,7 @@ class Options:
             self.busy[at],
             self.busy_high[at],
             self.active_w[at],
-            self.may_fit,
+            self.least_busy,
         )
 
     def share(self, at: int, part: float) -> Share:
@@ -303,6 +311,8 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
     fits = screened.is_kept | ((values.latency.interval == "roof") & ~screened.is_broken)
     kept = np.flatnonzero(fits & _in_time(values, task, wanted.probability, batches))
     may_fit = ~screened.is_broken & _in_time(values, task, 1 - wanted.probability, batches)
+    least_s = values.item.quantile(1 - wanted.probability)[may_fit]
+    least_busy = 0.0 if values.n_timeless else task.rate_per_s * float(min(least_s, default=np.inf))
     frame_modes = values.frame["mode"].to_list()
     return Options(
         task=task,
@@ -312,7 +322,7 @@ def _options(predictions: pl.DataFrame, task: Task, wanted: Wanted) -> Options:
         busy=task.rate_per_s * values.item.value[kept],
         busy_high=task.rate_per_s * values.item.quantile(wanted.probability)[kept],
         active_w=task.rate_per_s * values.energy.value[kept],
-        may_fit=bool(may_fit.any()),
+        least_busy=least_busy,
     )
 
 

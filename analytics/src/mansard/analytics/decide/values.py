@@ -85,8 +85,13 @@ class ValueBand:
         Of many values the least seems better than it is, and the more so the greater its error
         (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006). The
         factor is a choice; on recorded boards it has the least regret (benchmarks/recorded/regret).
+        Bounds hold: a value costs no more than their upper end. A roof says the least alone.
         """
-        return np.asarray(self.value * np.exp(self.deviation() / 2))
+        low, high = self.ends()
+        cost = self.value * np.exp(self.deviation() / 2)
+        cost = np.where(self.interval == "bounds", np.minimum(cost, high), cost)
+        is_least = (self.interval == "roof") & (not self.is_ratio)
+        return np.asarray(np.where(is_least, low, cost))
 
     def quantile(self, probability: float) -> Array:
         """What each value stays below with ``probability``.
@@ -131,6 +136,7 @@ def probability_at_most(
     return _NORMAL.cdf(Z95 * distance / spread)
 
 
+_MOST_REASONS = 3  # why rows are left out, in one line
 _ORDER = ("mode", "batch", "precision", "phase", "network", "score_id")
 
 
@@ -139,7 +145,8 @@ class Values:
     """Usable rows of a prediction frame, in an order that is independent of the frame's.
 
     ``latency``: s of one batch; ``item``: s of one item; ``energy``: J of one item;
-    ``power``: W. NaN is unknown. ``notes``: what was left out.
+    ``power``: W. NaN is unknown. ``notes``: what was left out; ``n_timeless``: how many rows
+    without a time are.
     """
 
     frame: pl.DataFrame
@@ -148,6 +155,7 @@ class Values:
     energy: ValueBand
     power: ValueBand
     notes: tuple[str, ...]
+    n_timeless: int = 0
 
     def __len__(self) -> int:
         return self.frame.height
@@ -220,9 +228,13 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
     ).sort(_ORDER)
     if wanted.batches is not None:
         rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))
-    usable = rows.filter(_is_positive("latency_s"), pl.col("batch") >= 1)
-    if usable.height < rows.height:
-        notes.append(_left_out(rows.height - usable.height, rows, usable))
+    is_usable = _is_positive("latency_s") & (pl.col("batch") >= 1)
+    usable, timeless = rows.filter(is_usable), rows.filter(~is_usable)
+    # Modes that have no time at all are told as such (``unknown_modes``).
+    told = timeless.filter(pl.col("mode").is_in(usable["mode"].implode()))
+    told = told if usable.height else timeless
+    if told.height:
+        notes.append(_left_out(told, rows, usable))
     batch = usable["batch"].to_numpy().astype(np.float64)
     latency = _band(usable, "latency", "s")
     return Values(
@@ -232,17 +244,25 @@ def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
         energy=_band(usable, "energy", "j").over(batch),
         power=_band(usable, "power", "w"),
         notes=tuple(notes),
+        n_timeless=timeless.height,
     )
 
 
-def _left_out(n_rows: int, rows: pl.DataFrame, usable: pl.DataFrame) -> str:
+def _left_out(timeless: pl.DataFrame, rows: pl.DataFrame, usable: pl.DataFrame) -> str:
+    """How many rows have no time, of which modes, and why: their own reasons."""
     known = usable["mode"].unique()
     without = rows.filter(~pl.col("mode").is_in(known.to_list()))["mode"].unique().sort()
-    reasons = rows["reason"].drop_nulls().unique().sort()
     more = ", …" if len(without) > 3 else ""
     where = f" (of modes {', '.join(without.head(3))}{more})" if len(without) else ""
-    why = f": {reasons[0]}" if len(reasons) else ""
-    return f"{n_rows} of {rows.height} predictions have no time and are left out{where}{why}"
+    counted = timeless.filter(pl.col("reason") != "").group_by("reason").len()
+    reasons = [
+        reason if n == timeless.height else f"{reason} ({n} of them)"
+        for reason, n in counted.sort("len", "reason", descending=[True, False]).iter_rows()
+    ]
+    why = f": {'; '.join(reasons[:_MOST_REASONS])}" if reasons else ""
+    return (
+        f"{timeless.height} of {rows.height} predictions have no time and are left out{where}{why}"
+    )
 
 
 def _is_positive(column: str) -> pl.Expr:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace as replace_fields
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, percent, relative
@@ -29,31 +30,41 @@ from mansard.analytics.decide.time_sharing import (
     objective_of,
     solve,
 )
+from mansard.analytics.decide.unknown_modes import UnknownModes, unknown_modes
 from mansard.core.errors import UsageError
 
 
 def mix_sentence(
-    one_mode: MixPlan | None, schedule: MixPlan | None, n_tasks: int, keeps_up: float
+    one_mode: MixPlan | None,
+    schedule: MixPlan | None,
+    n_tasks: int,
+    keeps_up: float,
+    *,
+    may_keep_up: bool,
 ) -> str:
-    """One mode for all, modes in turn, or that nothing keeps up and by how much."""
+    """One mode for all, modes in turn, or that nothing keeps up and by how much.
+
+    ``may_keep_up``: by what the networks may take at least, though not as likely as asked.
+    """
     networks = f"{n_tasks} network{'s' if n_tasks > 1 else ''}"
     if one_mode is None and schedule is None:
         if keeps_up >= 1.0:
             return f"No mode keeps up with the {networks}: switching between modes takes too long."
+        keeps = "is known to keep" if may_keep_up else "keeps"
         return (
-            f"No mode keeps up with the {networks}: with each in the mode that runs it fastest, "
-            f"{percent(keeps_up)} of the rates can be kept."
+            f"No mode {keeps} up with the {networks}: {percent(keeps_up)} of the rates can be kept "
+            "as likely as asked."
         )
     parts = []
     if one_mode is not None:
         parts.append(f"One mode for all {networks}: {_words(one_mode)}.")
     else:
-        parts.append(f"No single mode keeps up with the {networks}.")
+        parts.append(f"No single mode is known to keep up with the {networks}.")
     if schedule is not None:
         parts.append(f"Modes in turn: {_words(schedule)}{_gain(one_mode, schedule)}.")
         parts.append(_switching(schedule))
     else:
-        parts.append("Modes in turn would not be better.")
+        parts.append("Modes in turn are not predicted to be better.")
     return " ".join(parts)
 
 
@@ -75,13 +86,15 @@ def _words(plan: MixPlan) -> str:
     beside = " without what idles" if power_w is not None and plan.power_w is None else ""
     if plan.roofed():
         return f"{modes}, busy for at least {percent(plan.busy)} of the time"
+    if plan.is_bounded():
+        return f"{modes}, busy for at most {percent(plan.busy_high)} of the time"
     return f"{modes}, busy for {percent(plan.busy)} of the time{drawn}{beside}"
 
 
 def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
     if one_mode is None or one_mode.power_w is None or schedule.power_w is None:
         return ""
-    if one_mode.roofed() or schedule.roofed():
+    if any(plan.roofed() or plan.is_bounded() for plan in (one_mode, schedule)):
         return ""
     less = 1 - schedule.power_w / one_mode.power_w
     return f", {digits(100 * less, 2)}{NBSP}% less power" if less > 0 else ""
@@ -127,10 +140,12 @@ def plan_mixes(
     wanted: Wanted,
     coefficients: pl.DataFrame,
     refused: Mapping[tuple[str, str], str] | None = None,
+    modes: pl.DataFrame | None = None,
 ) -> tuple[MixAnswer, ...]:
     """``plan_mix`` for every device; constant powers are those of ``coefficients``.
 
-    ``refused``: by device and network, why nothing is recommended.
+    ``refused``: by device and network, why nothing is recommended. ``modes``: MODE_SCHEMA of those
+    to choose from, where some may have no prediction.
     """
     whys = {device: why for (device, _), why in (refused or {}).items()}
     answers: list[MixAnswer] = []
@@ -141,13 +156,39 @@ def plan_mixes(
             answers.append(_cannot(str(device), sentence, why, 0.0))
             continue
         try:
-            answers.append(plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device))))
+            found = plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device)))
+            answers.append(_with_unknown(found, rows, mix, wanted, modes))
         except UsageError as error:  # another device may well have what this one lacks
             errors.append(error)
             answers.append(_cannot(str(device), f"{error}.", "it cannot be planned", 0.0))
     if errors and len(errors) == len(answers):
         raise errors[0]
     return tuple(answers)
+
+
+def _with_unknown(
+    found: MixAnswer, rows: pl.DataFrame, mix: Mix, wanted: Wanted, modes: pl.DataFrame | None
+) -> MixAnswer:
+    """The answer with the modes that it does not know, and what they leave open."""
+    asked: list[str] = []
+    if modes is not None:
+        asked = modes.filter(pl.col("device") == found.device)["mode"].to_list()
+    reasons: dict[str, str] = {}
+    for task in mix.tasks:
+        own = rows.filter(pl.col("network") == task.network)
+        batches = wanted.batches if task.batch is None else (task.batch,)
+        for mode, why in unknown_modes(own, asked, batches).reasons.items():
+            reasons.setdefault(mode, f"{display_name(task.network)} there: {why}")
+    if not reasons:
+        return found
+    sentence = found.sentence
+    if found.one_mode is None and found.schedule is None:
+        sentence = f"Whether a mode keeps up is not known. Of those that are known: {sentence}"
+    return replace_fields(
+        found,
+        sentence=f"{sentence}{UnknownModes(reasons).sentence()}",
+        modes_unknown=reasons,
+    )
 
 
 def plan_mix(
@@ -169,8 +210,9 @@ def plan_mix(
     device = str(predictions["device"][0])
     hopeless = [each for each in options if not each.rows]
     if hopeless:
-        names = [each.task.network for each in hopeless]
-        sentence = hopeless_sentence(names, may_fit=all(each.may_fit for each in hopeless))
+        lost = [each for each in hopeless if np.isinf(each.least_busy)]
+        names = [each.task.network for each in lost or hopeless]
+        sentence = hopeless_sentence(names, may_fit=not lost)
         return _cannot(device, sentence, "no mode is known to keep the limits", 0.0)
     notes = [NO_QUEUE]
     if wanted.falls_back and any(np.isnan(each.active_w).all() for each in options):
@@ -187,7 +229,8 @@ def plan_mix(
     if roofed:
         notes.append(on_roofs(tuple(roofed), device))
     keeps_up = min(1.0, 1.0 / least_time([each.busy_high for each in options]))
-    sentence = mix_sentence(one_mode, schedule, len(mix.tasks), keeps_up)
+    may_keep_up = sum(each.least_busy for each in options) <= 1.0
+    sentence = mix_sentence(one_mode, schedule, len(mix.tasks), keeps_up, may_keep_up=may_keep_up)
     if one_mode is None and schedule is None:
         return _cannot(device, sentence, "no mode keeps up", keeps_up, tuple(notes))
     return MixAnswer(

@@ -91,6 +91,7 @@ def analyse(
             taken, choice, candidates, fit, judged, modes=modes, goal=goal, settings=settings
         )
         unknown = {"better_baseline": "a threshold is at least as good as never or always"}
+    unknown_modes = _unknown_modes(taken, modes, goal)
     maybe = {"logistic": logistic, "remote_accuracy": remote_accuracy, **judgement}
     unknown["logistic"] = _no_logistic(fit)
     unknown["remote_accuracy"] = "not every sample has a recorded remote answer"
@@ -98,7 +99,8 @@ def analyse(
         n_fit=len(fit),
         n_judged=len(judged),
         is_held_out=judged is not fit,
-        verdict=_verdict(judgement["chosen"]),
+        verdict=_verdict(judgement["chosen"], has_unknown=bool(unknown_modes)),
+        modes_unknown=unknown_modes,
         local_accuracy=float((judged.local == RIGHT).mean()),
         calibration=_calibrations(judged, logistic, settings),
         replay=_replays(samples, goal, settings),
@@ -162,10 +164,21 @@ def _judge(
     }
 
 
-def _verdict(chosen: HiPoint | None) -> Literal["feasible", "infeasible", "unknown"]:
+def _unknown_modes(taken: _Candidate, modes: Sequence[ModeCosts], goal: Goal) -> dict[str, str]:
+    """The modes in which no threshold can be chosen, and why; the rest of them is compared."""
+    return {
+        mode.mode: why_unknown(taken.sweep, [mode], goal)
+        for mode, choice in zip(modes, taken.choices, strict=True)
+        if choice is None and mode.mode
+    }
+
+
+def _verdict(
+    chosen: HiPoint | None, *, has_unknown: bool
+) -> Literal["feasible", "infeasible", "unknown"]:
     holds = {"unknown"} if chosen is None else {limit.holds for limit in chosen.limits}
     if "broken" in holds:
-        return "infeasible"
+        return "unknown" if has_unknown else "infeasible"
     return "unknown" if "unknown" in holds else "feasible"
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import msgspec
+
 from mansard.core.records import Record, Schema, Source
 
 # "given": by the user, who knows where it is from; "this host": measured, but not on the device.
@@ -197,13 +199,14 @@ class Hierarchical(Record, frozen=True, kw_only=True):
 
     ``is_held_out``: whether these are others. ``chosen``: judged; ``on_fit``: the same rule where
     it was chosen. ``verdict``: feasible where ``chosen`` keeps every limit on the judged samples,
-    infeasible where it breaks one. ``rules``: each rule at its best threshold in the same mode, and
-    the baselines. ``modes``: the best threshold of each mode. ``better_baseline``: never or always
-    to offload, in its best mode, where it was better than every threshold on the samples to choose
-    by. ``frontier``: the chosen rule over its thresholds.
+    infeasible where it breaks one, unknown where another mode of ``modes_unknown`` may keep them:
+    no threshold can be chosen there, for the reason beside it. ``rules``: each rule at its best
+    threshold in the same mode, and the baselines. ``modes``: the best threshold of each mode.
+    ``better_baseline``: never or always to offload, in its best mode, where it was better than
+    every threshold on the samples to choose by. ``frontier``: the chosen rule over its thresholds.
     """
 
-    schema: ClassVar[Schema] = Schema("hierarchical", 1)
+    schema: ClassVar[Schema] = Schema("hierarchical", 2, oldest=1)
 
     n_fit: int
     n_judged: int
@@ -224,3 +227,4 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     costs: tuple[ModeCosts, ...]
     sentence: str = ""
     notes: tuple[str, ...] = ()
+    modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)  # version 1 had none

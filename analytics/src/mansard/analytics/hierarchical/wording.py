@@ -15,6 +15,7 @@ from mansard.analytics.hierarchical.records import (
     HiPoint,
     Replay,
 )
+from mansard.core.text import listed
 
 _CONFIDENCE = {"threshold": "p1"}
 
@@ -37,7 +38,19 @@ def _sentence(found: Hierarchical) -> str:
     parts = [f"accuracy {accuracy_text(point)}", f"{share_text(point)} offloaded"]
     parts += [amount_text(each, unit) for each, unit in _costs(point)]
     limits = f" {_limit_words(found, point)}" if point.limits else ""
-    return f"{_better(found)}{rule}: {', '.join(parts)}.{limits} {_against(found)}"
+    told = f"{_better(found)}{rule}: {', '.join(parts)}.{limits} {_against(found)}"
+    return f"{told}{_unknown_words(found)}"
+
+
+def _unknown_words(found: Hierarchical) -> str:
+    """The modes that were not compared, and why; empty where all were."""
+    by_reason: dict[str, list[str]] = {}
+    for mode, why in found.modes_unknown.items():
+        by_reason.setdefault(why, []).append(display_name(mode))
+    return "".join(
+        f" {listed(modes)} {'is' if len(modes) == 1 else 'are'} not known: {why}."
+        for why, modes in by_reason.items()
+    )
 
 
 def _better(found: Hierarchical) -> str:
@@ -52,6 +65,11 @@ def _better(found: Hierarchical) -> str:
     where = f" in {point.mode}" if point.mode else ""
     costs = [amount_text(each, unit) for each, unit in _costs(point)]
     reached = ", ".join([f"accuracy {accuracy_text(point)}", *costs])
+    if found.is_held_out:  # the others are judged on other samples than they are chosen on
+        return (
+            f"{what} better than every threshold{where} on the {counted(found.n_fit, 'sample')} "
+            f"that it is chosen on; on those held out: {reached}. The best threshold: "
+        )
     return f"{what} better than every threshold{where}: {reached}. The best threshold: "
 
 

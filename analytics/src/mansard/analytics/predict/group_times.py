@@ -33,8 +33,9 @@ from mansard.analytics.data.dataset import Dataset, machine_id, score_id
 from mansard.analytics.data.names import display_name, engine_name, network_key, network_names
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.energy.least_squares import student_quantile
-from mansard.analytics.predict.measured import metered, remark_on, timed
+from mansard.analytics.predict.measured import remark_on
 from mansard.analytics.predict.memory_use import peak_bytes_per_s
+from mansard.analytics.scaling.call_energy import call_energy, timed
 from mansard.analytics.scaling.observations import ran_as, why_unused
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore, Record, Source
 
@@ -327,6 +328,7 @@ def _group(
         time, remark = None, "two prefixes differ by less than a run does from the next"
     elif time is None:
         remark = remark or "a prefix was not measured"
+    energy = call_energy(row.energy or (), row.seconds_s, idle_w)
     values: dict[str, Any] = {
         "time_s": time and time.value_s,
         "time_error": time and time.half_s and time.half_s / time.value_s,
@@ -334,7 +336,7 @@ def _group(
         "leave_error_s": leave and leave.half_s,
         "demand_byte_per_s": demand and demand[0],
         "demand_source": demand and demand[1],
-        "energy_j": metered(row.energy or (), idle_w)["above_idle_j"],
+        "energy_j": energy.above_idle_j,
         "fallback_share": _fallback(row),
     }
     no_demand = "no use of the memory was reported, and its traffic is not known"
@@ -344,7 +346,7 @@ def _group(
         "leave_s": _NOT_MARKED,
         "leave_error_s": _NOT_MARKED if leave is None else "the whole network ran once",
         **dict.fromkeys(("demand_byte_per_s", "demand_source"), no_demand),
-        "energy_j": row.unknown.get("energy") or "the constant power is not known",
+        "energy_j": row.unknown.get("energy") or energy.reason or "the constant power is not known",
         "fallback_share": "it did not run on a DLA core",
     }
     return GroupTime(
@@ -360,10 +362,11 @@ def _group(
 def _alone(row: Measurement) -> Difference | None:
     """The time of a group that ran by itself."""
     found = timed(() if why_unused(row) else row.seconds_s)
-    time_s, low_s, high_s = found["time_s"], found["low_s"], found["high_s"]
-    if time_s is None:
+    if found.time_s is None:
         return None
-    return Difference(time_s, None if low_s is None or high_s is None else (high_s - low_s) / 2)
+    if found.low_s is None or found.high_s is None:
+        return Difference(found.time_s, None)
+    return Difference(found.time_s, (found.high_s - found.low_s) / 2)
 
 
 def _counted_demand(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import exp
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
-from mansard.analytics.data.run_frames import idle_power_w, known_totals, why_no_total
+from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.scaling.call_energy import call_energy, timed
 from mansard.analytics.scaling.observations import (
     counted_programs,
     network_measurements,
@@ -29,9 +29,7 @@ from mansard.analytics.scaling.observations import (
     why_unused,
     windows_by_name,
 )
-from mansard.analytics.scaling.repeats import RUN_LATENCY, repetition_deviation, single_half
 from mansard.core.records import (
-    EnergyWindow,
     Measurement,
     NamedWindow,
     Phase,
@@ -64,13 +62,15 @@ class NetworkTimes(Record, frozen=True, kw_only=True):
     source: Source
     time_s: float | None  # median of the loop; low and high: where the next run will be, 95 %
     low_s: float | None
-    high_s: float | None
+    high_s: float | None  # where other work disturbed every sample, alone: the median of these
     p50_s: float | None  # of single calls
     p90_s: float | None
     p99_s: float | None
     worst_s: float | None
     n_calls: int  # that were timed one by one
-    energy_j: float | None
+    energy_j: float | None  # low and high: what disturbances and its time leave open
+    energy_low_j: float | None
+    energy_high_j: float | None  # where the energy windows were disturbed, alone: at most that
     above_idle_j: float | None  # without what the machine draws when idle
     power_w: float | None
     memory_bytes: int | None
@@ -98,6 +98,8 @@ class ProgramTimes(Record, frozen=True, kw_only=True):
     high_s: float | None
     cpu_s: float | None  # of the program and its children
     energy_j: float | None
+    energy_low_j: float | None
+    energy_high_j: float | None
     power_w: float | None
     peak_w: float | None
     memory_bytes: int | None
@@ -145,8 +147,9 @@ def _network(
 ) -> NetworkTimes:
     why = remark_on(row)
     ran = why or ("no call was timed" if not row.seconds_s else _SINGLE)
-    values: dict[str, Any] = timed(row.seconds_s) | _call_times(row.call_seconds_s)
-    values |= metered(row.energy or (), idle_w)
+    values: dict[str, Any] = times_of(row) | _call_times(row.call_seconds_s)
+    energies, no_energy = energies_of(row, idle_w)
+    values |= energies
     values |= {"memory_bytes": row.memory_bytes, "load_s": row.load_s}
     time_s, modelled_s = values["time_s"], predicted.get("latency_s")
     values |= {
@@ -157,15 +160,13 @@ def _network(
         "predicted_energy_j": predicted.get("energy_j"),
         "error": modelled_s / time_s - 1 if modelled_s and time_s else None,
     }
-    no_energy = row.unknown.get("energy") or why_no_total(row.energy or ())
     not_scored = predicted.get("reason") or "it was not scored, or its mode has no roofs"
     no_interval = not_scored if modelled_s is None else "a coefficient it needs has no interval"
     few = "too few calls were timed one by one"
     reasons = {
         **dict.fromkeys(("time_s", "low_s", "high_s"), ran),
         **dict.fromkeys(("p50_s", "p90_s", "p99_s", "worst_s"), few),
-        **dict.fromkeys(("energy_j", "power_w"), no_energy),
-        "above_idle_j": no_energy if idle_w is not None else "the idle power is not known",
+        **no_energy,
         **dict.fromkeys(("predicted_s", "predicted_energy_j", "error"), not_scored),
         **dict.fromkeys(_PREDICTED_ENDS, no_interval),
         "batch": "the model does not say which dimension is the batch",
@@ -193,16 +194,34 @@ def remark_on(row: Measurement | ProgramRun) -> str:
 _SINGLE = "one time gives no interval"
 
 
-def timed(seconds_s: Sequence[float]) -> dict[str, float | None]:
-    """The median, and the ends between which that of the next measurement will be."""
-    if not seconds_s:
-        return dict.fromkeys(("time_s", "low_s", "high_s"))
-    value = float(np.median(seconds_s))
-    deviation = repetition_deviation(seconds_s)
-    if deviation is None:
-        return {"time_s": value, "low_s": None, "high_s": None}
-    factor = exp(single_half(RUN_LATENCY, deviation))
-    return {"time_s": value, "low_s": value / factor, "high_s": value * factor}
+def times_of(row: Measurement) -> dict[str, float | None]:
+    """The time of a call with its ends; where every sample was disturbed, what it is at most."""
+    found = timed(row.seconds_s)
+    if found.time_s is None and row.rejected_s:
+        found = found._replace(high_s=float(np.median(row.rejected_s)))
+    return found._asdict()
+
+
+_OF_ENERGY = ("energy_j", "energy_low_j", "energy_high_j", "power_w")
+
+
+def energies_of(
+    row: Measurement, idle_w: float | None
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Energies of a call and power; and the reasons of those that are not known."""
+    found = call_energy(row.energy or (), row.seconds_s, idle_w)
+    why = row.unknown.get("energy") or found.reason
+    above = why if idle_w is not None else "the idle power is not known"
+    return (
+        {
+            "energy_j": found.energy_j,
+            "energy_low_j": found.low_j,
+            "energy_high_j": found.high_j,
+            "above_idle_j": found.above_idle_j,
+            "power_w": found.power_w,
+        },
+        {**dict.fromkeys(_OF_ENERGY, why), "above_idle_j": above},
+    )
 
 
 def _call_times(seconds_s: Sequence[float]) -> dict[str, float | None]:
@@ -215,24 +234,6 @@ def _call_times(seconds_s: Sequence[float]) -> dict[str, float | None]:
     }
     middle = float(np.median(seconds_s)) if seconds_s else None
     return {"p50_s": middle, **found, "worst_s": max(seconds_s, default=None)}
-
-
-def metered(windows: Sequence[EnergyWindow], idle_w: float | None) -> dict[str, float | None]:
-    """Energy of a call, that above idle, and power: medians of the windows; None without one."""
-    known = [
-        (total_j / window.repetitions, window.window_s / window.repetitions)
-        for total_j, window in known_totals(windows)
-        if window.repetitions > 0
-    ]
-    if not known:
-        return dict.fromkeys(("energy_j", "above_idle_j", "power_w"))
-    energies_j, seconds_s = np.array(known).T
-    above_j = None if idle_w is None else float(np.median(energies_j - idle_w * seconds_s))
-    return {
-        "energy_j": float(np.median(energies_j)),
-        "above_idle_j": above_j,
-        "power_w": float(np.median(energies_j / seconds_s)),
-    }
 
 
 _EARLIER = "an earlier version of the program"
@@ -273,7 +274,7 @@ def program_times(
         "workload": display_name(program.workload),
         "window": None,
         "cpu_s": _median(each.user_s + each.system_s for each in runs),
-        "peak_w": _most(each.peak_w for each in runs),
+        "peak_w": _most(each.peak_w for each in runs if _has_total(each)),
         "memory_bytes": _most(each.peak_memory_bytes for each in runs),
         "metric": _median(each.metric for each in runs if each.metric is not None),
         "n_per_run": None,
@@ -292,6 +293,11 @@ def program_times(
     return tuple(rows)
 
 
+def _has_total(run: ProgramRepetition) -> bool:
+    """Whether its readings give an energy; of others earlier versions recorded a peak as well."""
+    return run.energy is not None and run.energy.total_j is not None
+
+
 def _program_row(
     values: dict[str, Any],
     seconds_s: Sequence[float],
@@ -299,23 +305,28 @@ def _program_row(
 ) -> ProgramTimes:
     """Time, energy and power of ``spans`` beside ``values``, and why some are not known."""
     energies = [each.energy for each in spans if each.energy is not None]
-    known = known_totals(energies)
-    values |= timed(seconds_s)
-    values["energy_j"] = _median(total_j for total_j, _ in known)
-    values["power_w"] = _median(total_j / window.window_s for total_j, window in known)
+    found = call_energy(energies, seconds_s, is_program=True)
+    values |= timed(seconds_s)._asdict()
+    values |= {
+        "energy_j": found.energy_j,
+        "energy_low_j": found.low_j,
+        "energy_high_j": found.high_j,
+        "power_w": found.power_w,
+    }
     why: dict[str, str] = {}
     for each in spans:
         why |= each.unknown
     no_time = values["remark"] or "no run of it was timed"
-    no_energy = why.get("energy") or (why_no_total(energies) if energies else no_time)
+    no_energy = why.get("energy") or (found.reason if energies else no_time)
     of_window = "only known for the whole program"
     reasons: dict[str, str] = {
         **dict.fromkeys(("window", "n_per_run"), "it is the program as a whole"),
         **dict.fromkeys(_OF_WHOLE, no_time if values["window"] is None else of_window),
         "time_s": no_time,
         **dict.fromkeys(("low_s", "high_s"), _SINGLE if seconds_s else no_time),
-        **dict.fromkeys(("energy_j", "power_w"), no_energy),
-        **{name: why[name] for name in ("peak_w", "metric") if name in why},
+        **dict.fromkeys(_OF_ENERGY, no_energy),
+        "peak_w": why.get("peak_w", no_energy) if values["window"] is None else of_window,
+        **{name: why[name] for name in ("metric",) if name in why},
     }
     if "peak_memory_bytes" in why:
         reasons["memory_bytes"] = why["peak_memory_bytes"]

@@ -8,15 +8,16 @@ from functools import cached_property
 
 import polars as pl
 
-from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.dataset import Dataset, whole_machine
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
-from mansard.analytics.data.names import device_labels
+from mansard.analytics.data.names import device_labels, device_machines
 from mansard.analytics.energy.fit import EnergyFit
 from mansard.analytics.energy.points import fit_runs
 from mansard.analytics.published.rooflines import published_rooflines
 from mansard.analytics.published.store import (
     Published,
     batch_notes,
+    device_names,
     known_modes,
     published_coefficients,
     published_in,
@@ -37,6 +38,7 @@ from mansard.analytics.scaling.node_launches import (
 )
 from mansard.analytics.scaling.observations import measured_observations, workload_modes
 from mansard.core.errors import UsageError
+from mansard.core.records import MachineIdentity
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,25 @@ class Models:
         return frame.filter(pl.col("device").is_in(list(self.devices)))
 
     @cached_property
+    def cpus(self) -> frozenset[str]:
+        """The devices that are CPUs."""
+        labels = device_labels(self.dataset.all_manifests)
+        names = device_names(self.published)
+        runs = self.dataset.all_manifests
+        measured = (labels[e.run_id] for e in runs if e.gpu is None and not whole_machine(e))
+        rows = self.published.rows
+        return frozenset(
+            [*measured, *(names[e.device, e.table_id] for e in rows if e.processor == "cpu")]
+        )
+
+    def own_settings(self, modes: pl.DataFrame) -> pl.DataFrame:
+        """``modes`` (MODE_SCHEMA), those of CPUs without settings of the GPU beside them."""
+        is_cpu = pl.col("device").is_in(list(self.cpus))
+        return modes.with_columns(
+            pl.when(~is_cpu).then(pl.col(name)).alias(name) for name in ("gpu_hz", "n_sms")
+        )
+
+    @cached_property
     def mode_notes(self) -> tuple[str, ...]:
         """What no table says of published modes of ``devices``, and which times it leaves out."""
         notes = known_modes(self.published).notes
@@ -81,13 +102,14 @@ class Models:
         """The modes that were measured or published, each name once."""
         return tuple(dict.fromkeys(self.of_devices(self.modes)["mode"].to_list()))
 
-    def modes_named(self, text: str) -> pl.DataFrame | None:
-        """The modes (MODE_SCHEMA) that ``text`` names, with commas; None where it means others."""
-        names = [part.strip() for part in text.split(",")]
-        if not set(names) <= set(self.mode_names()):
-            return None
-        chosen = self.modes.filter(pl.col("mode").is_in(names))
-        return pl.concat([chosen.filter(pl.col("device") == name) for name in self.devices])
+    def modes_of(self, device: str) -> pl.DataFrame:
+        """MODE_SCHEMA of the modes of ``device`` that were measured or published."""
+        return self.modes.filter(pl.col("device") == device)
+
+    @cached_property
+    def machines(self) -> dict[str, MachineIdentity]:
+        """The machine of each device that was measured, by the device's label."""
+        return device_machines(self.dataset.all_manifests)
 
     @cached_property
     def run_modes(self) -> pl.DataFrame:

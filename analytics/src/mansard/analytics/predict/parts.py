@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, display_name, engine_name, network_names
 from mansard.analytics.data.names import network_key as network_key_of
-from mansard.analytics.data.run_frames import idle_power_w, why_no_total
-from mansard.analytics.predict.measured import metered, remark_on, timed
+from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.predict.measured import energies_of, remark_on, times_of
+from mansard.analytics.scaling.call_energy import call_energy
 from mansard.analytics.scaling.node_launches import find_node_launches
 from mansard.analytics.scaling.observations import (
     network_measurements,
@@ -50,7 +51,9 @@ class PartTimes(Record, frozen=True, kw_only=True):
     low_s: float | None
     high_s: float | None
     in_network_s: float | None  # the engine's layers of the same nodes, in the whole, profiled
-    energy_j: float | None
+    energy_j: float | None  # with its ends as in NetworkTimes
+    energy_low_j: float | None
+    energy_high_j: float | None
     above_idle_j: float | None
     power_w: float | None
     remark: str  # why it has no times; empty: it counts
@@ -166,15 +169,14 @@ def _order(row: PartTimes) -> tuple[object, ...]:
 
 def _part_times(row: Measurement, where: _Where, found: _Found) -> PartTimes:
     idle_w = found.idle_w[row.run_id]
-    values: dict[str, Any] = {**timed(row.seconds_s), **metered(row.energy or (), idle_w)}
+    energies, no_energy = energies_of(row, idle_w)
+    values: dict[str, Any] = times_of(row) | energies
     whole = found.wholes.get((where, ran_as(row)))
     values["in_network_s"], why_not = _in_network_s(row.part, whole)
     why = remark_on(row)
-    no_energy = row.unknown.get("energy") or why_no_total(row.energy or ())
     reasons = {
         **dict.fromkeys(("time_s", "low_s", "high_s"), why or "no call was timed"),
-        **dict.fromkeys(("energy_j", "power_w"), no_energy),
-        "above_idle_j": no_energy if idle_w is not None else "the idle power is not known",
+        **no_energy,
         "in_network_s": why_not,
         "batch": "the model does not say which dimension is the batch",
     }
@@ -301,7 +303,7 @@ def _terms(
 
 
 def _energy_j(row: Measurement) -> float | None:
-    return metered(row.energy or (), None)["energy_j"]
+    return call_energy(row.energy or (), row.seconds_s).energy_j
 
 
 def _sum_of(values: Iterable[float | None]) -> float | None:

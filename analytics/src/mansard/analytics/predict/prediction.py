@@ -212,6 +212,7 @@ def basis_of(
         modes = known
     elif not isinstance(modes, pl.DataFrame):
         modes = pl.concat([known.clear(), *modes])
+    modes = models.own_settings(modes)
     calibration: Calibration = {}
     if calibrate:
         every = pl.concat([layers, layer_frame(list(measured_scores))])

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from types import MappingProxyType
 
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import (
@@ -19,6 +18,7 @@ from mansard.analytics.data.quantities import (
     seconds,
     watts,
 )
+from mansard.analytics.decide.comparisons import change_of
 from mansard.analytics.decide.records import Candidate, Recommendation, Saving
 from mansard.analytics.figures.tables import Table
 from mansard.analytics.results import Results
@@ -26,11 +26,6 @@ from mansard.core.text import listed
 
 MOST_NAMED = 4  # networks in one sentence
 MOST_TOLD = 8  # recommendations in full; the table has all of them
-
-
-_LEAST = MappingProxyType(
-    {"energy": "energy", "latency": "time", "edp": "energy times time", "power": "power"}
-)
 
 
 MOST_ROWS = 100
@@ -105,24 +100,17 @@ def _device_line(told: Sequence[Recommendation], several: bool, programs: Collec
         "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
     )
     who = f"{n_same} of {len(told)} {what}" if n_same < len(told) else f"all {n_same} {what}"
-    wanted = sorted({_LEAST[each.minimise] for each in same})
     where = f"{display_name(told[0].device)}: " if several else ""
-    least = " or ".join(wanted)
-    # A modelled mode may need less; the choice prefers measured modes, so the sentence is about
-    # these.
-    among = " of the measured modes" if any(map(_is_undercut, same)) else ""
-    claim = f"{display_name(mode)} takes the least {least}{among} for {who}{by_roofs}"
-    return f"{where}{claim}{_typical(same, mode)}."
-
-
-def _is_undercut(each: Recommendation) -> bool:
-    """Whether another mode is modelled to need less of what is to be small: energy or time."""
-    return any((getattr(saving, f"{each.minimise}_ratio") or 0.0) > 1 for saving in each.savings)
+    claims = {each.claim for each in same}
+    claim = claims.pop() if len(claims) == 1 else "is recommended"
+    return f"{where}{display_name(mode)} {claim} for {who}{by_roofs}{_typical(same, mode)}."
 
 
 def _typical(same: Sequence[Recommendation], mode: str) -> str:
-    """The median change against the highest mode, in words; none against itself."""
+    """The median change against the highest mode, in words; none against itself, or of bounds."""
     savings = [each.savings[0] for each in same if each.savings]
+    if any(each.latency_ratio is None for each in savings):
+        return ""
     if len({saving.mode for saving in savings}) != 1 or savings[0].mode == mode:
         return ""
     parts = [
@@ -251,8 +239,8 @@ def _saving_cells(saving: Saving | None, mode: str) -> list[str]:
         return ["", "", "", ""]
     if saving.mode == mode:
         return [f"{display_name(mode)} itself", "", "", ""]
-    ratios = (saving.energy_ratio, saving.latency_ratio, saving.power_ratio)
-    return [display_name(saving.mode), *[_change(ratio) for ratio in ratios]]
+    names = ("energy", "time", "power")
+    return [display_name(saving.mode), *[change_of(saving, name) or UNKNOWN for name in names]]
 
 
 def _line(text: str) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, engine_name
+from mansard.analytics.data.run_frames import is_disturbed
 from mansard.analytics.scaling.observations import shown_parts
 from mansard.core.records import Measurement
 
@@ -70,7 +71,9 @@ def _variant(row: Measurement) -> tuple[str | None, ...]:
 def _powers_mw(row: Measurement) -> dict[str, float]:
     """The mean power of each rail that is known in every window."""
     powers: dict[str, list[float]] = {}
-    windows = [window for window in row.energy or () if window.window_s > 0]
+    windows = [
+        window for window in row.energy or () if window.window_s > 0 and not is_disturbed(window)
+    ]
     for window in windows:
         for rail in window.rails:
             if rail.energy_j is not None:

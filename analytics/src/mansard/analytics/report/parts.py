@@ -134,7 +134,7 @@ def _part_table(parts: Sequence[PartTimes], mode: PartMode) -> Table:
         Column("Operators", lambda row: operators_text(row.part.op_types)),
         Column("Alone", lambda row: seconds(row.time_s, row.low_s, row.high_s), is_numeric=True),
         Column("In the network", lambda row: seconds(row.in_network_s), is_numeric=True),
-        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
+        Column("Energy", _energy_text, is_numeric=True),
         Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Source", lambda row: row.source),
@@ -161,3 +161,7 @@ def signed_share(value_s: float | None, whole_s: float | None) -> str:
     if value_s is None or not whole_s:
         return UNKNOWN
     return f"{100 * value_s / whole_s:+.1f}{NBSP}%".replace("-", "−")
+
+
+def _energy_text(row: PartTimes) -> str:
+    return joules(row.energy_j, row.energy_low_j, row.energy_high_j)

@@ -198,8 +198,17 @@ def summary_table(scores: Sequence[ModelScore], sizes: Sequence[str]) -> Table:
         total("Cached, MB", "cached_traffic_bytes"),
         own("Activations, MB", "peak_activation_bytes"),
         own("KV cache, MB", "kv_cache_bytes"),
+        Column("Memory, MB", _memory_cell, is_numeric=True),
     )
     return tabulate("Sums over all layers", columns, zip(scores, sizes, strict=True))
+
+
+def _memory_cell(row: tuple[ModelScore, str]) -> str:
+    """The sum of weights, activations and caches."""
+    from mansard.estimator import totals
+
+    n_bytes = totals(row[0]).memory_bytes
+    return UNKNOWN if n_bytes is None else _most(row[0], scaled(n_bytes, 1e6))
 
 
 def _most(score: ModelScore, text: str) -> str:

@@ -40,7 +40,7 @@ def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:
         Column("p90", lambda row: seconds(row.p90_s), is_numeric=True),
         Column("p99", lambda row: seconds(row.p99_s), is_numeric=True),
         Column("Worst", lambda row: seconds(row.worst_s), is_numeric=True),
-        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
+        Column("Energy", _energy_text, is_numeric=True),
         Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Memory", lambda row: _memory_text(row.memory_bytes), is_numeric=True),
@@ -63,7 +63,7 @@ def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
         Column("Time", measured_text, is_numeric=True),
         Column("Remark", lambda row: row.remark),
         Column("CPU time", of_whole(lambda row: seconds(row.cpu_s)), is_numeric=True),
-        Column("Energy", lambda row: joules(row.energy_j), is_numeric=True),
+        Column("Energy", _energy_text, is_numeric=True),
         Column("Power", lambda row: watts(row.power_w), is_numeric=True),
         Column("Peak power", of_whole(lambda row: watts(row.peak_w)), is_numeric=True),
         Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
@@ -106,6 +106,11 @@ def _accuracy_remark(row: NetworkAccuracy) -> str:
 def measured_text(row: NetworkTimes | ProgramTimes) -> str:
     """The measured time, with the 95 % prediction interval of the next measurement's."""
     return seconds(row.time_s, row.low_s, row.high_s)
+
+
+def _energy_text(row: NetworkTimes | ProgramTimes) -> str:
+    """The energy of a call with what its windows leave open, or the most that it may be."""
+    return joules(row.energy_j, row.energy_low_j, row.energy_high_j)
 
 
 def _predicted_text(row: NetworkTimes) -> str:

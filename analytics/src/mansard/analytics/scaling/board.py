@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, SETTING_WORDS
 from mansard.analytics.energy.least_squares import student_quantile
 from mansard.analytics.scaling.law_choice import Choice, candidates, choose, usable
 from mansard.analytics.scaling.laws import (
@@ -20,6 +20,7 @@ from mansard.analytics.scaling.laws import (
     known_columns,
     varied_columns,
 )
+from mansard.core.text import listed
 
 _KEY = ("quantity", "subject", "unit")
 _NORMAL = 1.96  # half of an interval of 95 %, in standard deviations
@@ -143,18 +144,20 @@ def _modelled(
         pl.Series("is_extrapolated", outside),
         pl.lit(None, dtype=pl.String).alias("reason"),
     )
-    return frame.with_columns(_reason(fit)).select(list(COEFFICIENT_SCHEMA))
+    return frame.with_columns(_reason(fit, at)).select(list(COEFFICIENT_SCHEMA))
 
 
-def _reason(fit: _Fit | str) -> pl.Expr:
+def _reason(fit: _Fit | str, at: Columns) -> pl.Expr:
+    """Why the value of each mode is unknown, or its interval; null where both are known."""
     if isinstance(fit, str):
         return pl.lit(fit).alias("reason")
-    names = ", ".join(sorted(fit.relevant))
-    without = f"not known of this mode: one of {names}"
-    with_value = pl.lit(_ONE_MODE if fit.half is None else None, dtype=pl.String)
-    return (
-        pl.when(pl.col("value").is_null())
-        .then(pl.lit(without))
-        .otherwise(with_value)
-        .alias("reason")
+    words = {name: word for name, word in SETTING_WORDS.items() if name in fit.relevant}
+    lacking = [
+        listed([word for name, word in words.items() if np.isnan(at[name][row])])
+        for row in range(len(next(iter(at.values()))))
+    ]
+    without = pl.Series(
+        [f"not known of this mode: its {each}" for each in lacking], dtype=pl.String
     )
+    with_value = pl.lit(_ONE_MODE if fit.half is None else None, dtype=pl.String)
+    return pl.when(pl.col("value").is_null()).then(without).otherwise(with_value).alias("reason")

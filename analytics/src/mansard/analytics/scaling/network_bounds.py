@@ -4,6 +4,12 @@ A time is a sum of parts that are each proportional to 1 / some clock, or the sa
 the longer of two such parts; a power and an energy are such sums of other parts. Whatever their
 weights, a sum grows from one mode to another by no more than the part that grows most, and by no
 less than the part that grows least. Every measured mode gives two ends; the narrowest hold.
+
+Cores of a CPU are no clock: threads wait for each other, and a cluster of cores brings its cache.
+Work cut into as many parts as there are threads takes ceil(threads / cores) rounds, so that n cores
+more may save nearly twice what n cores are of all. Where the number of cores differs, a network on
+a CPU may gain up to twice what they say, or nothing (docs/understand/scaling.md has how often that
+held on recorded networks).
 """
 
 from __future__ import annotations
@@ -28,6 +34,9 @@ _TIME_PARTS: tuple[Mapping[str, float], ...] = (
     {"cpu_hz": -1},
     {"cpu_hz": -1, "n_cpus": -1},
 )
+# Of a network on a CPU: what each core waits for from memory follows their number, not their clock.
+_CPU_TIME_PARTS: tuple[Mapping[str, float], ...] = (*_TIME_PARTS, {"n_cpus": -1})
+_OF_CORES = 2.0  # by how much the gain of more cores may exceed their share
 _POWER_PARTS: tuple[Mapping[str, float], ...] = (
     {},
     {"gpu_hz": 1, "n_sms": 1},
@@ -100,7 +109,7 @@ def _growth_from(settings: tuple[float, ...], values: Mapping[str, Array]) -> Gr
     alike, ratio = _beside(dict(zip(SETTINGS, settings, strict=True)), values)
     if not alike.size:
         return Growth(alike, {})
-    time = _growth(_TIME_PARTS, ratio)
+    time = _cpu_time_growth(ratio) if _is_of_cpu(settings) else _growth(_TIME_PARTS, ratio)
     # The work of a network is the same in all modes, so its rate goes as 1 / time.
     power, work = _growth(_POWER_PARTS, ratio), _growth(_WORK_PARTS, ratio)
     of = {
@@ -109,6 +118,22 @@ def _growth_from(settings: tuple[float, ...], values: Mapping[str, Array]) -> Gr
         "e": _hull((power[0] * time[0], power[1] * time[1]), work),
     }
     return Growth(alike, of)
+
+
+def _is_of_cpu(settings: tuple[float, ...]) -> bool:
+    """Whether no setting of a GPU is known, and some of a CPU."""
+    known = {name for name, value in zip(SETTINGS, settings, strict=True) if not math.isnan(value)}
+    return not known & {"gpu_hz", "n_sms"} and bool(known & {"cpu_hz", "n_cpus"})
+
+
+def _cpu_time_growth(ratio: Mapping[str, Array]) -> tuple[Array, Array]:
+    """As ``_growth`` of times; wider where the number of cores differs."""
+    least, most = _growth(_CPU_TIME_PARTS, ratio)
+    cores = np.log(ratio["n_cpus"])
+    return (
+        np.where(cores > _SAME, least / _OF_CORES, least),
+        np.where(cores < -_SAME, most * _OF_CORES, most),
+    )
 
 
 def _ordered(low: Array, high: Array, margin: float) -> tuple[Array, Array]:

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY, SETTING_WORDS
 from mansard.analytics.energy.least_squares import solve_active_set, student_quantile
 from mansard.analytics.scaling.network_terms import (
     SETTINGS,
     Array,
     Basis,
+    constant_basis,
     evaluate,
     known_settings,
     power_basis,
@@ -32,6 +33,7 @@ from mansard.analytics.scaling.network_terms import (
     setting_values,
     time_basis,
     usable,
+    varying,
 )
 from mansard.analytics.scaling.repeats import pool_repeats
 from mansard.core.errors import InputError
@@ -44,6 +46,9 @@ LEAST_DEVIATION = 0.004  # no clock and no meter is better
 # Before a mode is left out: that errors are so many times as large as expected, counted as
 # _PRIOR_MODES modes. With these 95 % of the intervals hold on recorded sweeps.
 _TIME_ERROR, _POWER_ERROR, _PRIOR_MODES = 1.2, 0.9, 2.0
+# Fewer modes alike may be bound by what they share; so many more tell of modes beyond them too.
+FEWEST_CONSTANT, FEWEST_CONSTANT_BEYOND = 3, 4
+_FAR_BETTER = 0.4  # of the errors of leaving a mode out: less, and no setting changes anything
 _ROUNDING = 1e-12  # of the greatest entry: what is below it in a matrix is rounding
 _MOST_FOLDS = 20  # from so many modes on several are left out at once
 
@@ -226,7 +231,8 @@ class NetworkFit:
 
     ``measured``: a row for each mode, SETTINGS, ``latency_s`` and ``power_w`` (pooled where
     it was measured more than once; null where it was not). ``time`` or ``power`` are None for
-    the reason beside them. ``notes``: what was left out.
+    the reason beside them. ``constant``: takes the place of ``time`` where no setting changes it.
+    ``notes``: what was left out.
     """
 
     device: str
@@ -240,6 +246,7 @@ class NetworkFit:
     power: TermFit | None
     power_reason: str
     notes: tuple[str, ...] = ()
+    constant: TermFit | None = None
 
 
 def fit_networks(observations: pl.DataFrame, modes: pl.DataFrame) -> tuple[NetworkFit, ...]:
@@ -274,6 +281,7 @@ def fit_network(observations: pl.DataFrame, modes: pl.DataFrame) -> NetworkFit:
         power=power,
         power_reason=power_reason,
         notes=(*notes, *more),
+        constant=fit_constant(measured, time),
     )
 
 
@@ -303,7 +311,11 @@ def join_modes(
     for name in SETTINGS:
         n_lacking = timed.get_column(name).null_count()
         if 0 < n_lacking < timed.height:
-            notes.append(f"{name} is in no term: {n_lacking} of {timed.height} modes lack it")
+            lacking = "does" if n_lacking == 1 else "do"
+            notes.append(
+                f"the {SETTING_WORDS[name]} is left out of the fit: {n_lacking} of {timed.height} "
+                f"modes {lacking} not say it"
+            )
     return timed, tuple(notes)
 
 
@@ -315,7 +327,26 @@ def fit_times(measured: pl.DataFrame) -> tuple[TermFit | None, str]:
         return None, reason
     bases = [(time_basis(values, p), odds) for p, odds in zip(OVERLAPS, _OVERLAP_ODDS, strict=True)]
     terms = [evaluate(basis, values) for basis, _ in bases]
-    return fit_terms(bases, terms, measured.get_column("latency_s").to_numpy(), _TIME_ERROR), ""
+    seconds = measured.get_column("latency_s").to_numpy()
+    return fit_terms(bases, terms, seconds, _TIME_ERROR), ""
+
+
+def fit_constant(measured: pl.DataFrame, time: TermFit | None) -> TermFit | None:
+    """That no setting changes the time, where that predicts left-out modes far better.
+
+    The prior of the terms holds that a faster clock is faster: modes alike do not refute it alone.
+    None of fewer than FEWEST_CONSTANT modes, or of modes that are all of the same settings.
+    """
+    values = setting_values(measured)
+    if time is None or measured.height < FEWEST_CONSTANT or not varying(values):
+        return None
+    basis, seconds = constant_basis(values), measured.get_column("latency_s").to_numpy()
+    found = fit_terms([(basis, 1.0)], [evaluate(basis, values)], seconds, _TIME_ERROR)
+    return found if _rms(found.left_out) < _FAR_BETTER * _rms(time.left_out) else None
+
+
+def _rms(errors: Array) -> float:
+    return math.sqrt(float((errors**2).mean()))
 
 
 def fit_power(measured: pl.DataFrame) -> tuple[TermFit | None, str]:

@@ -14,16 +14,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
+from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA, SETTING_WORDS
 from mansard.analytics.scaling.network_bounds import Growths, network_bounds
 from mansard.analytics.scaling.network_fit import (
+    FEWEST_CONSTANT_BEYOND,
+    Estimate,
     NetworkFit,
     TermFit,
     estimate,
     fit_networks,
     typical_latency_s,
 )
-from mansard.analytics.scaling.network_terms import Array, evaluate, is_outside, setting_values
+from mansard.analytics.scaling.network_terms import (
+    SETTINGS,
+    Array,
+    evaluate,
+    is_outside,
+    known_settings,
+    setting_values,
+    varying,
+)
 from mansard.analytics.scaling.repeats import (
     RUN_LATENCY,
     RUN_POWER,
@@ -32,6 +42,7 @@ from mansard.analytics.scaling.repeats import (
 )
 from mansard.core.hashing import content_hash
 from mansard.core.power_mode import nominal_w
+from mansard.core.text import listed
 
 Mask: TypeAlias = "NDArray[np.bool_]"
 
@@ -56,7 +67,8 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     modes = modes.filter(pl.col("device") == fit.device)
     values = setting_values(modes)
     outside = is_outside(setting_values(fit.measured), values)
-    is_hiding = outside & _hide_settings(modes, values)
+    hiding = _hidden_settings(modes, values)
+    is_hiding = outside & (hiding != "")
     latency, power, energy = (_unknown_at(each, is_hiding) for each in estimate_modes(fit, values))
     kinds = np.where(outside, "bounds", "spread")
     columns: dict[str, object] = {
@@ -74,7 +86,7 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
             dtype=pl.String,
         ),
         "is_extrapolated": outside,
-        "reason": _reasons(fit, values, latency, power).set(pl.Series(is_hiding), _HIDING),
+        "reason": _reasons(fit, values, (latency, power), np.where(is_hiding, hiding, "")),
     }
     frame = pl.DataFrame(columns).with_columns(
         pl.lit(value, dtype=PREDICTION_SCHEMA[name]).alias(name)
@@ -86,19 +98,23 @@ def predict_modes(fit: NetworkFit, modes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-_HIDING = (
-    "the mode's SMs or memory clock are not known: name the device, or give the table these columns"
-)
+def _hidden_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> NDArray[np.str_]:
+    """What NVIDIA's modes, by their names, change and do not say; empty for other modes.
 
-
-def _hide_settings(modes: pl.DataFrame, values: Mapping[str, Array]) -> Mask:
-    """Which modes are NVIDIA's, by their names, and do not say their SMs or their memory clock.
-
-    Such modes differ in more than the clock of the GPU: nothing bounds what else they change.
+    Such modes differ in more than a clock: nothing bounds what else they change.
     """
     is_named = [not math.isnan(nominal_w(name)) for name in modes.get_column("mode").to_list()]
-    lacks = np.isnan(values["n_sms"]) | np.isnan(values["memory_hz"])
-    return np.asarray(is_named, dtype=bool) & lacks & ~np.isnan(values["gpu_hz"])
+    is_unknown = {name: np.isnan(value) for name, value in values.items()}
+    of_gpu = ~is_unknown["gpu_hz"] & (is_unknown["n_sms"] | is_unknown["memory_hz"])
+    of_cpu = is_unknown["gpu_hz"] & is_unknown["n_sms"] & ~is_unknown["cpu_hz"]
+    of_cpu &= is_unknown["n_cpus"] | is_unknown["memory_hz"]
+    found = np.where(of_gpu, _HIDING.format("SMs"), np.where(of_cpu, _HIDING.format("cores"), ""))
+    return np.where(is_named, found, "")
+
+
+_HIDING = (
+    "the mode's {} or memory clock are not known: name the device, or give the table these columns"
+)
 
 
 def _unknown_at(found: NetworkEstimate, at: Mask) -> NetworkEstimate:
@@ -136,9 +152,10 @@ def estimate_modes(
     if fit.time is None:
         return unknown, unknown, unknown
     margin = max(_LEAST_MARGIN, _MARGIN * fit.time.scatter)
+    if not {"gpu_hz", "n_sms"} & set(known_settings(setting_values(fit.measured))):
+        margin = min(margin, _MOST_MARGIN)
     bounds = network_bounds(fit.measured, values, margin, growths)
-    time = estimate(fit.time, values)
-    half = fit.time.quantile * time.deviation
+    time, half = _estimate_time(fit, fit.time, values, outside)
     latency = _interval(time.value, half, bounds.latency_s, outside)
     if fit.power is None:
         return latency, unknown, unknown
@@ -151,8 +168,24 @@ def estimate_modes(
     return latency, power, energy
 
 
+def _estimate_time(
+    fit: NetworkFit, terms: TermFit, values: Mapping[str, Array], outside: Mask
+) -> tuple[Estimate, Array]:
+    """The time with half of its 95 % interval, of the logarithm: the same in all modes, or not."""
+    time = estimate(terms, values)
+    half = terms.quantile * time.deviation
+    if fit.constant is None:
+        return time, half
+    same = estimate(fit.constant, values)
+    is_same = ~outside | (fit.constant.n_modes >= FEWEST_CONSTANT_BEYOND)
+    value = np.where(is_same, same.value, time.value)
+    half = np.where(is_same, fit.constant.quantile * same.deviation, half)
+    return Estimate(value, time.deviation, time.rate_share), half
+
+
 _MARGIN = 2.0  # scatters that a measurement may lie beside the bounds of the others
 _LEAST_MARGIN = 0.03  # of a time or a power that was measured once
+_MOST_MARGIN = 0.15  # of a CPU, whose cores scatter about the terms more than measurements do
 
 
 def _interval(
@@ -191,6 +224,9 @@ def _time_bounds(fit: NetworkFit, values: Mapping[str, Array], n_modes: int) -> 
     """
     if fit.time is None or not {"memory_hz"} < set(fit.time.settings):
         return pl.Series([None] * n_modes, dtype=pl.String)
+    if fit.constant is not None:
+        is_told = {"memory_hz"} < set(varying(setting_values(fit.measured)))
+        return pl.Series(["launch" if is_told else None] * n_modes, dtype=pl.String)
     form = fit.time.forms[0]
     terms = evaluate(form.basis, values)
     steps = [
@@ -216,26 +252,50 @@ def _slower(values: Mapping[str, Array], names: tuple[str, ...]) -> dict[str, Ar
 
 
 def _reasons(
-    fit: NetworkFit, values: Mapping[str, Array], latency: NetworkEstimate, power: NetworkEstimate
+    fit: NetworkFit,
+    values: Mapping[str, Array],
+    of: tuple[NetworkEstimate, NetworkEstimate],
+    hiding: NDArray[np.str_],
 ) -> pl.Series:
-    """Why a row has no time, or no energy; null where it has both."""
-    reasons: list[str | None] = [None] * latency.value.size
-    for at in np.flatnonzero(np.isnan(power.value)).tolist():
-        reasons[at] = _lacking(fit.power, values, at) or fit.power_reason or fit.time_reason
-    for at in np.flatnonzero(np.isnan(latency.value)).tolist():
-        reasons[at] = _lacking(fit.time, values, at) or fit.time_reason
+    """Why a row has no time, or no power and energy; null where it has all.
+
+    ``of``: time and power. ``hiding``: why nothing is said of a mode, empty where something is.
+    """
+    reasons: list[str | None] = [None] * hiding.size
+    sides = ((of[1], fit.power, fit.power_reason), (of[0], fit.time, fit.time_reason))
+    for estimated, term_fit, why in sides:  # that of the time, where both lack
+        for at in np.flatnonzero(np.isnan(estimated.value)).tolist():
+            reasons[at] = str(hiding[at]) or why or _unlike(fit, term_fit, values, at)
     return pl.Series(reasons, dtype=pl.String)
 
 
-def _lacking(fit: TermFit | None, values: Mapping[str, Array], at: int) -> str:
-    needed = () if fit is None else fit.settings
-    lacking = [name for name in needed if not values[name][at] > 0]
-    return f"the mode does not say its {', '.join(lacking)}" if lacking else ""
+def _unlike(fit: NetworkFit, term_fit: TermFit | None, values: Mapping[str, Array], at: int) -> str:
+    """Which settings keep a mode from being compared with the measured ones."""
+    is_known = {name: values[name][at] > 0 for name in SETTINGS}
+    needed = () if term_fit is None else term_fit.settings
+    lacking = [SETTING_WORDS[name] for name in needed if not is_known[name]]
+    if lacking:
+        return f"its {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} not known"
+    measured = setting_values(fit.measured)
+    only_here = [
+        SETTING_WORDS[name]
+        for name in SETTINGS
+        if is_known[name] and not (measured[name] > 0).any() and name != "power_limit_w"
+    ]
+    if only_here:
+        return f"no measured mode of this network says its {listed(only_here, 'or')}"
+    some = [name for name in SETTINGS if not is_known[name] and (measured[name] > 0).any()]
+    if some:
+        words = listed([SETTING_WORDS[name] for name in some])
+        return f"its {words} {'is' if len(some) == 1 else 'are'} not known"
+    return "it differs from the measured modes in its power limit alone, and that has no law"
 
 
 def _note(fit: NetworkFit) -> str | None:
     """How good the numbers are: the errors of leaving a mode out."""
-    parts = [] if fit.time is None else [f"time {_quality(fit.time)}"]
+    parts = [] if fit.time is None else [f"time {_quality(fit.constant or fit.time)}"]
+    if fit.constant is not None:
+        parts.append("no setting changes it")
     if fit.power is not None:
         parts.append(f"power {_quality(fit.power)}")
     return "; ".join([*parts, *fit.notes]) or None

@@ -14,6 +14,9 @@ All columns are relative to the geometric mean of the measured modes, so that ev
 there. A setting that is the same in all of them stays in its term: SMs and clock are one product,
 and a mode with fewer SMs is slower whether or not SMs were varied.
 
+**Constant.** A time that no clock changes (a program that waits, a network that its host holds up)
+follows none of these terms, and is compared with them by leaving measured modes out.
+
 **Prior.** Before anything is measured the time goes as 1 / the engine's clock, and each weight may
 be off that by its deviation. With few measurements the prior decides what these leave open
 (docs/understand/prediction.md says how it was chosen).
@@ -134,6 +137,8 @@ def is_outside(measured: Mapping[str, Array], values: Mapping[str, Array]) -> ND
 _CONSTANT, _MEMORY, _COUNTED, _CLOCK, _LAUNCH, _RIDGES = (
     (0.01, 0.12), (0.02, 0.2), (0.27, 0.1), (0.65, 0.1), (0.005, 0.06), (0.045, 0.8),
 )  # fmt: skip
+# Of a CPU with its cores: its threads share the work, and its clock alone says little.
+_CORES, _ONE_CORE = (0.82, 0.2), (0.1, 0.2)
 
 
 def _engine(known: tuple[str, ...]) -> tuple[str, str]:
@@ -151,10 +156,11 @@ def time_basis(measured: Mapping[str, Array], p: float) -> Basis:
     if memory:
         terms.append(_single("memory", memory, _MEMORY))
     if counted:
-        terms.append(_single("engine", counted, _COUNTED))
+        of_cores = clock == "cpu_hz" and len(counted) == 2
+        terms.append(_single("engine", counted, _CORES if of_cores else _COUNTED))
         terms += _ridges(counted, memory, measured, p)
     if len(counted) == 2:  # without the count: the GPU's port to memory, a CPU's single thread
-        terms.append(_single("engine clock", counted[:1], _CLOCK))
+        terms.append(_single("engine clock", counted[:1], _ONE_CORE if of_cores else _CLOCK))
     if clock != "cpu_hz" and "cpu_hz" in known:
         terms.append(_single("launch", (("cpu_hz", -1.0),), _LAUNCH))
     return Basis(tuple(terms), _reference(measured, known))
@@ -177,6 +183,16 @@ def _ridges(
         parts = (Product(1 / size, engine), Product(place / size, memory))
         terms.append(Term("ridge", parts, mean, deviation, p))
     return terms
+
+
+def constant_basis(measured: Mapping[str, Array]) -> Basis:
+    """What no setting changes: one term, of modes that say all the settings the measured ones do.
+
+    Exponents of 0, so that a mode without such a setting stays unknown: it may be unlike them all.
+    """
+    known = known_settings(measured)
+    powers = tuple((name, 0.0) for name in known if name != "power_limit_w")
+    return Basis((_single("constant", powers, (1.0, 0.1)),), _reference(measured, known))
 
 
 def power_basis(measured: Mapping[str, Array]) -> Basis:
@@ -249,5 +265,6 @@ def _term(term: Term, relative: Mapping[str, Array], n_modes: int) -> Array:
 def _product(part: Product, relative: Mapping[str, Array]) -> Array:
     found = np.array(part.scale)
     for name, exponent in part.powers:
-        found = found * relative[name] ** exponent
+        # NaN^0 is 1, but what is not known stays unknown.
+        found = found * np.where(np.isnan(relative[name]), np.nan, relative[name] ** exponent)
     return np.asarray(found, dtype=np.float64)

@@ -29,7 +29,8 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
-from mansard.analytics.data.run_frames import known_totals, meter_deviation, why_no_total
+from mansard.analytics.data.run_frames import is_disturbed, known_totals, meter_deviation
+from mansard.analytics.scaling.call_energy import call_energy
 from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.records import (
     EnergyWindow,
@@ -165,8 +166,9 @@ def _changed_programs(
     )
     for name, n_runs in n_old.items():
         yield (
-            f"{display_name(name)}: the program or a file it names was changed; {n_runs} earlier "
-            f"{'run is' if n_runs == 1 else 'runs are'} in no model: measure again in these modes"
+            f"{display_name(name)}: the program, a file it names or its environment was changed; "
+            f"{n_runs} earlier {'run is' if n_runs == 1 else 'runs are'} in no model: measure "
+            "again in these modes"
         )
 
 
@@ -313,23 +315,29 @@ def _program_row(
         "network": name,
         "phase": _PHASE,
         "engine": PROGRAM,
-        **_values(seconds_s, energies, why),
+        **_values(seconds_s, energies, why, is_program=True),
         "source": program.source,
     }
 
 
 def _values(
-    seconds_s: Sequence[float], windows: Sequence[EnergyWindow], why_no_window: str | None
+    seconds_s: Sequence[float],
+    windows: Sequence[EnergyWindow],
+    why_no_window: str | None,
+    *,
+    is_program: bool = False,
 ) -> dict[str, object]:
     # Windows of no length are those that the timer did not resolve.
     times_s = [value for value in seconds_s if value > 0]
-    powers_w = [total_j / window.window_s for total_j, window in known_totals(windows)]
+    energy = call_energy(windows, times_s, is_program=is_program)
+    calm = [each for each in known_totals(windows) if not is_disturbed(each[1])]
+    powers_w = [total_j / window.window_s for total_j, window in calm]
     reasons = [] if times_s else ["no repetition was timed"]
-    reasons += [] if powers_w else [why_no_window or why_no_total(windows)]
+    reasons += [] if energy.power_w else [why_no_window or energy.reason]
     return {
         "latency_s": float(np.median(times_s)) if times_s else None,
         "latency_deviation": repetition_deviation(times_s),
-        "power_w": float(np.median(powers_w)) if powers_w else None,
+        "power_w": energy.power_w,
         # That of repetitions has the meter's share in it already, where there are enough of them.
         "power_deviation": max(repetition_deviation(powers_w) or 0.0, meter_deviation(windows))
         or None,

@@ -14,6 +14,8 @@ from mansard.analytics.data.dataset import Dataset, machine_id
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.predict.group_times import GroupTime, GroupTimes
 from mansard.core.errors import UsageError
+from mansard.core.hardware import boards_called, name_one_mode
+from mansard.core.power_mode import plain_name
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.core.text import listed
 
@@ -40,7 +42,7 @@ def problem_of_runs(
     """
     names = [_model(each) for each in wanted.networks if not each.groups]
     known = [each for each in measured if not names or each.network in names]
-    known = [each for each in known if mode is None or each.mode == mode]
+    known = [each for each in known if mode is None or _is_mode(each.mode, mode, each.machine)]
     begun = {each.network: each for each in known if len(each.groups) < each.n_groups}
     known = [each for each in known if len(each.groups) == each.n_groups]
     for name in () if is_lenient else names:
@@ -221,6 +223,12 @@ def _doubts(used: Iterable[GroupTimes]) -> list[str]:
     return [*said, *notes, entering]
 
 
+def _is_mode(known: str, asked: str, machine: str) -> bool:
+    """Whether a mode of ``machine`` is the one that is asked for, in any spelling."""
+    boards = boards_called(machine)
+    return plain_name(known) == plain_name(asked) or name_one_mode(known, asked, boards)
+
+
 def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Problem:
     """``wanted`` with the machine, its mode, its accelerators and its constant power."""
     _only((each.machine_id for each in used), "machines", "folder of runs for each")
@@ -290,7 +298,8 @@ def _contended(
     here = [
         each
         for each in contention
-        if machine in {None, machines.get(each.run_id)} and problem.mode in {"", each.mode}
+        if machine in {None, machines.get(each.run_id)}
+        and (not problem.mode or _is_mode(each.mode, problem.mode, each.device))
     ]
     for accelerator in problem.accelerators:
         name = accelerator.name

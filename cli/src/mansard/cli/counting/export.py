@@ -53,7 +53,9 @@ def export(
     ] = True,
     tolerance: Annotated[
         float | None,
-        typer.Option(min=0, help="Greatest relative difference; by default as the type needs."),
+        typer.Option(
+            min=0, max=1, help="Greatest relative difference; by default as the type needs."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -54,7 +54,10 @@ def run_networks(
     ] = None,
     pick: PickOption = None,
     calls: Annotated[
-        int, typer.Option(min=1, help="Calls of each network that are counted; 1 by default.")
+        int,
+        typer.Option(
+            min=1, max=100_000, help="Calls of each network that are counted; 1 by default."
+        ),
     ] = 1,
     cache: Annotated[
         Literal["all", "none"],
@@ -116,13 +119,13 @@ def import_exports(
     network: Annotated[
         str | None, typer.Option(help="What ran: a network of the zoo, or its ONNX file's name.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Its batch.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Its batch.")] = None,
     precision: Annotated[str | None, typer.Option(help="Its precision, such as fp16.")] = None,
     phase: Annotated[
         Literal["inference", "training"], typer.Option(help="What it did.")
     ] = "inference",
     calls: Annotated[
-        int | None, typer.Option(min=1, help="Calls of the network in each export.")
+        int | None, typer.Option(min=1, max=1_000_000, help="Calls of the network in each export.")
     ] = None,
     compute_capability: Annotated[
         str | None, typer.Option(help="Of the GPU, such as 8.7, where the export lacks it.")
@@ -170,7 +173,8 @@ def check_estimates(
     ] = None,
     network: Annotated[str | None, typer.Option(help="Only this one.")] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, help="Of networks whose counters do not say it.")
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="Of networks whose counters do not say it."),
     ] = None,
     precision: Annotated[str | None, typer.Option(help="Likewise, such as fp16.")] = None,
     cache: Annotated[

@@ -24,7 +24,7 @@ from mansard.cli.options import (
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision, unit_title
-from mansard.core.records import LayerScore, ModelScore, Optimizer
+from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer
 
 _SHOWN = 20  # notes on the terminal
 _DETAILED = 1  # so many scores are shown with their work by class
@@ -35,6 +35,8 @@ _LESS_TOLD = ("layers", "phase", "weights (MB)", "traffic (MB)", "peak (MB)", "p
 _LESS_TOLD_OF_LAYERS = (
     *("runs", "precision", "MMAC", "unit", "group", "parameters (k)", "fused (MB)"),
 )  # then the intensity and the operator
+
+_UPDATES = {"in-place": "in place", "copied": "copied", "none": "–"}
 
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]  # columns and rows of a table
 Format = Literal["table", "json", "csv", "parquet"]
@@ -71,10 +73,23 @@ def score(
         bool, typer.Option("--upper", help="Count sizes that depend on data with their bounds.")
     ] = False,
     prefill: Annotated[
-        int | None, typer.Option(min=1, help="Of a decoder: read so many tokens, nothing cached.")
+        int | None,
+        typer.Option(
+            min=1, max=1_000_000_000, help="Of a decoder: read so many tokens, nothing cached."
+        ),
     ] = None,
     decode: Annotated[
-        int | None, typer.Option(min=1, help="Of a decoder: make one token, so many cached.")
+        int | None,
+        typer.Option(
+            min=1, max=1_000_000_000, help="Of a decoder: make one token, so many cached."
+        ),
+    ] = None,
+    kv_cache: Annotated[
+        KvCacheUpdate | None,
+        typer.Option(
+            help="Caches of a decoder: grow in their own memory, or are copied to grow. "
+            "In place with --prefill and --decode, else copied as files are written."
+        ),
     ] = None,
     precision: Annotated[
         str | None, typer.Option(help="Count as fp64, fp32, fp16, bf16, int8, …")
@@ -103,7 +118,8 @@ def score(
         Path | None, typer.Option(help="Folder of runs: the page draws its roofs.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Files scored at a time; all cores by default.")
+        int | None,
+        typer.Option(min=1, max=4096, help="Files scored at a time; all cores by default."),
     ] = None,
     on: OnOption = None,
     allow_unknown: Annotated[
@@ -137,6 +153,7 @@ def score(
         recompute,
         None if cache is None else _cache_bytes(cache),
         allow_unknown,
+        kv_cache,
     )
     scored = api.score(
         models,
@@ -247,19 +264,30 @@ def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
 def score_rows(scores: Sequence[ModelScore]) -> Rows:
     """Columns and one row of totals for each score.
 
-    Layers are those that work or move something. The cached traffic, keys and values, and
-    dimensions have a column where they tell something.
+    Layers are those that work or move something. Weights, the peak of activations, and keys
+    and values stand beside their sum. The cached traffic, keys and values, and dimensions have
+    a column where they tell something.
     """
     precisions = [score.precision for score in scores]
     columns = ("network", "batch", "precision", "phase", "layers", "GMAC")
     work = (unit_title("G{}", precisions), "params (M)")
-    moved = ("weights (MB)", "traffic (MB)", "fused (MB)", "peak (MB)")
-    intensity = unit_title("{}/byte", precisions)
+    moved = ("traffic (MB)", "fused (MB)")
+    intensities = (
+        unit_title("{}/byte, traffic", precisions),
+        unit_title("{}/byte, fused", precisions),
+    )
     more: dict[str, list[str]] = {}
+    memory = {
+        "weights (MB)": [_total(api.totals(score), "weight_bytes", 1e6) for score in scores],
+        "peak (MB)": [_own(score, score.peak_activation_bytes) for score in scores],
+    }
     if any(score.cache_bytes is not None for score in scores):
         more["cached (MB)"] = [_cached(score) for score in scores]
-    if any(score.kv_cache_bytes for score in scores):
-        more["KV cache (MB)"] = [_own(score, score.kv_cache_bytes) for score in scores]
+    if any(score.kv_cache_bytes or score.kv_cache_update != "none" for score in scores):
+        memory["KV cache (MB)"] = [_own(score, score.kv_cache_bytes) for score in scores]
+        more["KV cache"] = [_UPDATES[score.kv_cache_update] for score in scores]
+    memory["sum (MB)"] = [_total(api.totals(score), "memory_bytes", 1e6) for score in scores]
+    more = memory | more
     differing = api.differing_dimensions(scores)
     if any(differing):
         more["dimensions"] = differing
@@ -267,7 +295,7 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
         (*_score_row(score), *(cells[i] for cells in more.values()))
         for i, score in enumerate(scores)
     ]
-    return (*columns, *work, *moved, intensity, *more), rows
+    return (*columns, *work, *moved, *intensities, *more), rows
 
 
 def _cached(score: ModelScore) -> str:
@@ -285,11 +313,10 @@ def _score_row(score: ModelScore) -> tuple[str, ...]:
         _total(total, "macs", 1e9),
         _total(total, "work_flop", 1e9),
         _total(total, "parameters", 1e6),
-        _total(total, "weight_bytes", 1e6),
         _total(total, "traffic_bytes", 1e6),
         _total(total, "fused_traffic_bytes", 1e6),
-        _own(score, score.peak_activation_bytes),
         _scaled(total.intensity, 1),
+        _scaled(total.fused_intensity, 1),
     )
 
 
@@ -345,7 +372,7 @@ def _layer_rows(layers: Sequence[LayerScore]) -> Rows:
     precisions = [layer.precision for layer in shown if layer.work_flop]
     work = ("layer", "operator", "precision", "unit", "runs", "MMAC", unit_title("M{}", precisions))
     moved = ("parameters (k)", "read (MB)", "written (MB)", "fused (MB)", "group")
-    intensity = unit_title("{}/byte", precisions)
+    intensity = unit_title("{}/byte, traffic", precisions)
     return (*work, *moved, intensity), [_layer_row(layer) for layer in shown]
 
 

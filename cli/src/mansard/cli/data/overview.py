@@ -75,7 +75,7 @@ def measured_table(times: Sequence[api.NetworkTimes], most: int = _MOST_MEASURED
             row.engine,
             row.mode,
             api.seconds(row.time_s, row.low_s, row.high_s),
-            api.joules(row.energy_j),
+            api.joules(row.energy_j, row.energy_low_j, row.energy_high_j),
             api.seconds(
                 row.predicted_s,
                 row.predicted_low_s,
@@ -100,7 +100,7 @@ def programs_table(programs: Sequence[api.ProgramTimes]) -> Table:
             row.workload,
             row.mode,
             api.seconds(row.time_s, row.low_s, row.high_s),
-            api.joules(row.energy_j),
+            api.joules(row.energy_j, row.energy_low_j, row.energy_high_j),
             api.watts(row.power_w),
             "–" if row.metric is None or row.window else api.digits(row.metric),
             str(row.n_runs),
@@ -227,7 +227,7 @@ def _networks_of_one_mode(
                 api.seconds(each.time_s, each.low_s, each.high_s, each.interval),
                 "–" if row is None else api.seconds(row.time_s, row.low_s, row.high_s),
                 "–" if row is None or row.error is None else percent_off(row.error),
-                "–" if row is None or row.energy_j is None else api.joules(row.energy_j),
+                _energy_text(row),
                 each.bound or each.unknown["bound"],
             )
         )
@@ -236,6 +236,12 @@ def _networks_of_one_mode(
     n_all = len({each.model_hash for each in networks})
     title = _told("Networks", _share(len(chosen), n_all, _which(measured)))
     return (title, heads, rows)
+
+
+def _energy_text(row: api.NetworkTimes | None) -> str:
+    if row is None or row.energy_high_j is None:
+        return "–"
+    return api.joules(row.energy_j, row.energy_low_j, row.energy_high_j)
 
 
 def _which(measured: Sequence[api.NetworkTimes]) -> str:

@@ -82,7 +82,7 @@ def batch(
         first = curve[0]
         ran_in = "" if first["precision"] is None else f" in {first['precision']}"
         title = f"{first['network']}{ran_in} on {first['device']}, {first['mode']}"
-        rows_of_curve = [_cells(row, is_alone=len(curve) == 1) for row in curve]
+        rows_of_curve = [_cells(row) for row in curve]
         intensity = f"{work_unit(first['precision'] or '')}/byte"
         columns: tuple[str, ...] = (*_BEFORE, intensity, "bound by", "remark")
         beside = ""
@@ -110,11 +110,10 @@ def _measured_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
-def _cells(row: Mapping[str, Any], *, is_alone: bool) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     cells = predicted_cells(row.__getitem__, row["items_per_s"])
     intensity = row["intensity_flop_per_byte"]
-    remarks = ["most items per second"] if row["is_most_items"] and not is_alone else []
-    remarks += ["least energy"] if row["is_least_energy"] and not is_alone else []
+    remarks = [row["remark"]] if row["remark"] else []
     if row["latency_s"] is None:
         remarks += [row["reason"]] if row["reason"] else []
     elif row["is_extrapolated"]:

@@ -33,7 +33,8 @@ def compare(
         str | None, typer.Option(help="Only this mode of the second; as --mode by default.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Share that a quantity has to differ by: 0.01 is 1 %.")
+        float,
+        typer.Option(min=0, max=1000, help="Share that a quantity has to differ by: 0.01 is 1 %."),
     ] = 0.01,
     all_rows: Annotated[
         bool, typer.Option("--all", help="Show what did not change as well.")

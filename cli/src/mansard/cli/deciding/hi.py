@@ -10,6 +10,7 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import (
+    MOST_SEED,
     BoardOption,
     DeviceOption,
     JsonOption,
@@ -46,7 +47,7 @@ def hi(
         _Text, typer.Option(help="How images become inputs, as for measure; imagenet by default.")
     ] = None,
     n_samples: Annotated[
-        int | None, typer.Option(min=1, help="So many of --data, evenly spread.")
+        int | None, typer.Option(min=1, max=100_000_000, help="So many of --data, evenly spread.")
     ] = None,
     judge: Annotated[
         Path | None, typer.Option(help="Samples to judge on; half of SAMPLES by default.",
@@ -77,7 +78,11 @@ def hi(
     max_energy: Annotated[_Text, typer.Option(help="Most mean energy of a sample: 20mJ.")] = None,
     min_accuracy: Annotated[_Text, typer.Option(help="Least accuracy: 0.9 or 90%.")] = None,
     beta: Annotated[
-        float | None, typer.Option(help="What an offload costs, where a wrong answer costs 1.")
+        float | None,
+        typer.Option(
+            min=0, max=1_000_000,
+            help="What an offload costs, where a wrong answer costs 1.",
+        ),
     ] = None,
     minimise: Annotated[
         Literal["accuracy", "latency", "energy", "cost"] | None,
@@ -87,7 +92,11 @@ def hi(
             help="What is to be best: the highest accuracy, or the least of the others."),
     ] = None,
     probability: Annotated[
-        float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
+        float,
+        typer.Option(
+            min=0, max=1,
+            help="How likely each limit has to hold, between 0 and 1.",
+        ),
     ] = 0.9,
     rule: Annotated[
         Literal["threshold", "logistic", "published"] | None,
@@ -102,12 +111,19 @@ def hi(
     ] = False,
     held_out: Annotated[
         float | None,
-        typer.Option(help="Share of the samples to judge on, a half by default; 0: all to both."),
+        typer.Option(
+            min=0, max=1,
+            help="Share of the samples to judge on, a half by default; 0: all to both.",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of all that is drawn.")] = 0,
     bins: Annotated[int, typer.Option(min=1, max=1000, help="Of the calibration error.")] = 15,
     replay: Annotated[
-        int, typer.Option(min=0, help="Replay HI-LCB on so many samples; needs --beta.")
+        int,
+        typer.Option(
+            min=0, max=100_000_000,
+            help="Replay HI-LCB on so many samples; needs --beta.",
+        ),
     ] = 0,
     curve: Annotated[
         Path | None, typer.Option(help="CSV file of every threshold of the choice to write.")

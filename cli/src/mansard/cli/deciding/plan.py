@@ -28,7 +28,7 @@ def plan(
         typer.Option(help="Modes to choose from: a table (CSV), a grid (TOML), or what --mode of "
                      "bench takes."),
     ] = "all",
-    n_next: Annotated[int, typer.Option("--next", help="How many modes.")] = 10,
+    n_next: Annotated[int, typer.Option("--next", min=1, max=1000, help="How many modes.")] = 10,
     minimise: Annotated[
         Literal["energy", "latency", "edp", "power"],
         typer.Option("--minimise", "--minimize", help="What is to be small."),

@@ -72,7 +72,11 @@ def recommend(
     dim: DimOption = None,
     phase: PhaseOption = "inference",
     probability: Annotated[
-        float, typer.Option(help="How likely each limit has to hold, between 0 and 1.")
+        float,
+        typer.Option(
+            min=0, max=1,
+            help="How likely each limit has to hold, between 0 and 1.",
+        ),
     ] = 0.9,
     mode: Annotated[
         str | None,
@@ -182,9 +186,12 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         return []
     title = f"{found.network} on {found.device}"
     if not found.is_feasible:
-        rows = [_row(each, "nearest" if at == 0 else "") for at, each in enumerate(found.nearest)]
+        first = found.claim.removeprefix("is ")
+        rows = [_row(each, first if at == 0 else "") for at, each in enumerate(found.nearest)]
+        rows += _unknown_rows(found, found.choice)
         return [_without_rates((f"{title}: nearest to the limits", _COLUMNS, rows), found)]
-    remark = "recommended" if found.verdict == "feasible" else "likeliest to keep the limits"
+    is_kept = found.verdict == "feasible"
+    remark = "recommended" if is_kept else found.claim.removeprefix("is ")
     rows = [_row(found.choice, remark)]
     rows += [_row(each.candidate, each.why_lost) for each in found.neighbours]
     rows += [_row(each, "within the uncertainty") for each in found.equals]
@@ -193,7 +200,15 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
         for each in found.savings
         if each.other is not None and each.other != found.choice
     ]
-    return [_without_rates((title, _COLUMNS, _once(rows)), found)]
+    rows = [*_once(rows), *_unknown_rows(found, found.choice)]
+    return [_without_rates((title, _COLUMNS, rows), found)]
+
+
+def _unknown_rows(found: api.Recommendation, choice: api.Candidate) -> list[tuple[str, ...]]:
+    """The modes of which nothing is known, each with the reason."""
+    _, batch, precision, *_ = _row(choice, "")
+    unknown = ("unknown",) * 4
+    return [(mode, batch, precision, *unknown, why) for mode, why in found.modes_unknown.items()]
 
 
 def _without_rates(table: Table, found: api.Recommendation) -> Table:
@@ -204,8 +219,8 @@ def _without_rates(table: Table, found: api.Recommendation) -> Table:
 
 
 def _overview_table(found: Sequence[api.Recommendation]) -> Table:
-    """One row for each recommendation: the choice, and what it saves against the highest mode."""
-    columns = ("device", "network", *_COLUMNS[:-1], "against the highest", "verdict")
+    """One row for each recommendation: the choice, and what it saves against another mode."""
+    columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
     table = ("Recommendations", columns, [_overview_row(each) for each in found])
     return without(table, {"power", "items/s"})
 
@@ -215,14 +230,13 @@ def _overview_row(found: api.Recommendation) -> tuple[str, ...]:
         why = found.unknown["choice"]
         return (found.device, found.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
     saving = found.savings[0] if found.savings else None
-    ratios = () if saving is None else (saving.energy_ratio, saving.latency_ratio)
-    words = [
-        f"{name} {api.change(ratio)}"
-        for name, ratio in zip(("energy", "time"), ratios, strict=False)
-        if ratio is not None
-    ]
+    words = ""
+    if saving is not None and saving.mode != found.choice.mode:
+        changes = [(name, api.change_of(saving, name)) for name in ("energy", "time")]
+        told = ", ".join(f"{name} {change}" for name, change in changes if change)
+        words = f"{saving.mode}: {told}" if told else ""
     cells = _row(found.choice, "")[:-1]
-    return (found.device, found.network, *cells, ", ".join(words) or "–", found.verdict)
+    return (found.device, found.network, *cells, words or "–", found.verdict)
 
 
 def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -285,6 +299,15 @@ def _mix_tables(found: api.MixAnswer) -> list[Table]:
     ]
 
 
+def _busy(share: api.Share) -> str:
+    """The share of all time; of bounds its ends, as of the time itself."""
+    low, high = share.latency_low_s, share.latency_high_s
+    if share.interval != "bounds" or low is None or high is None:
+        return api.percent(share.busy)
+    ends = [api.percent(share.busy * end / share.latency_s) for end in (low, high)]
+    return f"between {ends[0]} and {ends[1]}"
+
+
 def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
@@ -293,7 +316,7 @@ def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
             str(share.batch),
             share.precision,
             api.digits(share.rate_per_s, 3),
-            api.percent(share.busy),
+            _busy(share),
             api.seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
             api.seconds(share.wait_s) if share.wait_s else "–",
             api.joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),

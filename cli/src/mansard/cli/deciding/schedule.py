@@ -13,7 +13,7 @@ from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import JsonOption, OnOption, RunsOption
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.errors import UsageError
-from mansard.core.records.schedule import Goal
+from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
 
 _RAN = ("method", "of", "predicted", "measured", "difference", "beside a solver", "remark")
 
@@ -32,7 +32,8 @@ def schedule(
         typer.Option("--steady/--once", help="Networks again and again, or each once."),
     ] = None,
     max_transitions: Annotated[
-        int | None, typer.Option(min=0, help="Most changes of accelerator of a network.")
+        int | None,
+        typer.Option(min=0, max=MOST_TRANSITIONS, help="Most changes of accelerator of a network."),
     ] = None,
     max_latency: Annotated[
         str | None, typer.Option(help="Most time from the start to the last end: 20ms.")
@@ -66,7 +67,11 @@ def schedule(
         typer.Option("--run", help="Execute the best schedule and the baselines on this machine."),
     ] = False,
     seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long each is executed for, after warming up.")
+        float,
+        typer.Option(
+            min=0.1, max=86_400,
+            help="How long each is executed for, after warming up.",
+        ),
     ] = 10.0,
     mode: Annotated[
         str | None, typer.Option(help="The mode of --runs, and the one to execute in.")

@@ -64,7 +64,7 @@ _OF_LAYERS = (
     *("window", "boundary", "rest", "meter_interval", "nn_profiler"),
     *("groups", "transitions", "cpus"),
 )
-_OF_PROGRAMS = ("name", "metric", "repeat", "again")
+_OF_PROGRAMS = ("name", "metric", "env", "repeat", "again")
 _OF_NETWORKS = (
     *("engine", "provider", "batch", "precision", "dim", "inputs", "threads", "copies", "wait"),
     *("data", "labels", "preprocess", "samples", "calibration"),
@@ -120,7 +120,10 @@ def measure(
         ),
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="So many of --data, evenly spread; all by default.")
+        int | None,
+        typer.Option(
+            min=1, max=100_000_000, help="So many of --data, evenly spread; all by default."
+        ),
     ] = None,
     calibration: Annotated[
         str | None,
@@ -131,7 +134,9 @@ def measure(
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="Threads of the engine; by default one for each CPU of the mode."),
+        typer.Option(
+            min=1, max=4096, help="Threads of the engine; by default one for each CPU of the mode."
+        ),
     ] = None,
     copies: Annotated[
         Copies, typer.Option(help="Copies to and from the host's memory that a call includes.")
@@ -141,7 +146,9 @@ def measure(
     ] = "spin",
     dla: Annotated[
         int | None,
-        typer.Option(min=0, help="Build engine files for this DLA core; by default for the GPU."),
+        typer.Option(
+            min=0, max=15, help="Build engine files for this DLA core; by default for the GPU."
+        ),
     ] = None,
     fallback: Annotated[
         bool,
@@ -157,7 +164,11 @@ def measure(
     ] = None,
     workspace: Annotated[
         int | None,
-        typer.Option(min=1, help="Most memory of a layer's kernel, in MB; TensorRT's own: all."),
+        typer.Option(
+            min=1,
+            max=10_000_000,
+            help="Most memory of a layer's kernel, in MB; TensorRT's own: all.",
+        ),
     ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False,
     layers: Annotated[
@@ -173,7 +184,9 @@ def measure(
     groups: Annotated[
         int | None,
         typer.Option(
-            min=1, help="With --each-layer stages: join them to so many groups of like work."
+            min=1,
+            max=100_000,
+            help="With --each-layer stages: join them to so many groups of like work.",
         ),
     ] = None,
     transitions: Annotated[
@@ -237,8 +250,16 @@ def measure(
             "'tokens/s: ([0-9.]+)'. The last one counts."
         ),
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variable of the environment that changes the program: part of what it is, as "
+            "OMP_NUM_THREADS and others are by default; again for more.",
+        ),
+    ] = None,
     repeat: Annotated[
-        int | None, typer.Option(min=1, help="Run the program so often in each mode.")
+        int | None, typer.Option(min=1, max=100_000, help="Run the program so often in each mode.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Run it also where it was measured before.")
@@ -267,6 +288,7 @@ def measure(
             command=command,
             name=name,
             metric=metric,
+            variables=tuple(env or ()),
             mode=mode,
             pick=pick,
             profile=profile,

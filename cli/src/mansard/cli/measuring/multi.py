@@ -13,6 +13,7 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import (
+    MOST_SEED,
     BoardOption,
     ContainerEngineOption,
     DimOption,
@@ -60,13 +61,17 @@ def multi(
     ] = None,
     draw: Annotated[
         int | None,
-        typer.Option(min=1, help="Draw so many mappings of the networks at random, on --devices."),
+        typer.Option(
+            min=1,
+            max=100_000,
+            help="Draw so many mappings of the networks at random, on --devices.",
+        ),
     ] = None,
     networks: Annotated[
         str | None, typer.Option(help="With --draw: networks of a mapping, 5-10; all by default.")
     ] = None,
     per_set: Annotated[
-        int, typer.Option(min=1, help="With --draw: mappings of the same networks.")
+        int, typer.Option(min=1, max=100_000, help="With --draw: mappings of the same networks.")
     ] = 20,
     priorities: Annotated[
         str | None,
@@ -74,7 +79,9 @@ def multi(
     ] = None,
     most_split: Annotated[
         int | None,
-        typer.Option(min=0, help="With --draw: networks of a mapping that are split, at most."),
+        typer.Option(
+            min=0, max=1000, help="With --draw: networks of a mapping that are split, at most."
+        ),
     ] = None,
     gpu_only: Annotated[
         bool, typer.Option("--gpu-only", help="With --draw: all on the GPU once for each set.")
@@ -82,12 +89,17 @@ def multi(
     single: Annotated[
         bool, typer.Option("--single", help="With --draw: first each network alone, each device.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="With --draw: the same seed, the same.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="With --draw: the same seed, the same.")
+    ] = 0,
     seed_per_mode: Annotated[
         bool, typer.Option("--seed-per-mode", help="With --draw: other mappings in each mode.")
     ] = False,
     seconds: Annotated[
-        float, typer.Option(help="How long runs count, after warming up; the meters as long.")
+        float,
+        typer.Option(
+            min=0.1, max=86_400, help="How long runs count, after warming up; the meters as long."
+        ),
     ] = 30.0,
     pipelined: Annotated[
         bool,
@@ -114,7 +126,8 @@ def multi(
     ] = None,
     provider: ProviderOption = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, help="Batch size; by default that of the file, else 1.")
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="Batch size; by default that of the file, else 1."),
     ] = None,
     precision: Annotated[
         str | None, typer.Option(help="fp32, fp16 or int8; that of each file by default.")
@@ -123,7 +136,9 @@ def multi(
     inputs: InputsOption = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="Threads of each network; by default one for each of its CPUs."),
+        typer.Option(
+            min=1, max=4096, help="Threads of each network; by default one for each of its CPUs."
+        ),
     ] = None,
     wait: Annotated[
         Waiting, typer.Option(help="What threads of an engine do while they wait: spin, or block.")
@@ -246,8 +261,8 @@ def print_mappings(rows: Sequence[api.MeasuredMulti]) -> None:
         if row.failure is not None:
             note(f"{title}: not run: {row.failure}")
             continue
-        if row.energy is not None and row.energy.total_j is not None and row.window_s:
-            title += f", {api.watts(row.energy.total_j / row.window_s)}"
+        if row.energy is not None and row.energy.total_j is not None:
+            title += f", {api.watts(row.energy.total_j / row.energy.window_s)}"
         else:
             note(f"no power: {row.unknown.get('energy', 'the sensor is too slow')}")
         if row.disturbances:
@@ -276,7 +291,7 @@ def _cells(row: MultiRun, stage: StageRun) -> tuple[str, ...]:
     return (
         stage.network,
         stage.device if is_last else f"{max(stage.nodes)} {stage.device}",  # as in a mapping
-        f"{stage.n_runs / (row.window_s or 1):.4g}/s",
+        _rate(stage.n_runs, network.batch, row.window_s),
         *(
             ("–" if not each_s else api.seconds(each_s / stage.n_runs))
             if stage.n_runs
@@ -285,3 +300,11 @@ def _cells(row: MultiRun, stage: StageRun) -> tuple[str, ...]:
         ),
         api.seconds(median(network.latency_s)) if is_last and network.latency_s else "",
     )
+
+
+def _rate(n_runs: int, batch: int | None, window_s: float | None) -> str:
+    """Items per second, as a schedule has them; runs where the items of one are not known."""
+    if not window_s:
+        return "unknown"
+    unit = "runs/s" if batch is None else "items/s"
+    return f"{n_runs * (batch or 1) / window_s:.4g} {unit}"

@@ -47,6 +47,9 @@ def print_times(result: api.MeasureResult, *, with_layers: bool, all_rows: bool)
     shown = {each.remark for each in result.times}
     for one in result.rows:
         _note_doubts(one, shown)
+    for row in result.times:
+        if row.energy_high_j is not None and row.energy_j is None and row.time_s is not None:
+            note(f"{row.network} in {row.mode}: no energy: {row.unknown['energy_j']}")
 
 
 def _layers(one: api.MeasuredNetwork) -> Table:

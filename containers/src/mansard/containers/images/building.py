@@ -37,7 +37,7 @@ from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError
 from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
-from mansard.core.text import masked
+from mansard.core.secrets import masked
 from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"

@@ -6,8 +6,22 @@ What the system reports at run time (SMs that are on, clocks, cache sizes) wins 
 from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, l2_partitions, sm_l1_bytes
 from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.metering import Metering
+from mansard.core.hardware.mode_names import (
+    KnownMode,
+    ModeMatch,
+    boards_with,
+    contradict,
+    find_mode,
+    name_one_mode,
+)
 from mansard.core.hardware.module import CoreCluster, Module
-from mansard.core.hardware.named_modes import NAMED_MODES, NamedMode, NamedModes, boards_called
+from mansard.core.hardware.named_modes import (
+    NAMED_MODES,
+    WITHOUT_MODES,
+    NamedMode,
+    NamedModes,
+    boards_called,
+)
 from mansard.core.hardware.peaks import (
     Unit,
     active_sms,
@@ -22,19 +36,26 @@ __all__ = [
     "BOARD_CACHES",
     "MODULES",
     "NAMED_MODES",
+    "WITHOUT_MODES",
     "CoreCluster",
+    "KnownMode",
     "Metering",
+    "ModeMatch",
     "Module",
     "NamedMode",
     "NamedModes",
     "Unit",
     "active_sms",
     "boards_called",
+    "boards_with",
     "cache_bytes",
+    "contradict",
+    "find_mode",
     "jetpack_of",
     "l2_partitions",
     "memory_bytes_per_s",
     "memory_roof_bytes_per_s",
+    "name_one_mode",
     "peak_flop_per_s",
     "sm_flop_per_cycle",
     "sm_l1_bytes",

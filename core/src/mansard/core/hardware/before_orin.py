@@ -65,7 +65,8 @@ AGX_XAVIER = Module(
     sources={
         **_XAVIER_SOURCES,
         "l2_bytes": FROM_MEMORY,
-        "cpu_clusters": f"cores {CONFIGURED}; clock {FROM_MEMORY}",
+        "cpu_clusters": f"cores {CONFIGURED}; clock: NVIDIA's Jetson Linux Developer Guide, "
+        "supported modes of AGX Xavier, MAXN: 2265.6 MHz; so MaxFreq of jetson_clocks --show",
     },
 )
 XAVIER_NX = Module(

@@ -7,12 +7,14 @@ each board's source. What a running board reports, and what a table says, wins o
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
 from mansard.core.hardware import before_orin, table
 from mansard.core.hardware.module import FROM_MEMORY, Module
+from mansard.core.power_mode import mode_number, plain_name
 
 
 class NamedMode(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +31,8 @@ class NamedMode(msgspec.Struct, frozen=True, kw_only=True):
 class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
     """The named modes of one board. ``gpu_hz``, ``memory_hz`` and ``cpu_hz``: without a cap.
 
-    None where no source says how high that is.
+    None where no source says how high that is. ``modes`` stand in the order of the numbers that
+    NVIDIA's file gives them, from 0.
     """
 
     board: str
@@ -42,16 +45,20 @@ class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
     cpu_hz: float | None
     modes: tuple[NamedMode, ...]
     source: str
+    unknown: Mapping[str, str]  # field -> why it is None
 
     def find(self, name: str) -> NamedMode | None:
-        """The mode of that name, each clock with the cap or the board's highest; None if absent.
+        """The mode that ``name`` means, each clock with the cap or the board's highest.
 
-        Letters' case, ``MODE_``, spaces and dashes do not matter; MAXN is MAXN_SUPER on a board
-        that has no other.
+        Names are compared as ``plain_name`` writes them; MAXN is MAXN_SUPER on a board that has no
+        other. A number is that of the mode in NVIDIA's file. None if absent.
         """
-        wanted = _plain(name)
-        by_name = {_plain(mode.name): mode for mode in self.modes}
+        wanted = plain_name(name)
+        by_name = {plain_name(mode.name): mode for mode in self.modes}
         mode = by_name.get(wanted) or (by_name.get("maxnsuper") if wanted == "maxn" else None)
+        number = mode_number(name)
+        if mode is None and number is not None and number < len(self.modes):
+            mode = self.modes[number]
         return None if mode is None else self.uncapped(mode)
 
     def uncapped(self, mode: NamedMode) -> NamedMode:
@@ -62,11 +69,6 @@ class NamedModes(msgspec.Struct, frozen=True, kw_only=True):
             memory_hz=mode.memory_hz or self.memory_hz,
             cpu_hz=mode.cpu_hz or self.cpu_hz,
         )
-
-
-@cache
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.casefold()).removeprefix("mode")
 
 
 def boards_called(name: str) -> tuple[NamedModes, ...]:
@@ -140,12 +142,14 @@ def _board(
     *,
     is_super: bool = False,
     has_kit: bool = True,
-    knows_cpu: bool = True,
+    cpu_mhz: float | None = None,
 ) -> NamedModes:
-    # What the module's table has from memory alone is not known here.
+    # ``cpu_mhz``: where the module's table has that of its Super configuration. What that table has
+    # from memory alone is not known here.
     knows = {name: FROM_MEMORY not in source for name, source in module.sources.items()}
     gpu_hz = module.highest_gpu_hz if is_super else module.gpu_hz
-    cpu_hz = max(cluster.max_hz for cluster in module.cpu_clusters)
+    highest_hz = max(cluster.max_hz for cluster in module.cpu_clusters)
+    cpu_hz = highest_hz if cpu_mhz is None else round(cpu_mhz * 1e6)
     return NamedModes(
         board=module.name + (" Super" if is_super else ""),
         module=module,
@@ -154,9 +158,11 @@ def _board(
         has_kit=has_kit,
         gpu_hz=gpu_hz if knows["gpu_hz"] else None,
         memory_hz=module.highest_memory_hz if is_super else module.memory_hz,
-        cpu_hz=cpu_hz if knows_cpu and knows["cpu_clusters"] else None,
+        cpu_hz=cpu_hz if cpu_mhz is not None or knows["cpu_clusters"] else None,
         modes=modes,
         source=source,
+        unknown={name: f"{module.name}: {FROM_MEMORY}" for name in ("gpu_hz",) if not knows[name]}
+        | ({} if cpu_mhz or knows["cpu_clusters"] else {"cpu_hz": f"{module.name}: {FROM_MEMORY}"}),
     )
 
 
@@ -262,8 +268,14 @@ NAMED_MODES = (
     _board(
         table.ORIN_NX_8, (8,), _ORIN_NX_8_SUPER, "nvpmodel_p3767_0001_super.conf", is_super=True
     ),
-    # The CPU clock of the module's table is that of Super.
-    _board(table.ORIN_NANO_8, (8,), _ORIN_NANO_8, "nvpmodel_p3767_0003.conf", knows_cpu=False),
+    _board(
+        table.ORIN_NANO_8,
+        (8,),
+        _ORIN_NANO_8,
+        "nvpmodel_p3767_0003.conf; CPU without a cap: 1510.4 MHz, as jetson_clocks --show prints "
+        "on several developer kits in 15W; NVIDIA's data sheet says 1.5 GHz",
+        cpu_mhz=1510.4,
+    ),
     _board(
         table.ORIN_NANO_8,
         (8,),
@@ -276,8 +288,9 @@ NAMED_MODES = (
         table.ORIN_NANO_4,
         (4,),
         _ORIN_NANO_4,
-        "nvpmodel_p3767_0004.conf",
-        knows_cpu=False,
+        "nvpmodel_p3767_0004.conf; CPU without a cap: that of the 8GB module, as both have "
+        "1.5 GHz in NVIDIA's data sheet",
+        cpu_mhz=1510.4,
         has_kit=False,
     ),
     _board(
@@ -295,4 +308,12 @@ NAMED_MODES = (
     _board(before_orin.NANO, (2, 4), _NANO, "a dump by nvpmodel -p --verbose"),
     # The caps of its other modes are in no file that others published.
     _board(table.THOR_T5000, (128,), _THOR, "the module's highest clocks; MAXN has no caps"),
+)
+
+# Modules that stand in the table and have no named modes here, and why.
+WITHOUT_MODES = MappingProxyType(
+    {
+        table.AGX_ORIN_INDUSTRIAL.name: "its nvpmodel configuration was not at hand",
+        before_orin.TX2_SMALL.name: "their nvpmodel configuration was not at hand",
+    }
 )

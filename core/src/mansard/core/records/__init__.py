@@ -53,9 +53,17 @@ from mansard.core.records.schedule import (
     ScheduledGroup,
     ScheduledNetwork,
 )
-from mansard.core.records.score import LAYER_COUNTS, LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records.score import (
+    LAYER_COUNTS,
+    KvCacheUpdate,
+    LayerScore,
+    ModelScore,
+    Optimizer,
+    Phase,
+)
 from mansard.core.records.trial import (
     ABOVE_LIMIT,
+    MOST_DISTURBED,
     Conditions,
     EnergyWindow,
     Family,
@@ -100,6 +108,7 @@ __all__ = [
     "CHAIN_LENGTHS",
     "ENGINES_FOLDER",
     "LAYER_COUNTS",
+    "MOST_DISTURBED",
     "WHOLE",
     "Accelerator",
     "Accuracy",
@@ -120,6 +129,7 @@ __all__ = [
     "Gpu",
     "GpuNow",
     "KernelCounters",
+    "KvCacheUpdate",
     "Launching",
     "LayerGroup",
     "LayerKind",

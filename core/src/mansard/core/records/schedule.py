@@ -12,9 +12,11 @@ import msgspec
 
 from mansard.core.records.base import Record, Schema, Source
 
-# What a schedule makes small, or large. "makespan": the end of the last network; "throughput": the
-# sum of all networks' rates; "min_rate": the least of them; "weighted_latency": the sum of
-# weight · end; "energy": joules of a round; "misses": networks that end after their deadline.
+# What a schedule makes small, or large. "makespan": the end of the last network; "throughput":
+# items per second of all networks; "min_rate": of the network with the fewest; "weighted_latency":
+# the sum of weight · end; "energy": joules of a round; "misses": networks that end after their
+# deadline.
+MOST_TRANSITIONS = 1000  # that can be asked for
 Goal = Literal["makespan", "throughput", "min_rate", "weighted_latency", "energy", "misses"]
 
 
@@ -133,7 +135,8 @@ class ScheduledNetwork(Record, frozen=True, kw_only=True):
     name: str
     latency_s: float  # one-shot: its end; steady: the mean of its runs
     longest_s: float  # of its runs; a deadline is missed where this one misses
-    rate_per_s: float  # items, not runs
+    # Items, not runs. One-shot: over the makespan, as rounds that follow one another have them.
+    rate_per_s: float
     n_transitions: int
     is_missed: bool | None  # its deadline
 
@@ -141,7 +144,7 @@ class ScheduledNetwork(Record, frozen=True, kw_only=True):
 class Schedule(Record, frozen=True, kw_only=True):
     """An assignment of groups to accelerators, and what the simulation says of it: modelled."""
 
-    schema: ClassVar[Schema] = Schema("schedule", 1)
+    schema: ClassVar[Schema] = Schema("schedule", 2)
 
     method: str  # that found it
     goal: Goal
@@ -151,7 +154,7 @@ class Schedule(Record, frozen=True, kw_only=True):
     bound: float | None
     is_optimal: bool
     space: str  # what was searched, in words
-    n_assignments: int  # in the space
+    n_assignments: int  # in the space; at most 2^63 - 1
     n_simulated: int
     solve_s: float
     groups: tuple[ScheduledGroup, ...]  # by start; of a steady schedule the last whole round

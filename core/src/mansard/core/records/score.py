@@ -10,6 +10,10 @@ from mansard.core.records.base import Record, Schema, Source
 
 Phase = Literal["inference", "training"]
 
+# How keys and values of earlier tokens get new rows. "in-place": in the same memory, so that a step
+# reads what is cached once and writes its own rows. "copied": all of them go into a new tensor.
+KvCacheUpdate = Literal["in-place", "copied"]
+
 
 class LayerScore(Record, frozen=True, kw_only=True, gc=False):
     """Work and traffic of one node of a network; counted, not measured.
@@ -81,7 +85,8 @@ class ModelScore(Record, frozen=True, kw_only=True):
     With ``bounds`` every count is an upper bound: the network needs at most this.
     """
 
-    schema: ClassVar[Schema] = Schema("score", 2)
+    # Version 2 had no kv_cache_update: caches were copied, and the peaks held them too.
+    schema: ClassVar[Schema] = Schema("score", 3, oldest=2)
 
     model: str
     model_hash: str  # SHA-256 without the weights: files with equal ones have equal scores
@@ -94,12 +99,14 @@ class ModelScore(Record, frozen=True, kw_only=True):
     optimizer: Optimizer
     recompute: bool  # whether the backward pass computes the activations again
     cache_bytes: int | None  # the last-level cache that cached traffic is for
+    # Peaks are of inputs, outputs and what is between them, without weights and kv_cache_bytes.
     peak_activation_bytes: int | None  # every operator writes a tensor of its own
     in_place_peak_bytes: int | None  # elementwise ones take over what nothing reads any more
     fused_peak_bytes: int | None  # only what fused groups read and write
-    kv_cache_bytes: int | None
+    kv_cache_bytes: int | None  # keys and values that are there for the next token
     optimizer_state_bytes: int | None
     layers: tuple[LayerScore, ...]
     notes: tuple[str, ...]  # choices that were made where the file leaves one
     alternatives: tuple[LayerScore, ...]  # of branches that are not taken; in no sum
     bounds: dict[str, int] = msgspec.field(default_factory=dict)  # taken as upper bounds
+    kv_cache_update: KvCacheUpdate | Literal["none"] = "copied"  # "none": there is no cache

@@ -49,6 +49,10 @@ class RailEnergy(Record, frozen=True, kw_only=True):
         super().__post_init__()
 
 
+# Of a window's length; where more is disturbed, its energy is that of other work as well.
+MOST_DISTURBED = 0.05
+
+
 class EnergyWindow(Record, frozen=True, kw_only=True):
     """One stretch of time on every rail; ``total_j`` by the rule in the manifest."""
 
@@ -59,9 +63,11 @@ class EnergyWindow(Record, frozen=True, kw_only=True):
     total_j: float | None
     error_j: float | None = None  # of the total, at most, by counters that move in steps
     is_settled: bool | None = None  # whether the power no longer changed when it began
+    # Of its length, at most: in which the repetitions waited for CPUs, or ran at another clock.
+    disturbed_s: float | None = None
 
     def __post_init__(self) -> None:
-        explain_absent(self, "error_j", "is_settled")
+        explain_absent(self, "error_j", "is_settled", "disturbed_s")
         super().__post_init__()
 
 
@@ -138,7 +144,7 @@ class Trial(Record, frozen=True, kw_only=True):
     how stores are counted is said in ``traffic_counting``.
     """
 
-    schema: ClassVar[Schema] = Schema("trial", 6, oldest=3)
+    schema: ClassVar[Schema] = Schema("trial", 7, oldest=3)
 
     run_id: str
     trial_id: str

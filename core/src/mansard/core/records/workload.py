@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.score import Phase
 from mansard.core.records.trial import Conditions, EnergyWindow, Processor
+from mansard.core.secrets import masked, masked_words
 
 # What a timed call includes besides the network: copies of its inputs from the host's memory,
 # of its outputs to it, both, or neither.
@@ -78,7 +81,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     ``profiled_s`` are of the calls that the layers were timed in, which profiling slows down.
     """
 
-    schema: ClassVar[Schema] = Schema("measurement", 5, oldest=3)
+    schema: ClassVar[Schema] = Schema("measurement", 6, oldest=3)
 
     run_id: str
     trial_id: str
@@ -156,15 +159,17 @@ class ProgramRepetition(Record, frozen=True, kw_only=True):
 class ProgramRun(Record, frozen=True, kw_only=True):
     """A program of the user's, run so often under one power mode until its time is known."""
 
-    schema: ClassVar[Schema] = Schema("program-run", 2, oldest=1)
+    schema: ClassVar[Schema] = Schema("program-run", 3, oldest=1)
 
     run_id: str
     trial_id: str
     source: Source
     workload: str  # how it is called in tables and by ``recommend``
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # without its secrets: core/secrets.py
     folder: str  # that it was started in
-    program_hash: str  # of the program and of the files among its arguments
+    # Of the program, of the files that its arguments name, of standard input where that is a file,
+    # and of its secrets.
+    program_hash: str
     metric_pattern: str | None
     repetitions: tuple[ProgramRepetition, ...]
     stability: Literal["stable", "unstable"]
@@ -173,3 +178,12 @@ class ProgramRun(Record, frozen=True, kw_only=True):
     disturbances: tuple[str, ...]
     started_utc: str
     duration_s: float
+    # The variables of the environment that are part of its identity. Rows before version 3 do not
+    # have it: nobody looked.
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Rows of older versions hold whole command lines.
+        msgspec.structs.force_setattr(self, "command", masked_words(self.command))
+        msgspec.structs.force_setattr(self, "workload", masked(self.workload))
+        super().__post_init__()

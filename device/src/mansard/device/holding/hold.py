@@ -87,6 +87,7 @@ class Hold:
         self._kept: set[Path] = set()  # files whose content is in it
         self._written: set[str] = set()  # clocks that the present mode holds
         self._is_mode_changed = False
+        self._is_mode_partial = False  # nvpmodel stopped half-way: the board is in no mode
         self._settings: ModeSettings | None = None  # as the present mode left them
         self._card_mode: PowerMode | None = None  # the present one, of a graphics card
         self.restored: Restored | None = None  # what an earlier run had left
@@ -203,7 +204,9 @@ class Hold:
         if journal.stores:
             left += unlock_by_tool(self._actor, self._path.parent, _BEFORE_NEXT)
         if mode.kind == "clocks" and self._is_mode_changed and journal.nvpmodel is not None:
-            left += restore_mode(self._actor, journal.nvpmodel, [], is_forced=False)
+            is_forced = self._is_mode_partial
+            left += restore_mode(self._actor, journal.nvpmodel, [], is_forced=is_forced)
+            self._is_mode_partial = is_forced and bool(left)
         if left:
             raise DeviceError(f"the mode before cannot be undone: {'; '.join(left)}")
         locked = [file for file in journal.files if file.path in self._written]
@@ -285,12 +288,20 @@ class Hold:
     def _set_nvpmodel(self, mode: PowerMode) -> None:
         found = find_board_mode(self._root, mode)
         self._is_mode_changed = True
+        self._is_mode_partial = True  # until the tool has ended
         outcome = self._actor.set_nvpmodel(found.id, mode.name, "set")
         if outcome.kind == "reboot":
             raise RebootRequired(
                 f"power mode {mode.name} needs a reboot: {outcome.text}",
                 fix=f"to measure it run 'sudo nvpmodel -m {found.id}' by hand, reboot, and bench "
                 "with MODE=present",
+            )
+        self._is_mode_partial = outcome.kind == "partial"
+        if self._is_mode_partial:
+            raise DeviceError(
+                f"nvpmodel stopped half-way to power mode {mode.name}, and the board is in neither "
+                f"mode: {outcome.text}",
+                fix="end what uses the GPU (a desktop, jtop, containers), or start the board anew",
             )
         if outcome.kind != "set":
             raise DeviceError(

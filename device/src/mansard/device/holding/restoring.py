@@ -128,7 +128,7 @@ def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
         _restore_files(actor, journal, ours, changes)
         wrong = _wrong(root, journal, ours)
         if wrong and journal.nvpmodel is not None:
-            # A tool that was killed half way can leave what it alone is able to set.
+            # A tool that was killed or stopped half-way can leave what it alone is able to set.
             left += restore_mode(actor, journal.nvpmodel, changes, is_forced=True)
             _restore_files(actor, journal, ours, changes)
             wrong = _wrong(root, journal, ours)
@@ -139,7 +139,7 @@ def bring_back(actor: Actor, journal: Journal, folder: Path) -> Restored:
             left += still
         left += [f"{file.path} is no setting of this machine" for file in foreign]
     if left:
-        raise _not_restored(root, left, folder)
+        raise _not_restored(root, list(dict.fromkeys(left)), folder)
     return Restored(journal.started_utc, journal.pid, is_after_reboot, tuple(changes))
 
 
@@ -176,6 +176,11 @@ def restore_mode(
         outcome = actor.set_nvpmodel(number, mode.name, _BACK)
     except MansardError as error:
         return [f"power mode {mode.name}: {error}"]
+    if outcome.kind == "partial":
+        return [
+            f"power mode {mode.name}: nvpmodel stopped half-way ({outcome.text}): end what uses "
+            "the GPU, or start the board anew"
+        ]
     if outcome.kind != "set":
         return [f"power mode {mode.name}: nvpmodel says {outcome.text}"]
     changes.append(f"power mode {present} → {mode.name}")
@@ -191,7 +196,7 @@ def _number_of(root: Path, mode: ModeFound) -> int:
     if same is not None:
         return same.id
     # The board was in this mode, so nvpmodel can set it, also where Mansard refuses its section.
-    refused = {mode_name(one.name).casefold(): one.id for one in modes.config.refused}
+    refused = {mode_name(one.name).casefold(): one.id for one in modes.refused}
     number = refused.get(mode.name.casefold())
     if number is None:
         raise DeviceError(f"{modes.where} has no mode of that name any more")

@@ -19,6 +19,7 @@ from mansard.device.meters.readings import RailReading, around, counted_near, re
 from mansard.device.totals import Total, total_power
 
 NOT_SETTLED = "only a kernel or network that is repeated without pause is let settle"
+NOT_JUDGED = "only repetitions of a kernel or network are watched for it"
 N_CHANGED_MIN = 20  # changed readings of the sensor that an energy needs
 _STUCK_STEPS = 4  # that a part moves while the whole stays: more than rounding explains
 _PAUSE_SHARE = 0.1  # of a window may lie in gaps; beyond, a trapezoid would be invention
@@ -71,7 +72,12 @@ def window_energy(
         total_j=total_j,
         error_j=error_j,
         is_settled=None,
-        unknown=unknown | {"is_settled": NOT_SETTLED},
+        disturbed_s=None,
+        unknown={
+            **unknown,
+            "is_settled": NOT_SETTLED,
+            "disturbed_s": NOT_JUDGED,
+        },
     )
 
 

@@ -2,256 +2,53 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from mansard.core.hardware import Module
+from mansard.core.hardware import (
+    NAMED_MODES,
+    KnownMode,
+    Module,
+    NamedModes,
+    boards_with,
+    find_mode,
+)
+from mansard.core.power_mode import mode_number, plain_name
 from mansard.core.records import CpuCluster, PowerMode
 from mansard.device.jetson import find_module, read_board
+from mansard.device.nvpmodel.caps import (
+    UNCAPPED,
+    Cap,
+    ClockParams,
+    clock_params,
+    lowest,
+    read_cap,
+)
 from mansard.device.nvpmodel.config import read_config
-from mansard.device.nvpmodel.gating import mode_sms, parse_integer, soc_of_config
-from mansard.device.nvpmodel.sections import KNEXT, Config, ModeSection, Param, mode_name
+from mansard.device.nvpmodel.cores import (
+    Cores,
+    clusters_on,
+    cpus_on,
+    existing_cpus,
+    find_cores,
+    switched_on,
+)
+from mansard.device.nvpmodel.fitting import (
+    Fit,
+    WrittenMode,
+    fit_to_module,
+    read_highest_gpu_hz,
+)
+from mansard.device.nvpmodel.gating import mode_sms, soc_of_config
+from mansard.device.nvpmodel.sections import (
+    Config,
+    ModeSection,
+    Param,
+    RefusedMode,
+    mode_name,
+)
 from mansard.device.system import SYSTEM_ROOT
-from mansard.device.topology import list_cpus, related_cpus
-
-UNCAPPED = "uncapped"
-NOT_SET = "this mode does not set it"
-# "-1 is taken as INT_MAX", says the file's head; the tool prints the maximum of its own
-# integer, which was 32 bits wide up to r32 and is 64 bits wide since.
-_MAXIMA = frozenset({-1, 2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1})
-_CPU_PATH = re.compile(r"/sys/devices/system/cpu/cpu([0-9]{1,3})/cpufreq/[a-z_]+")
-_GPU_PATH = re.compile(r"/(?:[0-9a-f]+\.)?(?:gpu|gm20b|gp10b|gv11b|ga10b|gb10b|gpu-gpc-0)/")
-_EMC_PATH = re.compile(r"/(?:emc_iso_cap|emc|bwmgr/max_freq)$")
-_DLA_NAME = re.compile(r"NAFLL_DLA|DLA[0-9]?_CORE|DLA[0-9]?")
-
-
-class Cap(msgspec.Struct, frozen=True):
-    """A clock's cap in hertz, or the reason why there is none."""
-
-    hz: float | None
-    why: str
-
-
-def read_cap(section: ModeSection, param: Param) -> Cap:
-    """What ``section`` sets the highest clock of ``param`` to.
-
-    CPU clocks are written in kHz, all others in Hz. Zero stands for no cap: so it does for
-    EMC up to r35, and no clock runs at 0 Hz.
-    """
-    text = section.value(param.name, "MAX_FREQ")
-    if text is None:
-        text = section.value(param.name, f"MAX_FREQ{KNEXT}")
-    if text is None:
-        return Cap(None, NOT_SET)
-    value = parse_integer(text)
-    if value is None or value < -1:
-        return Cap(None, f"the configuration sets it to {text!r}, which is no clock")
-    if value == 0 or value in _MAXIMA:
-        return Cap(None, UNCAPPED)
-    return Cap(float(value * 1000 if is_cpu(param) else value), "")
-
-
-def is_cpu(param: Param) -> bool:
-    """Whether it is the clock of CPUs: its values are in kHz."""
-    return param.kind == "CLOCK" and (first_cpu(param) is not None or param.name[:4] == "CPU_")
-
-
-def undeclared(config: Config) -> tuple[Param, ...]:
-    """Clocks that modes set though nothing declares them, as in a dump without its head."""
-    known = {param.name for param in config.params}
-    names = dict.fromkeys(
-        setting.param
-        for section in config.modes
-        for setting in section.settings
-        if setting.argument == "MAX_FREQ" and setting.param not in known
-    )
-    return tuple(Param("CLOCK", name, {}) for name in names)
-
-
-def first_cpu(param: Param) -> int | None:
-    """The CPU whose cpufreq folder the clock's cap is in; None for any other clock."""
-    if param.kind != "CLOCK":
-        return None
-    found = filter(None, map(_CPU_PATH.fullmatch, _max_paths(param)))
-    return next((int(match[1]) for match in found), None)
-
-
-def _max_paths(param: Param) -> tuple[str, ...]:
-    """Where its cap is written: the paths that tell which clock it is."""
-    names = ("MAX_FREQ", f"MAX_FREQ{KNEXT}")
-    return tuple(param.arguments[name] for name in names if name in param.arguments)
-
-
-class ClockParams(msgspec.Struct, frozen=True):
-    """Which parameters are the clocks of what."""
-
-    cpus: tuple[Param, ...]
-    gpu: Param | None
-    emc: Param | None
-    dla: tuple[Param, ...]  # the cores' clocks, whatever the release calls them
-
-
-def clock_params(config: Config) -> ClockParams:
-    """The clocks of a configuration, by name and where that says nothing by path."""
-    clocks = [param for param in config.params if param.kind == "CLOCK"]
-    clocks += undeclared(config)
-    return ClockParams(
-        cpus=tuple(param for param in clocks if is_cpu(param)),
-        gpu=_clock(clocks, "GPU", _GPU_PATH),
-        emc=_clock(clocks, "EMC", _EMC_PATH),
-        dla=tuple(param for param in clocks if _DLA_NAME.fullmatch(param.name)),
-    )
-
-
-def _clock(clocks: Iterable[Param], name: str, path: re.Pattern[str]) -> Param | None:
-    by_path = None
-    for param in clocks:
-        if param.name == name:
-            return param
-        if by_path is None and any(path.search(one) for one in _max_paths(param)):
-            by_path = param
-    return by_path
-
-
-def lowest(caps: Iterable[Cap], without: str) -> Cap:
-    """The cap that holds for all of them; ``without`` is the reason where there are none."""
-    known = tuple(caps)
-    if (unset := next((cap for cap in known if cap.why == NOT_SET), None)) is not None:
-        return unset
-    clocks = [cap for cap in known if cap.hz is not None]
-    if clocks:
-        return min(clocks, key=lambda cap: cap.hz or 0)
-    return known[0] if known else Cap(None, without)
-
-
-_ONLINE_PATH = re.compile(r"/sys/devices/system/cpu/cpu([0-9]{1,3})/online")
-_CORE_NAME = re.compile(r"CORE_([0-9]{1,3})")
-_MAX_CPU = 1023
-# Clusters that do not follow one another. Source: NVIDIA's data sheet of TX2; its CPUs 1 and
-# 2 are the Denver cores, as the modes without them in its nvpmodel.conf show too.
-_SCATTERED = {"CPU_DENVER": (1, 2), "CPU_A57": (0, 3, 4, 5)}
-
-
-class Group(msgspec.Struct, frozen=True):
-    """CPUs that share a clock, and the parameters that set it."""
-
-    cpus: tuple[int, ...]
-    params: tuple[Param, ...]
-
-
-class Cores(msgspec.Struct, frozen=True):
-    """The CPUs of a board: all that a mode can switch, those that exist, and their groups."""
-
-    cpus: tuple[int, ...]
-    groups: tuple[Group, ...]
-    switches: dict[tuple[str, str], int]  # (parameter, argument) -> the CPU it is for
-
-
-def find_cores(config: Config, cpu_params: tuple[Param, ...], root: Path | None) -> Cores:
-    """The board's CPUs by its configuration, and by the kernel where there is a ``root``.
-
-    One configuration serves boards of several sizes: CPUs that the kernel does not have are
-    left out, and without a kernel to ask those that no mode mentions.
-    """
-    switches = _switches(config)
-    listed = {
-        switches[key]
-        for section in config.modes
-        for setting in section.settings
-        if (key := (setting.param, setting.argument)) in switches
-    }
-    firsts = [cpu for param in cpu_params if (cpu := first_cpu(param)) is not None]
-    existing = set(list_cpus(root)) if root is not None else set()
-    cpus = tuple(sorted(existing or listed | set(firsts) | {0}))
-    return Cores(cpus, _groups(cpu_params, cpus, root), switches)
-
-
-def cpus_on(section: ModeSection, cores: Cores) -> tuple[int, ...]:
-    """The CPUs that are on under a mode; one that it does not mention stays on."""
-    off: set[int] = set()
-    for setting in section.settings:
-        cpu = cores.switches.get((setting.param, setting.argument))
-        if cpu is not None:
-            (off.discard if setting.value.strip() != "0" else off.add)(cpu)
-    return tuple(cpu for cpu in cores.cpus if cpu not in off)
-
-
-def clusters_on(section: ModeSection, cores: Cores, on: tuple[int, ...]) -> tuple[CpuCluster, ...]:
-    """The clusters with a CPU that is on, with their caps."""
-    clusters = []
-    for group in cores.groups:
-        cpus = tuple(cpu for cpu in group.cpus if cpu in on)
-        if cpus:
-            cap = _last_cap(section, group.params)
-            clusters.append(
-                CpuCluster(
-                    cpus=cpus,
-                    max_hz=cap.hz,
-                    unknown={} if cap.hz is not None else {"max_hz": cap.why},
-                )
-            )
-    return tuple(clusters)
-
-
-def _last_cap(section: ModeSection, params: tuple[Param, ...]) -> Cap:
-    # Cores of one policy that are set one by one: the kernel keeps the last value written.
-    order = {setting.param: place for place, setting in enumerate(section.settings)}
-    caps = [
-        (order.get(param.name, -1), cap)
-        for param in params
-        if (cap := read_cap(section, param)).why != NOT_SET
-    ]
-    return max(caps, key=lambda pair: pair[0])[1] if caps else Cap(None, NOT_SET)
-
-
-def _switches(config: Config) -> dict[tuple[str, str], int]:
-    """(parameter, argument) -> the CPU that it switches on and off."""
-    switches: dict[tuple[str, str], int] = {}
-    for param in config.params:
-        for argument, path in param.arguments.items():
-            match = _ONLINE_PATH.fullmatch(path)
-            if match is not None and int(match[1]) <= _MAX_CPU:
-                switches[param.name, argument] = int(match[1])
-    for section in config.modes:
-        for setting in section.settings:
-            match = _CORE_NAME.fullmatch(setting.argument)
-            key = (setting.param, setting.argument)
-            if setting.param == "CPU_ONLINE" and match is not None and key not in switches:
-                switches[key] = int(match[1])  # a dump without its head
-    return switches
-
-
-def _groups(
-    params: tuple[Param, ...], cpus: tuple[int, ...], root: Path | None
-) -> tuple[Group, ...]:
-    placed = {
-        cpu: param for param in params if (cpu := first_cpu(param)) in cpus and cpu is not None
-    }
-    groups: dict[tuple[int, ...], list[Param]] = {}
-    for cpu, param in sorted(placed.items()):
-        policy = related_cpus(root, cpu) if root is not None else ()
-        shared = policy or _by_order(param, cpu, sorted(placed), cpus)
-        groups.setdefault(tuple(one for one in shared if one in cpus), []).append(param)
-    seen = {cpu for shared in groups for cpu in shared}
-    for cpu in cpus if groups else ():  # CPUs whose clock no parameter sets
-        if cpu not in seen:
-            policy = related_cpus(root, cpu) if root is not None else ()
-            rest = tuple(one for one in cpus if one not in seen and (not policy or one in policy))
-            groups[rest or (cpu,)] = []
-            seen.update(rest or (cpu,))
-    return tuple(Group(shared, tuple(found)) for shared, found in groups.items())
-
-
-def _by_order(param: Param, cpu: int, firsts: list[int], cpus: tuple[int, ...]) -> tuple[int, ...]:
-    """The CPUs of a cluster up to the next one's first, or as the chip is known to be."""
-    if param.name in _SCATTERED and len(firsts) > 1:
-        return _SCATTERED[param.name]
-    later = [first for first in firsts if first > cpu]
-    return tuple(one for one in cpus if cpu <= one < (later[0] if later else _MAX_CPU + 1))
-
 
 _NO_LIMIT = "modes of nvpmodel set clocks and cores; the watts in a name are a budget"
 
@@ -273,15 +70,25 @@ class BoardModes(msgspec.Struct, frozen=True):
     soc: str | None  # tegra234
     module: Module | None
     where: str  # the configuration's file
+    fit: Fit = Fit()  # modes that the module cannot have, and what else is not its own
 
     def find(self, name: str) -> BoardMode | None:
-        """The mode of that name, with or without NVIDIA's ``MODE_``, in any case of letters."""
-        wanted = _plain(name)
-        return next((one for one in self.modes if _plain(one.mode.name) == wanted), None)
+        """The mode that ``name`` means here, in any spelling."""
+        if mode_number(name) is not None:
+            return None  # numbers differ between releases: what is set is named
+        known = [KnownMode(one.mode.name) for one in self.modes]
+        boards = boards_with(_boards_of(self.module), known)
+        match = find_mode(KnownMode(name), known, boards)
+        return next((one for one in self.modes if match and one.mode.name == match.name), None)
+
+    @property
+    def refused(self) -> tuple[RefusedMode, ...]:
+        """The modes that are not offered: in doubt, or none of the module's."""
+        return (*self.config.refused, *self.fit.refused)
 
     def why_refused(self, name: str) -> str:
         """Why the configuration's mode of that name is refused; empty for any other name."""
-        found = (one for one in self.config.refused if _plain(mode_name(one.name)) == _plain(name))
+        found = (one for one in self.refused if plain_name(one.name) == plain_name(name))
         return next((f"{one.name} is refused: {one.why}" for one in found), "")
 
     def by_id(self, number: int) -> BoardMode | None:
@@ -289,16 +96,17 @@ class BoardModes(msgspec.Struct, frozen=True):
         return next((one for one in self.modes if one.id == number), None)
 
 
-def _plain(name: str) -> str:
-    folded = name.casefold()
-    return folded.removeprefix("mode_") or folded
+def _boards_of(module: Module | None) -> tuple[NamedModes, ...]:
+    return tuple(board for board in NAMED_MODES if module is not None and board.module == module)
 
 
 def read_modes(root: Path = SYSTEM_ROOT) -> BoardModes:
-    """The modes of the board under ``root``; raises DeviceError where it has no nvpmodel.conf,
-    InputError where that holds no modes."""
+    """The modes of the board under ``root`` that its module can have.
+
+    Raises DeviceError where it has no nvpmodel.conf, InputError where that holds no modes.
+    """
     config, where = read_config(root)
-    return board_modes(config, where, root, find_module(root))
+    return only_own(board_modes(config, where, root, find_module(root)), root)
 
 
 def board_modes(
@@ -316,6 +124,26 @@ def board_modes(
     )
     default = next((one.mode.name for one in modes if one.id == config.default_id), None)
     return BoardModes(modes, default, config, soc, module, where)
+
+
+def only_own(found: BoardModes, root: Path | None = None) -> BoardModes:
+    """Without the modes that its module cannot have, by its table and the kernel under ``root``."""
+    config, module = found.config, found.module
+    clocks = clock_params(config)
+    cores = find_cores(config, clocks.cpus, None)
+    written = [
+        WrittenMode(section, _power_mode(section, clocks, cores, ""), switched_on(section, cores))
+        for section in config.modes
+    ]
+    cpus = existing_cpus(root) if root is not None else ()
+    if not cpus and module is not None:
+        cpus = tuple(cpu for cluster in module.cpu_clusters for cpu in cluster.cpus)
+    highest_hz = read_highest_gpu_hz(root, clocks.gpu)
+    fit = fit_to_module(written, module, soc_of_config(config), cpus, highest_hz)
+    refused = {one.id for one in fit.refused}
+    modes = tuple(one for one in found.modes if one.id not in refused)
+    default = next((one.mode.name for one in modes if one.mode.name == found.default), None)
+    return msgspec.structs.replace(found, modes=modes, default=default, fit=fit)
 
 
 def _soc_of_tree(root: Path | None) -> str | None:

@@ -25,6 +25,10 @@ _ID = re.compile(r"[0-9]{1,6}")
 _STATUS = re.compile(r"\bpmode:\s*([0-9]{1,6})\b")
 _COMPLAINT = re.compile(r"NVPM (?:ERROR|WARN)\b")
 _REBOOT = re.compile(r"reboot required|want to reboot now", re.IGNORECASE)
+# It writes one setting after the other and ends at the first that the kernel refuses, such as a
+# gating mask of a GPU that works (EBUSY, ENODEV): OE4T/meta-tegra issues 1268 and 1864.
+_FAILED = re.compile(r"failed to set power mode", re.IGNORECASE)
+_WRITING = re.compile(r"Error writing|failed to write PARAM", re.IGNORECASE)
 # "Golden image context is already created": the GPU has run since the board was started, so
 # its units can only be gated by starting it anew. Then the tool asks, and waits for an answer
 # on its standard input. Anything but YES or yes means no.
@@ -43,10 +47,11 @@ class ModeOutcome(msgspec.Struct, frozen=True):
     """What became of the wish to set a mode.
 
     ``set``: the tool says that the board is in it now. ``reboot``: the board would have to be
-    started anew, which was declined. ``refused``: it is not in the mode for another reason.
+    started anew, which was declined. ``partial``: the tool stopped half-way, so that the board is
+    in no mode. ``refused``: it is not in the mode for another reason.
     """
 
-    kind: Literal["set", "reboot", "refused"]
+    kind: Literal["set", "reboot", "partial", "refused"]
     text: str  # the tool's own words
 
 
@@ -95,14 +100,15 @@ def query(root: Path = SYSTEM_ROOT, *, timeout_s: float = _QUERY_TIMEOUT_S) -> Q
 
 def _query_notes(root: Path, reason: str) -> Query:
     number = parse_status(read_text(root.joinpath(*Path(STATUS_PATH).parts[1:])) or "")
-    found = _known(root).by_id(number) if number is not None else None
+    sections = _known(root).config.modes
+    found = next((one for one in sections if one.id == number), None)
     if found is None:
         raise DeviceError(
             f"the present power mode cannot be found out: {reason}",
             where=str(root),
             fix="run 'sudo nvpmodel -q' by hand to see what is wrong",
         )
-    return Query(found.mode.name, found.id, (reason, f"the mode is the one in {STATUS_PATH}"))
+    return Query(mode_name(found.name), found.id, (reason, f"the mode is the one in {STATUS_PATH}"))
 
 
 def _known(root: Path) -> BoardModes:
@@ -117,8 +123,8 @@ def _known(root: Path) -> BoardModes:
 def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> ModeOutcome:
     """Ask nvpmodel for the mode of that number, never for a reboot; raises DeviceError.
 
-    A tool that has not ended after ``timeout_s`` is killed; the mode is then not known. What
-    it did is not taken from its words: it is asked afterwards which mode the board is in.
+    A tool that has not ended after ``timeout_s`` is killed; the mode is then not known. That it did
+    set the mode is not taken from its words: it is asked afterwards which mode the board is in.
     """
     tool = find_tool(root, "nvpmodel")
     if tool is None:
@@ -130,6 +136,10 @@ def set_mode(root: Path, number: int, *, timeout_s: float = _TIMEOUT_S) -> ModeO
     done = run_tool([tool, "-m", str(number)], answer=_NO, timeout_s=timeout_s)
     words = _words(done)
     now = query(root, timeout_s=min(timeout_s, _QUERY_TIMEOUT_S))
+    is_writing = _WRITING.search(done.text) is not None
+    has_failed = _FAILED.search(done.text) is not None or (is_writing and done.exit_code != 0)
+    if has_failed and (is_writing or _is_mode(root, now, number)):
+        return ModeOutcome("partial", words)
     if _is_mode(root, now, number):
         return ModeOutcome("set", words)
     return ModeOutcome("reboot" if _REBOOT.search(done.text) else "refused", words)

@@ -10,7 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from mansard.core.errors import UsageError
-from mansard.core.hardware import NamedMode, NamedModes, boards_called
+from mansard.core.hardware import (
+    KnownMode,
+    NamedMode,
+    NamedModes,
+    boards_called,
+    boards_with,
+)
 from mansard.core.power_mode import custom_name
 from mansard.core.records import MachineIdentity, PublishedMode
 from mansard.core.text import printable
@@ -29,11 +35,27 @@ def names_another(device: str, machine: MachineIdentity) -> bool:
     """Whether ``device``, as a run or a table calls it, is not ``machine``."""
     boards = boards_called(device)
     if machine.kind == "jetson":
-        here = machine.board.module if machine.board is not None else None
-        return here is not None and bool(boards) and here not in {b.module.name for b in boards}
+        module = machine.board.module if machine.board is not None else None
+        if boards and module is not None:
+            return module not in {board.module.name for board in boards}
+        return bool(boards) or machine.name.casefold() not in device.casefold()
     names = [name.casefold() for name in (machine.name, *machine.accelerators)]
     called = device.casefold()
     return bool(boards) or not any(name in called or called in name for name in names)
+
+
+def is_another(measured: MachineIdentity, machine: MachineIdentity) -> bool:
+    """Whether what was measured on ``measured`` says nothing of the modes of ``machine``.
+
+    Two boards with one module have the same modes; so have two machines with one processor.
+    """
+    if (measured.kind == "jetson") != (machine.kind == "jetson"):
+        return True
+    if measured.board is not None and machine.board is not None:
+        modules = (measured.board.module, machine.board.module)
+        if None not in modules:
+            return modules[0] != modules[1]
+    return measured.name != machine.name
 
 
 def modes_elsewhere(
@@ -46,8 +68,7 @@ def modes_elsewhere(
     that have them all. Raises UsageError, InputError, StorageError.
     """
     boards = boards_called(device)
-    with_seen = [b for b in boards if all(b.find(name) for name in seen if _is_named(name, boards))]
-    boards = tuple(with_seen) or boards
+    boards = boards_with(boards, map(KnownMode, seen))
     choices = _Choices(boards)
     if names_grid(text):
         grid = read_grid(Path(text.strip()), choices)
@@ -148,7 +169,3 @@ def _find(name: str, device: str, board: NamedModes) -> NamedMode:
         names = ", ".join(mode.name for mode in board.modes)
         raise UsageError(f"{printable(device)} has no mode {name!r}", fix=f"it has {names}")
     return found
-
-
-def _is_named(name: str, boards: Sequence[NamedModes]) -> bool:
-    return any(board.find(name) for board in boards)

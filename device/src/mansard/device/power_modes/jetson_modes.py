@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 
 from mansard.core.errors import DeviceError, InputError, UsageError
-from mansard.core.power_mode import parse_custom_name
+from mansard.core.power_mode import mode_number, parse_custom_name
 from mansard.core.records import PowerMode
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.readback import read_mode
@@ -59,13 +59,21 @@ class JetsonModes(SettableModes):
             return self.custom(settings)
         found = self._board.find(name)
         if found is None:
-            names = ", ".join(dict.fromkeys(mode.name for mode in self.available()))
+            names = ", ".join(dict.fromkeys(mode.name for mode in self.available())) or "none"
             why = self._board.why_refused(name)
             raise UsageError(
-                f"{self._board.where}: {why}" if why else f"unknown power mode {name!r}",
+                f"{self._board.where}: {why}"
+                if why
+                else f"unknown power mode {name!r}{self._numbered(name)}",
                 fix=f"this board has {names}, or 'all' for every one",
             )
         return as_taken(self._root, found.mode, self._clocks)
+
+    def _numbered(self, name: str) -> str:
+        """That a number is nvpmodel's for a mode, which is known here by its name."""
+        number = mode_number(name)
+        found = None if number is None else self._board.by_id(number)
+        return "" if found is None else f" (nvpmodel's number of {found.mode.name})"
 
     def read_choices(self) -> Choices:
         """Cores and clocks as the kernel lists them, from the present mode on."""

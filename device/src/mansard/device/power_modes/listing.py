@@ -23,9 +23,10 @@ from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.clocks.steps import as_taken
 from mansard.device.identity import is_simulated
 from mansard.device.jetson import read_gating_mask
+from mansard.device.nvpmodel.caps import UNCAPPED
 from mansard.device.nvpmodel.config import load_config
 from mansard.device.nvpmodel.gating import NOT_GATED, full_module
-from mansard.device.nvpmodel.modes import UNCAPPED, BoardModes, board_modes, read_modes
+from mansard.device.nvpmodel.modes import BoardModes, board_modes, only_own, read_modes
 from mansard.device.nvpmodel.tool import query, reboot_modes
 
 
@@ -279,7 +280,7 @@ def list_config(path: Path) -> Listing:
     """
     match = _PART_IN_NAME.search(path.name)
     module = MODULES.get(f"{match[1]}-{match[2]}") if match else None
-    modes = board_modes(load_config(path), str(path), None, module)
+    modes = only_own(board_modes(load_config(path), str(path), None, module))
     notes = (
         f"taken for the modes of {module.name}, whose part number is in the file's name"
         if module is not None
@@ -320,7 +321,7 @@ def _listing(
         default=modes.default,
         present=present,
         modes=tuple(listed),
-        notes=(*notes, *(modes.why_refused(one.name) for one in modes.config.refused)),
+        notes=(*notes, *modes.fit.notes, *(modes.why_refused(one.name) for one in modes.refused)),
         ignored=modes.config.ignored,
     )
 

@@ -114,7 +114,13 @@ def _listed(text: str, modes: MachineModes) -> tuple[PowerMode, ...]:
     if not text or text.lower() == "present":
         return (modes.present(),)
     if text.lower() == "all":
-        return modes.available()
+        available = modes.available()
+        if not available:
+            raise UsageError(
+                "no mode of its nvpmodel.conf is one of this module",
+                fix="'mansard modes' says why; choose clocks, such as gpu=612MHz",
+            )
+        return available
     if is_settings(text):
         return modes.settings(text)
     return tuple(modes.named(name) for name in split_names(text))

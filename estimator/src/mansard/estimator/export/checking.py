@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import ModelError
+from mansard.core.onnx_runtime import FATAL_ONLY, make_session
 from mansard.estimator.export.extras import need
 from mansard.estimator.export.network import Network, flat_tensors, foreign_code
 
@@ -124,13 +125,8 @@ def run_onnxruntime(path: Path, examples: Mapping[str, Any]) -> list[npt.NDArray
     runtime = need("onnxruntime")
     with foreign_code(RUNTIME):
         options = runtime.SessionOptions()
-        options.log_severity_level = 4
-        session = runtime.InferenceSession(
-            str(path),
-            options,
-            providers=["CPUExecutionProvider"],
-            enable_fallback=0,  # which prints on standard output, and hides the reason
-        )
+        options.log_severity_level = FATAL_ONLY
+        session = make_session(str(path), options, ["CPUExecutionProvider"])
         names: Sequence[str] = [one.name for one in session.get_inputs()]
         feed = {name: examples[name].numpy() for name in names if name in examples}
         return [np.asarray(one) for one in session.run(None, feed)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import MansardError
+from mansard.core.onnx_runtime import forbid_telemetry, import_runtime
 
 _INSTALL = {
     "torch": "pip install 'mansard[export]'",
@@ -30,10 +31,11 @@ _kept: list[Any] = []  # torch forgets an operator when the library that defined
 
 def need(name: str) -> Any:
     """The library ``name``, imported; raises MansardError where it is missing or broken."""
+    forbid_telemetry()  # PyTorch's exporters may import ONNX Runtime by themselves
     try:
         if name in {"torchvision", "transformers"}:
             _prepare_torchvision()  # transformers imports it too, where it is installed
-        return import_module(name)
+        return import_runtime() if name == "onnxruntime" else import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise _broken(name, error) from error

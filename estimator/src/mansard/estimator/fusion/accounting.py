@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
 from mansard.core.precision import Precision
+from mansard.estimator.caches import ATTENTION
 from mansard.estimator.fusion.drafts import Drafts
 from mansard.estimator.fusion.roles import Role
 from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage
@@ -91,6 +92,8 @@ def find_aliases(drafts: Drafts) -> None:
     """
     wiring = drafts.wiring
     for position, role in enumerate(wiring.roles):
+        if wiring.nodes[position].index in wiring.constants.standing:
+            _join_caches(position, wiring)
         if role not in _IN_PLACE or not wiring.writes[position]:
             continue
         node, made = wiring.nodes[position], wiring.writes[position][0].storage
@@ -104,6 +107,36 @@ def find_aliases(drafts: Drafts) -> None:
             for part in wiring.reads[position]:
                 if times[part] == 1 and _is_movable(part, position, drafts):
                     part.storage.parent = made
+
+
+def _join_caches(position: int, wiring: Wiring) -> None:
+    """A cache that grows in place is a part of what it becomes."""
+    node = wiring.nodes[position]
+    places = ATTENTION.get((node.domain, node.op_type))
+    pairs = places.pairs if places is not None else [(at, 0) for at in range(len(node.inputs))]
+    for at, out in pairs:
+        tensor = node.optional(at)
+        if tensor is None or tensor.name not in wiring.constants.standing[node.index]:
+            continue
+        part, made = wiring.known(tensor.name), wiring.known(node.output_names[out])
+        if part is None or made is None or not part.is_whole or part.storage is made.storage:
+            continue
+        if part.storage.parent is None:
+            part.storage.parent = made.storage
+
+
+def grown_bytes(
+    node: Node, precision: Precision | None, standing: Collection[str]
+) -> dict[str, int]:
+    """Bytes of the outputs of an attention that stand there already, by the output's name."""
+    there: dict[str, int] = {}
+    for at, out in ATTENTION[node.domain, node.op_type].pairs:
+        past = node.optional(at)
+        if past is not None and past.name in standing and node.outputs[out].name:
+            past_bytes, n_bytes = past.n_bytes(precision), node.outputs[out].n_bytes(precision)
+            # One that is as long as before is a buffer, whose new rows alone are written anyway.
+            there[node.outputs[out].name] = past_bytes if past_bytes < n_bytes else 0
+    return there
 
 
 def root_storage(storage: Storage) -> Storage:
@@ -156,14 +189,15 @@ def rereads(
 ) -> tuple[int, int]:
     """Bytes of keys and values that are read after the first time, and their bytes at all."""
     nodes = drafts.wiring.nodes
-    head = nodes[draft.positions[0]]
-    if draft.kind is Kind.ATTENTION:
+    whole = (nodes[position] for position in draft.positions)
+    head = next((node for node in whole if (node.domain, node.op_type) == ("", "Attention")), None)
+    if head is None and draft.kind is Kind.ATTENTION and draft.products:
         scores, weighted = (nodes[position] for position in sorted(draft.products))
         operands = scores.input(0), scores.input(1), weighted.input(1)
         if operands[0].rank < 2:
             return 0, 0
         n_rows, width = operands[0].shape[-2:]
-    elif (head.domain, head.op_type) == ("", "Attention"):
+    elif head is not None:
         operands = head.input(0), head.input(1), head.input(2)
         n_rows, width = _rows(head, operands[0])
     else:
@@ -242,10 +276,11 @@ def _read_amounts(
         amounts.update((part, part.n_bytes or 0) for part in stored)
         _touch_less(amounts, _untouched(operator.reads, node, precision, node.distinct))
     elif role is Role.JOIN or role is Role.SCATTER:
+        there = _standing_parts(position, wiring)
         amounts = {
             part: n_bytes
             for part, n_bytes in amounts.items()
-            if not _stands_with(part.storage, position, drafts)
+            if part not in there and not _stands_with(part.storage, position, drafts)
         }
         amounts.update((part, part.n_bytes or 0) for part in stored)
     else:
@@ -253,6 +288,12 @@ def _read_amounts(
             stored = stored[: _vectors_left(draft, drafts)]
         amounts.update((part, part.n_bytes or 0) for part in stored)
     return [(part, n) for part, n in amounts.items() if part.storage.maker is not draft]
+
+
+def _standing_parts(position: int, wiring: Wiring) -> list[Part | None]:
+    """Caches that grow in place in this node, as it reads them."""
+    names = wiring.constants.standing.get(wiring.nodes[position].index, ())
+    return [wiring.known(name) for name in names]
 
 
 def _stands_with(storage: Storage, position: int, drafts: Drafts) -> bool:
@@ -286,12 +327,23 @@ def _written_amounts(
     if operator is not None and operator.writes is not None:
         _touch_less(made, _untouched(operator.writes, node, precision, node.outputs))
     elif role is Role.JOIN:
-        there = (p for p in wiring.reads[position] if _stands_with(p.storage, position, drafts))
+        caches = _standing_parts(position, wiring)
+        there = (
+            part
+            for part in wiring.reads[position]
+            if part in caches or _stands_with(part.storage, position, drafts)
+        )
         _touch_less(made, sum(part.n_bytes or 0 for part in there))
     elif role is Role.SCATTER:
         for part, n_bytes in made.items():
-            if part.storage.parent is not None:
+            if part.storage.parent is not None or _standing_parts(position, wiring):
                 made[part] = min(node.input(2).n_bytes(precision), n_bytes)
+    if (node.domain, node.op_type) in ATTENTION:
+        standing = wiring.constants.standing.get(node.index, frozenset())
+        for name, n_bytes in grown_bytes(node, precision, standing).items():
+            grown = wiring.known(name)
+            if grown is not None and grown in made:
+                made[grown] = max(made[grown] - n_bytes, 0)
     return made.items()
 
 

@@ -115,6 +115,20 @@ def close_attention(position: int, drafts: Drafts) -> Draft | None:
     return None
 
 
+# One operator that is an attention by itself, with its products and its softmax.
+_WHOLE = frozenset({("", "Attention"), ("com.microsoft", "MultiHeadAttention")})
+
+
+def attention_of(position: int, drafts: Drafts) -> Draft | None:
+    """The group of an attention operator at ``position``, with the maps of its operands."""
+    node = drafts.wiring.nodes[position]
+    if (node.domain, node.op_type) not in _WHOLE:
+        return None
+    return _with_operands(
+        Draft(Kind.ATTENTION, parts=set(drafts.wiring.reads[position])), position, drafts
+    )
+
+
 def _scores_of(softmax: Draft, weights: Storage, drafts: Drafts) -> Draft | None:
     wiring, inside = drafts.wiring, set(softmax.positions)
     for part in softmax.parts:

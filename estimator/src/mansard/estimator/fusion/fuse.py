@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from mansard.core.precision import Precision
+from mansard.estimator.caches import Standing
 from mansard.estimator.fusion.accounting import (
     Access,
     BodyGroups,
@@ -25,6 +27,8 @@ from mansard.estimator.fusion.wiring import Constants, Wiring
 from mansard.estimator.operators.registry import Operators
 from mansard.estimator.tensors import Body, Node, Pass
 
+_NOTHING_STANDS: Standing = MappingProxyType({})
+
 Pairs = tuple[tuple[Storage, Storage], ...]
 
 
@@ -34,6 +38,7 @@ def fuse(
     operators: Operators,
     precision: Precision | None,
     attention_buffer_bytes: int | None = None,
+    standing: Standing = _NOTHING_STANDS,
 ) -> Fusion:
     """What of ``nodes`` runs as one kernel, and what that kernel reads and writes.
 
@@ -41,8 +46,9 @@ def fuse(
     operator, None for those without. ``precision`` replaces the width of floats.
     ``attention_buffer_bytes``: what an attention kernel holds of its queries at a time;
     keys and values are read again for each such block (``rereads``). None: read once.
+    ``standing``: by node, the inputs that stand in its output, as caches that grow in place.
     """
-    constants = Constants(precision, attention_buffer_bytes)
+    constants = Constants(precision, attention_buffer_bytes, standing)
     return _fuse_graph(Wiring(nodes, outputs, operators, constants), operators)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from mansard.estimator.fusion.drafts import Drafts, close_attention
+from mansard.estimator.fusion.drafts import Drafts, attention_of, close_attention
 from mansard.estimator.fusion.integers import adds_float, average_pool_of, stem_of
 from mansard.estimator.fusion.roles import Role
 from mansard.estimator.fusion.storage import Draft, Kind, Storage, last_of
@@ -87,7 +87,9 @@ def group_nodes(wiring: Wiring) -> Drafts:
         elif role is Role.MOVE or (role is Role.JOIN and _is_roll(position, wiring)):
             draft = _move_group(position, drafts)
         else:
-            draft = stem_of(position, drafts) or Draft(Kind.CLOSED)
+            draft = (
+                attention_of(position, drafts) or stem_of(position, drafts) or Draft(Kind.CLOSED)
+            )
         drafts.add(position, draft)
         result = draft.result
         if result is not None and draft.kind is not Kind.CLOSED and len(result.readers) > 1:

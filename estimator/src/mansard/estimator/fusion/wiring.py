@@ -13,6 +13,7 @@ from math import prod
 from msgspec.structs import replace
 
 from mansard.core.precision import Precision
+from mansard.estimator.caches import Standing
 from mansard.estimator.fusion.quantizers import (
     find_quantizers,
     parameters,
@@ -48,8 +49,14 @@ class Constants:
     ``fuse``.
     """
 
-    def __init__(self, precision: Precision | None, buffer_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        precision: Precision | None,
+        buffer_bytes: int | None = None,
+        standing: Standing | None = None,
+    ) -> None:
         self.precision, self.buffer_bytes = precision, buffer_bytes
+        self.standing: Standing = standing or {}
         self._by_tensor: dict[int, Part | None] = {}
         self._by_name: dict[tuple[str, str], Part | None] = {}
         self._narrow_bytes: dict[str, int] = {}
@@ -224,7 +231,8 @@ class Wiring:
             return False
         whole = self.find(source)
         if node.op_type in _PARTITIONING:
-            if any(output.name in self._returned for output in node.outputs):
+            is_returned = any(output.name in self._returned for output in node.outputs)
+            if is_returned and node.index not in self.constants.standing:
                 return False
             for output in node.outputs:
                 n_bytes = self._size(output, whole.n_bits)
@@ -253,6 +261,7 @@ class Wiring:
             or operator.reads is not None
             or operator.writes is not None
             or node.op_type == "BatchNormalization"
+            or node.index in self.constants.standing
         ):
             self.special.add(position)
         for part in chain(reads, weights, writes):

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import msgspec
 
+from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
+from mansard.estimator.operators.costs import reads_only
 from mansard.estimator.operators.normalization import softmax_cost
 from mansard.estimator.operators.registry import Specs, operator
-from mansard.estimator.operators.shapes import broadcast, check_rank, same
+from mansard.estimator.operators.shapes import broadcast, check_rank, known_ints, same
 from mansard.estimator.tensors import Node
 
 
 class _AttentionSizes(msgspec.Struct, frozen=True):
-    """Sizes of an attention; ``n_keys`` counts those of the cache too."""
+    """Sizes of an attention; ``n_keys`` counts those of the cache too.
+
+    ``valid``: of each sample, how many keys are no padding; empty where all of them count.
+    """
 
     batch: int
     heads: int
@@ -25,10 +30,16 @@ class _AttentionSizes(msgspec.Struct, frozen=True):
     n_keys: int
     width: int
     v_width: int
+    valid: tuple[int, ...] = ()
+
+    @property
+    def n_seen(self) -> int:
+        """Keys that count, over the batch."""
+        return sum(self.valid) if self.valid else self.batch * self.n_keys
 
     @property
     def n_scores(self) -> int:
-        return self.batch * self.heads * self.n_queries * self.n_keys
+        return self.heads * self.n_queries * self.n_seen
 
 
 def attention_sizes(node: Node) -> _AttentionSizes:
@@ -59,16 +70,34 @@ def attention_sizes(node: Node) -> _AttentionSizes:
             f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} "
             f"do not fit {heads} and {kv_heads} heads"
         )
-    return _AttentionSizes(batch, heads, kv_heads, n_q, n_kv + _cached(node), width, v_width)
+    n_keys = n_kv + _cached(node, (batch, kv_heads), width, v_width)
+    valid = _valid(node, batch, n_keys)
+    return _AttentionSizes(batch, heads, kv_heads, n_q, n_keys, width, v_width, valid)
 
 
-def _cached(node: Node) -> int:
-    past = node.optional(4)
+def _cached(node: Node, first: tuple[int, int], width: int, v_width: int) -> int:
+    """Keys in the cache; raises ModelError for one that does not fit the new ones."""
+    past = node.optional(4) if node.op_type == "Attention" else None
     if past is None:
         return 0
     if past.rank != 4:
         raise node.error(f"past key {list(past.shape)} must have 4 dimensions")
-    return past.shape[2]
+    length = past.shape[2]
+    for tensor, size in ((past, width), (node.input(5), v_width)):
+        expected = (*first, length, size)
+        if tensor.shape != expected:
+            raise node.error(f"cache {tensor.name!r} {list(tensor.shape)} is not {list(expected)}")
+    return length
+
+
+def _valid(node: Node, batch: int, n_keys: int) -> tuple[int, ...]:
+    """Keys of each sample that are no padding (nonpad_kv_seqlen), where that is known."""
+    lengths = known_ints(node, 6) if node.op_type == "Attention" and node.has(6) else None
+    if not lengths:
+        return ()
+    if len(lengths) != batch or not all(0 <= length <= n_keys for length in lengths):
+        raise node.error(f"lengths {list(lengths)} are not those of {batch} x {n_keys} keys")
+    return tuple(lengths)
 
 
 def _attention_shape(node: Node) -> Specs:
@@ -93,15 +122,28 @@ def _attention_shape(node: Node) -> Specs:
 def products_and_softmax(sizes: _AttentionSizes) -> Cost:
     """Q·Kᵀ, a factor for each score, softmax of each query's row, and its product with V."""
     scores = sizes.n_scores
-    rows = scores // sizes.n_keys if sizes.n_keys else 0
     products = Cost(macs=scores * (sizes.width + sizes.v_width), simple=scores)
-    return products + softmax_cost(rows, sizes.n_keys)
+    n_rows = sizes.heads * sizes.n_queries
+    if sizes.valid:
+        rows_of = [softmax_cost(n_rows, length) for length in sizes.valid if length]
+        return sum(rows_of, start=products)
+    return products + softmax_cost(n_rows * sizes.batch if sizes.n_keys else 0, sizes.n_keys)
 
 
-@operator("Attention", shape=_attention_shape, not_weights=(3, 4, 5, 6))
+def _valid_reads(node: Node, precision: Precision | None) -> int:
+    """All inputs, but of keys and values only those that are no padding."""
+    sizes = attention_sizes(node)
+    rows = sizes.n_seen * sizes.kv_heads
+    if not sizes.valid or node.has(4):
+        return reads_only(node, precision, {})
+    return reads_only(node, precision, {1: rows * sizes.width, 2: rows * sizes.v_width})
+
+
+@operator("Attention", shape=_attention_shape, not_weights=(3, 4, 5, 6), reads=_valid_reads)
 def attention(node: Node) -> Cost:
     """softmax(scale · Q·Kᵀ + mask)·V over the full square: a mask saves no work.
 
+    Of a buffer of keys and values only what is no padding counts, where its lengths are known.
     For each score: a factor, the mask where there is one (given, causal or a window), and
     softmax (4·n - 2 operations and n functions for a row of n); a cap (cap · tanh(score /
     cap)) is two operations and a function more.

@@ -97,11 +97,7 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
         check_size("batch", given.batch, 1)
         sizes.update(dict.fromkeys(dimensions.batch_symbols, given.batch))
     sizes.update(_given_sizes(dimensions, given))
-    for name, value in given.values.items():
-        # One number fills a list of any length, which is 1 where nothing else says it.
-        own = dimensions.by_input.get(name, ())
-        if len(own) == 1 and not isinstance(value, tuple):
-            sizes.setdefault(own[0].symbol, 1)
+    sizes = {**_listed_sizes(dimensions, given), **sizes}  # they may be given by name as well
     for dim in dimensions:
         is_given = dim.symbol in given.dims or dim.tensor in given.shapes
         if dim.fixed == 0 and dim.size(sizes) == 0 and not is_given:
@@ -140,11 +136,16 @@ def _given_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
     for name, size in exact.items():
         if name in positions:
             sizes.setdefault(positions[name].symbol, size)
+    return sizes
+
+
+def _listed_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
+    """Lengths of the lists that values are given for: one number is a list of one."""
+    sizes: dict[str, int] = {}
     for name, value in given.values.items():
-        # A list defines its length; the dimension may be given as well.
         own = dimensions.by_input.get(name, ())
-        if len(own) == 1 and own[0].fixed is None and isinstance(value, tuple):
-            sizes.setdefault(own[0].symbol, len(value))
+        if len(own) == 1 and own[0].fixed is None:
+            sizes.setdefault(own[0].symbol, len(value) if isinstance(value, tuple) else 1)
     return sizes
 
 

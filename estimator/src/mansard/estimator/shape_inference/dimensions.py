@@ -108,6 +108,9 @@ def find_dimensions(model: Model, given: Given) -> InputDimensions:
             )
     firsts = [dims[0] for name, dims in by_input.items() if dims and name not in given.values]
     every = [dim for dims in by_input.values() for dim in dims]
+    if known := given.batch_names & {dim.symbol for dim in every if dim.fixed is None}:
+        symbols, is_guessed = _batch_symbols(every, firsts)
+        return InputDimensions(by_input, known if is_guessed else known | symbols, False)
     return InputDimensions(by_input, *_batch_symbols(every, firsts))
 
 
@@ -126,6 +129,39 @@ def with_open_batch(model: Model, given: Given, *, is_guessed_too: bool = True) 
     if found.is_batch_guessed and not (is_guessed_too and not any(d.has_meaning for d in batch)):
         return given
     return msgspec.structs.replace(given, batch=1)
+
+
+def with_usual(model: Model, given: Given, usual: Mapping[str, int]) -> Given:
+    """``given`` with the sizes ``usual`` of those dimensions that nothing given determines.
+
+    A shape, a position or a list of values determines a dimension as its name does.
+    """
+    known = set(given.dims)
+    for dim in find_dimensions(model, given) if usual else ():
+        is_list = dim.tensor in given.values and dim.axis == 0
+        if dim.indexed_name in given.dims or dim.tensor in given.shapes or is_list:
+            known.add(dim.symbol)
+    added = {name: size for name, size in usual.items() if name not in known}
+    return msgspec.structs.replace(given, dims={**added, **given.dims}) if added else given
+
+
+def check_batch_given(model: Model, given: Given) -> None:
+    """Raise UsageError where the batch is given twice, as two numbers."""
+    if given.batch is None:
+        return
+    found = find_dimensions(model, given)
+    for dim in found if not found.is_batch_guessed else ():
+        if dim.symbol not in found.batch_symbols or dim.fixed is not None:
+            continue
+        sizes = [given.dims.get(dim.symbol), given.dims.get(dim.indexed_name)]
+        shape = given.shapes.get(dim.tensor)
+        sizes.append(None if shape is None else shape[dim.axis])
+        size = next((size for size in sizes if size is not None), given.batch)
+        if size != given.batch:
+            raise UsageError(
+                f"{dim.symbol!r} is the batch: it is given as {size}, and --batch as {given.batch}",
+                fix="give one of them",
+            )
 
 
 def _sizes(source: ModelInput, given: Given) -> tuple[Dimension, ...] | None:

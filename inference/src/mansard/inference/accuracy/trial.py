@@ -15,10 +15,11 @@ from mansard.core.records import Accuracy
 from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.accuracy.scores import Classes, predicted, ranks, run_samples
-from mansard.inference.builds import built_options, is_for_now
+from mansard.inference.builds import built_options
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine
 from mansard.inference.engines.probing import check_provider
+from mansard.inference.failures import is_for_now
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import limited_to_available
 from mansard.inference.rows import head, why_no_batch

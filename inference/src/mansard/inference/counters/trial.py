@@ -24,6 +24,7 @@ from mansard.core.files import make_folder, replacing
 from mansard.core.leftovers import temporary_folder
 from mansard.core.programs import end_program, start_program
 from mansard.core.records import CounterRun
+from mansard.core.signals import let_interrupts_end_waits
 from mansard.inference.counters.ncu import (
     MESSAGE,
     Ncu,
@@ -201,6 +202,7 @@ def _stream(command: list[str], folder: Path, export: IO[bytes]) -> tuple[int, l
         watchdog.daemon = True
         watchdog.start()
         try:
+            let_interrupts_end_waits()
             with io.BufferedReader(cast(io.RawIOBase, process.stdout)) as output:
                 for piece in iter(partial(output.readline, _PIECE_BYTES), b""):
                     # The table comes last; what is before it, the program or ncu said.

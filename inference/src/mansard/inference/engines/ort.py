@@ -14,13 +14,19 @@ from typing import Any, TypeAlias
 
 from mansard.core.errors import MansardError, MeasurementError
 from mansard.core.leftovers import temporary_folder
+from mansard.core.onnx_runtime import (
+    FATAL_ONLY,
+    explained,
+    import_runtime,
+    make_session,
+    one_line,
+)
 from mansard.core.records import Launching, LayerTime
 from mansard.core.text import printable
 from mansard.inference.engines.engine import EngineProbe, absent_engine
 from mansard.inference.engines.node_graph import read_nodes
 from mansard.inference.engines.ort_fusions import TracedNode, trace
 from mansard.inference.engines.ort_profile import read_profile
-from mansard.inference.engines.ort_session import FATAL_ONLY, explained, make_session, one_line
 from mansard.inference.plan import NetworkTrial
 
 # The providers that a trial may name, and what ONNX Runtime calls them.
@@ -40,9 +46,6 @@ _IDENTITY = bytes.fromhex(
     "12040a020801620f0a0179120a0a08080112040a02080142040a00100d"
 )
 Options: TypeAlias = dict[str, str]
-# Newer versions (1.31 for one) report their use to their makers, with a thread and files in the
-# home folder, unless this is set when they are imported.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 class OnnxRuntime:
@@ -54,7 +57,7 @@ class OnnxRuntime:
     def probe(self) -> EngineProbe:
         """Which providers can run a network here: those in the build that a session accepts."""
         try:
-            import onnxruntime
+            onnxruntime = import_runtime()
         except ImportError as error:
             reason = f"onnxruntime cannot be imported: {printable(str(error))}"
             return absent_engine(self.name, PROVIDERS, reason)
@@ -211,9 +214,9 @@ class _Bound:
         *,
         with_graph: bool,
     ) -> None:
-        from onnxruntime import OrtValue
-
+        OrtValue = import_runtime().OrtValue  # noqa: N806 - a class
         self.session, self._device = session, device
+        self._value_of = OrtValue.ortvalue_from_numpy
         self._binding = binding = session.io_binding()
         # On a CPU the value is the array: where inputs are copied in, one of its own is needed.
         copies_in = trial.copies in {"in", "both"}
@@ -222,7 +225,7 @@ class _Bound:
         self._values = {
             name: _of_bits(array, device)
             if name in as_bits
-            else OrtValue.ortvalue_from_numpy(array.copy() if copies_in else array, device, 0)
+            else self._value_of(array.copy() if copies_in else array, device, 0)
             for name, array in inputs.items()
         }
         for name, value in self._values.items():
@@ -245,11 +248,9 @@ class _Bound:
 
     def feed(self, inputs: Mapping[str, Any]) -> None:
         """Let calls read ``inputs``: on a CPU where they lie, else from copies."""
-        from onnxruntime import OrtValue
-
         for name, array in inputs.items():
             if self._is_in_place:
-                self._values[name] = OrtValue.ortvalue_from_numpy(array)
+                self._values[name] = self._value_of(array)
                 self._binding.bind_ortvalue_input(name, self._values[name])
             else:
                 self._values[name].update_inplace(array)
@@ -284,16 +285,14 @@ class _Bound:
 
 def _of_bits(array: Any, device: str) -> Any:
     """A value of bfloat16, whose bits ``array`` holds."""
-    from onnxruntime import OrtValue
-
+    OrtValue = import_runtime().OrtValue  # noqa: N806 - a class
     value = OrtValue.ortvalue_from_shape_and_type(list(array.shape), _BFLOAT16, device, 0)
     value.update_inplace(array)
     return value
 
 
 def _options(trial: NetworkTrial, n_threads: int, profile_folder: Path | None, level: str) -> Any:
-    import onnxruntime
-
+    onnxruntime = import_runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = n_threads
     options.inter_op_num_threads = 1
@@ -350,8 +349,7 @@ def _numpy_type(type_name: str) -> Any:
 
 def _why_absent(path: str, built: list[str]) -> str:
     """Why the provider cannot be used; empty where it can."""
-    import onnxruntime
-
+    onnxruntime = import_runtime()
     if path not in built:
         return "this build of ONNX Runtime does not have it"
     options = onnxruntime.SessionOptions()
@@ -365,8 +363,7 @@ def _why_absent(path: str, built: list[str]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    import onnxruntime
-
+    onnxruntime = import_runtime()
     versions = {"onnxruntime": str(onnxruntime.__version__)}
     for name in _DISTRIBUTIONS[1:]:
         with contextlib.suppress(PackageNotFoundError):

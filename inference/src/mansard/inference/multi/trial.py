@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from mansard.core.errors import InputError, MeasurementError
 from mansard.core.records import MultiRun, RunNetwork, StageRun
-from mansard.inference.builds import is_for_now
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.probing import check_provider
+from mansard.inference.failures import is_for_now
 from mansard.inference.multi.execution import Ran, run
 from mansard.inference.multi.plan import MultiPlan, MultiTrial, is_dla, stage_networks
 from mansard.inference.rows import why_no_batch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 import threading
 from collections.abc import Collection, Mapping, MutableSequence
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
+from mansard.core.signals import how_it_ended
 from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
@@ -293,9 +293,8 @@ class ProcessHand:
             self._process.join()
             self._shared.window.abandon()
             code = self._process.exitcode
-            how = "was killed, as where the memory runs out"
-            how = f"its process {how if code == -signal.SIGKILL else f'ended with code {code}'}"
-            self.outcome = Outcome([], [], {}, failure=f"{self._title}: {how}")
+            how = how_it_ended(code) if code is not None else "ended"
+            self.outcome = Outcome([], [], {}, failure=f"{self._title}: its process {how}")
 
 
 def _work_for_pipe(worker: Worker, shared: Shared, gate: Gate, sender: Any, parent: int) -> None:

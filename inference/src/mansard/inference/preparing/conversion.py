@@ -10,6 +10,7 @@ import warnings
 from onnx import ModelProto, TensorProto
 
 from mansard.core.errors import ModelError, UsageError
+from mansard.core.onnx_runtime import import_runtime
 from mansard.inference.preparing.sources import all_tensors
 
 CONVERTIBLE = ("fp16", "bf16", "int8")  # to what fp32 can be converted
@@ -41,8 +42,7 @@ def to_fp16(model: ModelProto) -> ModelProto:
     Operators that the converter leaves in fp32 get casts around them. Raises ModelError for what
     it cannot convert.
     """
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
+    convert_float_to_float16 = import_runtime("transformers.float16").convert_float_to_float16
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of each number that fp16 cannot hold

@@ -24,6 +24,7 @@ from onnx import ModelProto
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.leftovers import temporary_folder
+from mansard.core.onnx_runtime import import_runtime
 from mansard.inference.accuracy.batches import batches
 from mansard.inference.accuracy.plan import SampleFile
 from mansard.inference.plan import InputSpec
@@ -51,12 +52,10 @@ class Int8(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """Where its ranges come from."""
-        from onnxruntime import __version__
-
         samples = self.calibration.in_words
         return (
             f"{PERCENTILE} % of the values, or all where one activation has no histogram, in "
-            f"{samples}, ONNX Runtime {__version__}"
+            f"{samples}, ONNX Runtime {import_runtime().__version__}"
         )
 
 
@@ -66,8 +65,7 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
     Nodes keep their labels; what is put in has none. ``folder`` has the calibration file. Raises
     ModelError for what cannot be quantised.
     """
-    from onnxruntime.quantization import CalibrationMethod, QuantType, quantize_static
-
+    tools = import_runtime("quantization")
     opset = max((each.version for each in model.opset_import if not each.domain), default=0)
     if opset < _LEAST_OPSET:
         raise ModelError(
@@ -96,16 +94,16 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
         source, target = scratch / "fp32.onnx", scratch / "int8.onnx"
         try:
             onnx.save(model, source)
-            for method in (CalibrationMethod.Percentile, CalibrationMethod.MinMax):
+            for method in (tools.CalibrationMethod.Percentile, tools.CalibrationMethod.MinMax):
                 try:
-                    quantize_static(
+                    tools.quantize_static(
                         source,
                         target,
                         _Reader(how.calibration, specs, folder),
                         op_types_to_quantize=operators,
                         per_channel=True,
-                        activation_type=QuantType.QInt8,
-                        weight_type=QuantType.QInt8,
+                        activation_type=tools.QuantType.QInt8,
+                        weight_type=tools.QuantType.QInt8,
                         calibrate_method=method,
                         extra_options=options,
                     )

@@ -25,6 +25,7 @@ from typing import IO
 import msgspec
 
 from mansard.core.errors import MeasurementError
+from mansard.core.signals import is_readable_within
 from mansard.inference.programs.metric import MetricReader
 from mansard.inference.programs.supervisor import STOP, WATCHED
 from mansard.inference.programs.windows import VARIABLE
@@ -129,17 +130,20 @@ def execute(
             finally:
                 os.close(writing)
             with _passing(supervisor, stdout, reader):
-                _wait(supervisor, mask)
+                _wait(supervisor, mask, report.fileno())
             said = report.read(_REPORT_BYTES).decode("utf-8", "replace").split()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return _read_report(said, command[0], reader)
 
 
-def _wait(supervisor: subprocess.Popen[bytes], mask: set[int | signal.Signals]) -> None:
-    """Wait until it has ended; an interrupt ends it, and is raised after that."""
+def _wait(
+    supervisor: subprocess.Popen[bytes], mask: set[int | signal.Signals], report: int
+) -> None:
+    """Wait until it reports that it has ended; an interrupt ends it, and is raised after that."""
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        is_readable_within(report)
         supervisor.wait()
     except BaseException:
         supervisor.send_signal(STOP)

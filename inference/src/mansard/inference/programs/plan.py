@@ -13,13 +13,17 @@ from mansard.measuring.protocol import PROTOCOLS, Profile, Protocol
 
 
 class ProgramTrial(PlannedTrial, frozen=True, kw_only=True):
-    """One program to be run; the fields are those of ``ProgramRun``."""
+    """One program to be run; the fields are those of ``ProgramRun``.
+
+    ``command`` is masked: what is run comes beside the plan, which could be kept.
+    """
 
     workload: str
     command: tuple[str, ...]
     folder: str
     program_hash: str
     metric_pattern: str | None
+    environment: dict[str, str]
 
     @property
     def title(self) -> str:
@@ -35,7 +39,7 @@ class ProgramPlan(RunPlan, frozen=True, kw_only=True):
     time after which it is not started again; ``stream_interval`` how well they are to be known.
     """
 
-    schema: ClassVar[Schema] = Schema("program-plan", 1)
+    schema: ClassVar[Schema] = Schema("program-plan", 2)
     kind: ClassVar[str] = "mansard.inference.programs.trial:PROGRAMS"
 
     trials: tuple[ProgramTrial, ...]

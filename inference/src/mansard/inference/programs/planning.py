@@ -8,22 +8,31 @@ import hashlib
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from mansard.core.errors import UsageError
-from mansard.core.hashing import ID_CHARACTERS, file_hash, stream_hash
+from mansard.core.hashing import ID_CHARACTERS, content_hash, file_hash, stream_hash
+from mansard.core.secrets import masked_words
 from mansard.core.text import is_utf8, printable
+from mansard.inference.programs.environment import read_environment, secret_hash
 from mansard.inference.programs.execution import cannot_run
 from mansard.inference.programs.plan import ProgramTrial
 
 _LONGEST_NAME = 60
 _HASHED_BYTES = 64 << 20  # of a larger file its size, its first and its last part
 _PART_BYTES = 1 << 20
+_MOST_BYTES = 1 << 30  # of all files together that are read whole
+_SHOWN = ("_THREADS", "_VISIBLE_DEVICES")  # variables that stand in a program's name
+_MOST_WORDS = 1000  # of a line for a shell, and of a list
 
 
 def make_program_trial(
-    command: Sequence[str], name: str | None = None, metric: str | None = None
+    command: Sequence[str],
+    name: str | None = None,
+    metric: str | None = None,
+    variables: Sequence[str] = (),
 ) -> ProgramTrial:
     """What is to be run, in the present folder; by default it is called after its command.
 
@@ -39,23 +48,74 @@ def make_program_trial(
                 fix="rename it, or call it from a script",
             )
     _check_program(command[0])
+    environment, shown = read_environment(variables), masked_words(command)
     return ProgramTrial(
-        workload=printable(name or _short_name(command)),
-        command=tuple(command),
+        workload=printable(name or _short_name(shown, environment, variables)),
+        command=shown,
         folder=folder,
-        program_hash=hash_program(command),
+        program_hash=hash_program(command, environment),
         metric_pattern=metric,
+        environment=environment,
         unknown={} if metric is not None else {"metric_pattern": "none was asked for"},
     )
 
 
-def hash_program(command: Sequence[str]) -> str:
-    """Of the program's file and of the files among its arguments, as they are now."""
-    found = hashlib.sha256()
-    for path in (shutil.which(command[0]), *command[1:]):
+def hash_program(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Of the program's file, of the files that its arguments and standard input are, as they are.
+
+    And of its environment, and of the secrets among its words, which no plan and no row has.
+    """
+    found = hashlib.sha256(content_hash(environment).encode() if environment else b"")
+    program = shutil.which(command[0])
+    named = [path for word in command[1:] for path in _named_files(word)]
+    modules = [path for flag, name in pairwise(command) if flag == "-m" for path in _module(name)]
+    standard_input = "/proc/self/fd/0"
+    n_bytes = 0
+    for path in dict.fromkeys((program, _settings_of(program), *named, *modules, standard_input)):
         if path is not None and os.path.isfile(path):  # noqa: PTH113 - a long word is no error
-            found.update(_digest(Path(path)).encode())
+            with contextlib.suppress(OSError):
+                n_bytes += Path(path).stat().st_size
+            found.update(_digest(Path(path), is_whole=n_bytes <= _MOST_BYTES).encode())
+    for word, shown in zip(command, masked_words(command), strict=True):
+        if word != shown:
+            found.update(secret_hash(word).encode())
     return found.hexdigest()[:ID_CHARACTERS]
+
+
+def _named_files(word: str) -> Iterator[str]:
+    """What of a word may name a file: ``FILE``, ``--config=FILE``, ``-cFILE``, ``@FILE``, a list of
+    them, and each word of a shell's line.
+    """
+    if any(character.isspace() for character in word):
+        try:
+            words = shlex.split(word)[:_MOST_WORDS]
+        except ValueError:  # a quote without its end
+            words = word.split()[:_MOST_WORDS]
+        yield word
+        for each in words:
+            if each != word:
+                yield from _named_files(each)
+        return
+    parts = [word, word.partition("=")[2], word.rpartition("=")[2]]
+    if word.startswith("-") and not word.startswith("--"):
+        parts.append(word[2:])
+    for part in filter(None, parts):
+        for piece in (part, *part.split(",")[:_MOST_WORDS]):
+            plain = piece.removeprefix("@").removeprefix("<").removeprefix("file://")
+            yield plain
+            yield plain.rstrip(";&|")
+
+
+def _module(name: str) -> Iterator[str]:
+    """Where ``python -m NAME`` finds a module of the present folder."""
+    path = name.replace(".", "/")
+    yield f"{path}.py"
+    yield f"{path}/__main__.py"
+
+
+def _settings_of(program: str | None) -> str | None:
+    """Of a Python in a virtual environment, whose program is that of all others."""
+    return None if program is None else str(Path(program).parent.parent / "pyvenv.cfg")
 
 
 def _check_program(name: str) -> None:
@@ -66,9 +126,19 @@ def _check_program(name: str) -> None:
     raise cannot_run(name, errno.EACCES if is_there else errno.ENOENT)
 
 
-def _short_name(words: Sequence[str]) -> str:
-    """What a command is called: its words, told apart by a hash where they are many."""
+def _short_name(
+    words: Sequence[str], environment: Mapping[str, str], variables: Sequence[str]
+) -> str:
+    """What a command is called: its words and the variables that matter most, told apart by a hash
+    where they are long.
+    """
     name = shlex.join([Path(words[0]).name, *words[1:]])
+    shown = [
+        f"{variable}={value}"
+        for variable, value in environment.items()
+        if variable in variables or variable.endswith(_SHOWN)
+    ]
+    name += f" [{', '.join(shown)}]" if shown else ""
     if len(name) <= _LONGEST_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]
@@ -82,14 +152,17 @@ def _present_folder() -> str:
         raise UsageError("the present folder is gone", fix="change to another folder") from error
 
 
-def _digest(path: Path) -> str:
-    """A file by its content; one that may not be read by its size."""
+def _digest(path: Path, *, is_whole: bool) -> str:
+    """A file by its content; one that is large, or comes late, by its size and ends.
+
+    One that may not be read by its size.
+    """
     start = b""
     with contextlib.suppress(OSError):
         size = path.stat().st_size
         start = str(size).encode()
         with path.open("rb") as file:
-            if size > _HASHED_BYTES:
+            if size > _HASHED_BYTES or (size > 2 * _PART_BYTES and not is_whole):
                 start += file.read(_PART_BYTES)
                 file.seek(-_PART_BYTES, os.SEEK_END)
             return stream_hash(file, start)

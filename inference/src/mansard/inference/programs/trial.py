@@ -42,13 +42,16 @@ class Passing(msgspec.Struct, frozen=True):
 
     say: Callable[[str], object] = lambda _line: None  # called with each remark
     stdout: int = 1  # the descriptor that the program's standard output goes to
+    command: tuple[str, ...] = ()  # with its secrets; by default that of the plan
     input_at: int | None = None  # where each run reads standard input from: ``find_input``
 
 
 def program_kind(passing: Passing = Passing()) -> MeasurementKind[ProgramPlan, ProgramRun]:  # noqa: B008
     """The kind "programs"."""
     opening = partial(_open, passing=passing)
-    return MeasurementKind("programs", ProgramPlan, ProgramRun, opening, rows_name="programs.jsonl")
+    return MeasurementKind(
+        "programs", ProgramPlan, ProgramRun, opening, rows_name="programs.jsonl", is_private=True
+    )
 
 
 @contextmanager
@@ -84,7 +87,7 @@ def measure_program(
             lines.write_bytes(b"")
             sampler.read()
             ran = execute(
-                spec.command,
+                passing.command or spec.command,
                 spec.folder,
                 lines,
                 pattern=pattern,
@@ -118,6 +121,7 @@ def measure_program(
         folder=spec.folder,
         program_hash=spec.program_hash,
         metric_pattern=spec.metric_pattern,
+        environment=spec.environment,
         repetitions=tuple(repetitions),
         stability="unstable" if problem else "stable",
         stability_interval=interval,
@@ -189,7 +193,9 @@ def _repetition(
 ) -> ProgramRepetition:
     energy_of = partial(_energy, sampler, meters, protocol.n_changed_min)
     energy, why = energy_of(ran.start_s, ran.end_s)
-    peak_w, why_no_peak = _peak(sampler, meters, ran.start_s, ran.end_s)
+    peak_w, why_no_peak = None, why
+    if energy is not None:
+        peak_w, why_no_peak = _peak(sampler, meters, energy)
     unknown: dict[str, str] = {}
     if ran.peak_memory_bytes is None:
         unknown["peak_memory_bytes"] = "below the memory of the supervisor process"
@@ -237,16 +243,15 @@ def _energy(
         return None, str(error)
 
 
-def _peak(
-    sampler: Sampler, meters: Meters, start_s: float, end_s: float
-) -> tuple[float | None, str]:
-    """The highest power of the total at any reading of a stretch, or why it is not known."""
-    if not meters.found:
-        return None, NO_METER
-    if meters.total is None:
-        return None, meters.why_no_total
+def _peak(sampler: Sampler, meters: Meters, energy: EnergyWindow) -> tuple[float | None, str]:
+    """The highest power of the total at any reading of a run, or why it is not known.
+
+    Readings that give no ``energy`` of the run give no peak: the highest one may be the fault.
+    """
+    if energy.total_j is None or meters.total is None:
+        return None, energy.unknown.get("total_j", meters.why_no_total)
     rails = [rail for meter in meters.found for rail in meter.rails]
-    samples = sampler.between(start_s, end_s)
+    samples = sampler.between(energy.start_s, energy.start_s + energy.window_s)
     # A reading has one sample of each rail, in this order; the run may begin within one.
     first = next((at for at, sample in enumerate(samples) if sample.rail == rails[0]), 0)
     sums_w: list[float] = []

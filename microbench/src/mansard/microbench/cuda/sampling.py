@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from statistics import median
 
 from mansard.core.caches import dram_low_bytes
@@ -27,7 +27,12 @@ from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.runtime import Runtime
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.cuda.timing import describe_change, describe_drift, judge_clocks
+from mansard.microbench.cuda.timing import (
+    describe_change,
+    describe_drift,
+    judge_clocks,
+    off_clock_s,
+)
 from mansard.microbench.kernel import Case, Kernel, Launch
 from mansard.microbench.plan import KernelPlan, TrialSpec
 
@@ -137,7 +142,9 @@ def sample_cuda_case(
         check_limits(kernel, case, source.launch, limits, samples)
         energy = UNMETERED
         if metering is not None and not should_stop():
-            energy = metering.run(source, samples.repetitions_per_sample, should_stop)
+            off_clock = partial(off_clock_s, step_hz=opened.clock_step_hz)
+            repetitions = samples.repetitions_per_sample
+            energy = metering.run(source, repetitions, should_stop, off_clock)
     drift = describe_change(judge.raw) or describe_drift(
         len(samples.seconds_s), samples.rejected_reason
     )

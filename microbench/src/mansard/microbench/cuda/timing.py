@@ -170,6 +170,16 @@ def judge_clocks(raw: Sequence[RawSample], step_hz: float | None = None) -> list
     return [_reason(sample.clock_hz, middle_hz, tolerance) for sample in raw]
 
 
+def off_clock_s(raw: Sequence[RawSample], step_hz: float | None = None) -> float:
+    """How much longer or shorter samples took that ran at another clock than most."""
+    judged = list(zip(raw, judge_clocks(raw, step_hz), strict=True))
+    usual = [sample.duration_s for sample, reason in judged if reason is None]
+    if not usual:
+        return 0.0
+    usual_s = median_low(usual)
+    return sum(abs(sample.duration_s - usual_s) for sample, reason in judged if reason)
+
+
 def clock_tolerance(clock_hz: float, step_hz: float | None) -> float:
     """How far off ``clock_hz`` a sample may have run, as a share of it."""
     if step_hz is None or step_hz > _FINE_STEP * clock_hz:

@@ -84,6 +84,7 @@ CONF = "/etc/nvpmodel.conf"
 STATUS = "var/lib/nvpmodel/status"
 _STATIC, _STATIC_TEXT = "GPU_PG_MASK", "gpu_pg_mask_param="  # read when the driver is loaded
 _UNCAPPED = 9223372036854775807  # how the tool prints -1
+_HALF_WAY = 255  # the exit code of OE4T/meta-tegra issue 1864
 
 
 def main(script: str, arguments: list[str]) -> int:
@@ -141,10 +142,27 @@ def set_mode(board: BoardTree, conf: Conf, wanted: int) -> int:
     if _needs_reboot(board, conf, mode) and not _agrees_to_reboot(wanted):
         return fail("NVPM ERROR: optMask is 1, no request for power mode")
     for setting in mode.settings:
+        if _is_busy(board, conf, setting):
+            board.note_online()
+            fail("NVPM ERROR: failed to set power mode!")
+            fail(f"NVPM ERROR: optMask is {mode.id}, no request for power mode")
+            return _HALF_WAY
         _apply(board, conf, setting)
     board.note_online()
     board.path(STATUS).write_text(f"pmode:{wanted:04d}\n")
     return 0
+
+
+def _is_busy(board: BoardTree, conf: Conf, setting: tuple[str, str, str]) -> bool:
+    """Whether a fault keeps a gating mask from being changed; says so as boards do."""
+    errno = board.fault("gating_busy")
+    name, argument, value = setting
+    path = _path(board, conf.params[name], argument) if name in conf.params else None
+    if not errno or not argument.endswith("PG_MASK") or path is None or board.read(path) == value:
+        return False
+    fail(f"NVPM ERROR: Error writing {value} to {path}: {errno}")
+    fail(f"NVPM ERROR: failed to write PARAM {name}: ARG {argument}: PATH: {path} VAL: {value}")
+    return True
 
 
 def _needs_reboot(board: BoardTree, conf: Conf, mode: ConfMode) -> bool:

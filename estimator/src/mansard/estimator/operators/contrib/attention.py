@@ -39,7 +39,8 @@ class FusedSizes(msgspec.Struct, frozen=True):
     ``n_new`` keys are made by this node, ``n_past`` found in the cache; ``n_room`` is the
     length of the cache behind it. ``is_shared``: it is the same memory as before, so only
     new rows are written. ``known_pairs``: pairs of a query and a key that it sees, over the
-    batch, for one head; None: each query sees all keys.
+    batch, for one head; None: each query sees all keys. ``known_past``: keys that are read
+    from the cache, over the batch; None: ``n_past`` of each sample.
     """
 
     batch: int
@@ -53,6 +54,12 @@ class FusedSizes(msgspec.Struct, frozen=True):
     v_width: int
     is_shared: bool = False
     known_pairs: int | None = None
+    known_past: int | None = None
+
+    @property
+    def n_read(self) -> int:
+        """Keys that are read from the cache, over the batch."""
+        return self.batch * self.n_past if self.known_past is None else self.known_past
 
     @property
     def n_keys(self) -> int:

@@ -6,10 +6,10 @@ heads of keys than of queries GroupQueryAttention, SparseAttention)
 
 The length so far of the last two is what ``total_sequence_length`` says; where that
 depends on data, what the longest of ``seqlens_k`` says; where that does too, the cache's
-length and the new keys. A cache that already holds that length is a buffer that past and
-present share (the runtime's own test): only the new rows of it are written. Scores are
-counted over all keys there are, those in the cache included; a mask saves no work, a
-window and a sparse layout do.
+length and the new keys. Samples count with their own lengths where these are known. A
+cache that already holds that length is a buffer that past and present share (the runtime's
+own test): only the new rows of it are written. Scores are counted over all keys there are,
+those in the cache included; a mask saves no work, a window and a sparse layout do.
 """
 
 from __future__ import annotations
@@ -226,41 +226,67 @@ def _grouped_sizes(node: Node) -> FusedSizes:
     batch, n_queries, _ = node.input(0).shape
     key, past = node.optional(1), node.optional(3)
     n_new = n_queries if key is None else key.shape[-2]
-    buffer = _buffer(node, batch, kv_heads)
-    total = _total(node)
+    buffer = _buffer(node, batch, kv_heads, width)
+    totals, is_sparse = _totals(node, batch), node.op_type == "SparseAttention"
+    total, longest = _total(node), max(totals, default=0)
+    if total is None:
+        total = longest or None
+    elif longest > total:
+        raise node.error(f"a sample has {longest} keys, and all have at most {total}")
     n_past = (buffer if total is None else max(total - n_new, 0)) if past is not None else 0
-    is_sparse = node.op_type == "SparseAttention"
     if is_sparse and total is None:
         n_past = max(buffer - n_new, 0)  # past and present are always one buffer
-    is_shared = past is not None and (is_sparse or n_past + n_new <= buffer)
-    if node.integer("sliding_window_cache", 0) and past is not None:
-        is_shared = True
+    is_ring = past is not None and bool(node.integer("sliding_window_cache", 0))
+    is_shared = is_ring or (past is not None and (is_sparse or n_past + n_new <= buffer))
+    if n_past > buffer and not is_ring:
+        raise node.error(f"{n_past + n_new} keys do not go into a cache of {buffer}")
     n_keys, window = n_past + n_new, node.integer("local_window_size", -1)
     n_room = buffer if is_shared else n_keys
-    pairs = batch * n_queries * (min(n_keys, window) if window > 0 else n_keys)
+    totals = totals or (n_keys,) * batch
+    # A window needs no more keys than its own, and one for each further query.
+    most_past = window + n_queries - 1 if window > 0 else n_keys
+    n_read = sum(min(max(each - n_new, 0), most_past) for each in totals) if n_past else 0
+    pairs = n_queries * sum(min(each, window) if window > 0 else each for each in totals)
     return FusedSizes(
-        *(batch, heads, kv_heads, n_queries, n_new, n_past, n_room, width, width, is_shared), pairs
+        *(batch, heads, kv_heads, n_queries, n_new, n_past, n_room, width, width, is_shared),
+        pairs,
+        n_read,
     )
 
 
-def _buffer(node: Node, batch: int, kv_heads: int) -> int:
+def _totals(node: Node, batch: int) -> tuple[int, ...]:
+    """Keys of each sample, the new ones included, where their lengths are known."""
+    is_sparse = node.op_type == "SparseAttention"
+    lengths = known_ints(node, 8 if is_sparse else 5)
+    if not lengths:
+        return ()
+    if len(lengths) != batch:
+        raise node.error(f"{len(lengths)} lengths are not those of {batch} samples")
+    return tuple(length + (0 if is_sparse else 1) for length in lengths)
+
+
+def _buffer(node: Node, batch: int, kv_heads: int, width: int) -> int:
+    """The length of the cache; raises ModelError where it does not fit the operator."""
     past = node.optional(3)
     if past is None:
         return 0
     if past.rank != 4 or past.shape[:2] != (batch, kv_heads):
         raise node.error(f"cache {list(past.shape)} is not [{batch}, {kv_heads}, length, width]")
+    # Two numbers of 4 bits stand in a byte.
+    is_packed = node.integer("kv_cache_bit_width", 0) == 4 and past.dtype.n_bits == 8
+    expected = (*past.shape[:3], -(-width // 2) if is_packed else width)
+    for tensor in (past, node.input(4)):
+        if tensor.shape != expected:
+            raise node.error(
+                f"cache {tensor.name!r} {list(tensor.shape)} is not {list(expected)}",
+                f"its heads have {width} elements: give its last dimension as {expected[3]}, or "
+                "leave that out",
+            )
     return past.shape[2]
 
 
 def _total(node: Node) -> int | None:
-    is_sparse = node.op_type == "SparseAttention"
-    total = known_int(node, 7 if is_sparse else 6)
-    if total is not None:
-        return total
-    lengths = known_ints(node, 8 if is_sparse else 5)
-    if not lengths:
-        return None
-    return max(lengths) + (0 if is_sparse else 1)
+    return known_int(node, 7 if node.op_type == "SparseAttention" else 6)
 
 
 def _grouped_shape(node: Node) -> Specs:
@@ -293,16 +319,10 @@ def table_rows(node: Node, first: int, n_positions: int) -> dict[int, int]:
 
 
 def _grouped_reads(node: Node, precision: Precision | None) -> int:
-    """All inputs, but of the caches and tables only the rows that are used.
-
-    A window needs no more keys than its own, and one for each further query.
-    """
+    """All inputs, but of the caches and tables only the rows that are used."""
     sizes = _grouped_sizes(node)
     is_sparse = node.op_type == "SparseAttention"
-    n_past, window = sizes.n_past, node.integer("local_window_size", -1)
-    if window > 0:
-        n_past = min(n_past, window + sizes.n_queries - 1)
-    valid = sizes.batch * sizes.kv_heads * n_past * _row_width(node, sizes)
+    valid = sizes.kv_heads * sizes.n_read * _row_width(node, sizes)
     tables = table_rows(node, 9 if is_sparse else 7, sizes.batch * sizes.n_queries)
     return reads_only(node, precision, {3: valid, 4: valid, **tables})
 
@@ -364,7 +384,7 @@ def grouped_attention(node: Node) -> Cost:
     work += rotation(node, n_vectors, 7) + smoothing(node, n_rows, 11)
     work += head_norms(node, n_vectors, sizes.width, 14)
     if node.has(12):  # a quantised cache: new rows are quantised (5), all rows scaled
-        rows = sizes.batch * sizes.kv_heads * sizes.n_keys
+        rows = sizes.kv_heads * (sizes.n_read + sizes.batch * sizes.n_new)
         work += Cost(simple=2 * (rows + 5 * new_vectors) * sizes.width)
     return work
 

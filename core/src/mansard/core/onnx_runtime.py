@@ -1,4 +1,8 @@
-"""Sessions of ONNX Runtime on the provider that is asked for, and its errors in one line.
+"""ONNX Runtime: imported with its telemetry off, sessions on the provider that is asked for.
+
+The only file of the product that imports it or makes a session. Newer versions (1.31 for one)
+report their use to their makers, with a thread and files in the folders for temporary files,
+unless a variable of the environment forbids it when they are imported.
 
 Left alone, ONNX Runtime 1.23 to 1.32 falls back: where a provider raises, its Python code prints
 "EP Error … Falling back" on standard output, which is data of ours, and takes the next one; where
@@ -9,8 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import re
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +31,20 @@ _IN_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message
 _SOURCE = re.compile(r"^/\S+:\d+ .*?\) (?=\S)")  # a file of its own, a line and a function
 
 
+def forbid_telemetry() -> None:
+    """Set what ONNX Runtime reads at its import, whoever imports it in this process."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+
+def import_runtime(part: str = "") -> Any:
+    """``onnxruntime``, or a module below it such as ``quantization``; raises ImportError."""
+    forbid_telemetry()
+    runtime = import_module("onnxruntime")
+    # Its environment may exist already, where the caller's program imported it first.
+    runtime.disable_telemetry_events()
+    return import_module(f"onnxruntime.{part}") if part else runtime
+
+
 def make_session(
     model: str | bytes, options: Any, providers: Sequence[str | tuple[str, dict[str, str]]]
 ) -> Any:
@@ -33,8 +53,7 @@ def make_session(
     Raises what ONNX Runtime raises, and MeasurementError with the reason where it leaves the
     provider out. Nothing is printed.
     """
-    import onnxruntime
-
+    onnxruntime = import_runtime()
     onnxruntime.set_default_logger_severity(FATAL_ONLY)  # of what does not belong to a session
     first = providers[0] if isinstance(providers[0], str) else providers[0][0]
     try:
@@ -57,10 +76,8 @@ def _why_not_loaded(provider: str) -> str:
 
     To be asked after a session was tried: the library reads at its loading what that prepares.
     """
-    import onnxruntime
-
     name = f"libonnxruntime_providers_{_LIBRARIES.get(provider, '')}.so"
-    library = Path(onnxruntime.__file__).parent / "capi" / name
+    library = Path(import_runtime().__file__).parent / "capi" / name
     if not library.is_file():
         return ""
     try:
