@@ -14,6 +14,7 @@ from onnx import NodeProto
 from mansard.inference.preparing.labelling import bodies
 
 from .profiling import Kernel, RealTensor
+from .tables import table_bytes
 
 VIEWS = frozenset({"BitCast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 # Sequences hold tensors; nothing moves when one is put in or taken out.
@@ -56,6 +57,8 @@ def moved_bytes(node: NodeProto, kernel: Kernel) -> int:
     if convention(node) in {"views", "sequences", "holders of graphs"}:
         return 0
     whole = tensor_bytes(node, kernel)
+    if kernel.inputs:
+        whole += table_bytes(node, kernel.inputs[0].shape)
     if node.op_type in PICKING:
         table, result = kernel.inputs[0].n_bytes, kernel.outputs[0].n_bytes
         return whole - table + min(table, result)

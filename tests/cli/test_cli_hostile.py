@@ -18,7 +18,7 @@ MANSARD = (sys.executable, "-m", "mansard.cli")
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     text = (
-        '<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] x) => (float[2,3] y)'
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3] x) => (float[1,3] y)'
         " { y = Relu(x) }"
     )
     path = tmp_path / "net.onnx"

@@ -35,6 +35,13 @@ def model(body: str, signature: str, stored: str = "", opset: int = 17) -> bytes
     return data
 
 
+def text_model(graph: str, opset: int = 17, ir_version: int = 8) -> bytes:
+    """A model of one graph in ONNX's text form, ``g (…) => (…) <stored> { nodes }``."""
+    head = f'<ir_version: {ir_version}, opset_import: ["" : {opset}]>'
+    data: bytes = store(parser.parse_model(f"{head} {graph}")).SerializeToString()
+    return data
+
+
 def layers(
     body: str,
     signature: str,

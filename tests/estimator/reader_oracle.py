@@ -26,6 +26,7 @@ from mansard.estimator.model import (
 )
 from mansard.estimator.numbers import Array, Numbers, hold_array, may_keep
 from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph
+from mansard.estimator.reading.tables import with_tables
 from mansard.estimator.tensors import Shape, is_sane
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)
@@ -50,7 +51,7 @@ def oracle(data: bytes) -> Model:
         raise ModelError("two inputs")
     if not all(output.name in written or output.name in known for output in parts.outputs):
         raise ModelError("no output")
-    nodes = sort_nodes(parts.nodes, known)
+    nodes = sort_nodes(with_tables(parts.nodes, parts.stored), {**known, **parts.stored})
     return Model(nodes, inputs, tuple(parts.outputs), parts.stored, opsets)
 
 
@@ -219,8 +220,9 @@ def plain(value: object) -> object:
     if isinstance(value, msgspec.Struct) and not isinstance(value, ElementType):
         # A node that names an overload is one of a class of its own until functions are gone.
         kind = ModelNode if isinstance(value, ModelNode) else type(value)
-        # What a file notes of tensors serves only where it is whole: see test_stated_shapes.
-        names = [name for name in kind.__struct_fields__ if name != "stated"]
+        # What a file notes of tensors serves only where it is whole: see test_stated_shapes. Notes
+        # on its versions: test_arities.
+        names = [name for name in kind.__struct_fields__ if name not in ("notes", "stated")]
         return kind.__name__, {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [plain(item) for item in value]

@@ -183,9 +183,9 @@ def test_what_a_message_says_to_pass_ends_it(name: str) -> None:
             pytest.fail(f"no end: {sorted(seen)}")
 
 
-IF = """g (float[2,3] x%s) => (float[2,3] y) { %s
-    y = If(c) <then_branch = t () => (float[2,3] a) { a = Relu(x) },
-        else_branch = e () => (float[2,3] b) { b = Exp(x) }> }"""
+IF = """g (float[1,3] x%s) => (float[1,3] y) { %s
+    y = If(c) <then_branch = t () => (float[1,3] a) { a = Relu(x) },
+        else_branch = e () => (float[1,3] b) { b = Exp(x) }> }"""
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,12 @@ def test_the_note_of_a_branch_says_how_to_choose(text: str) -> None:
 
 
 def test_a_branch_in_a_loop_says_how_to_choose_where_that_is_possible() -> None:
-    text = """g (float[2] x, bool c) => (float[2] y) <int64 n = {4}, bool go = {1}> {
-        y = Loop(n, go, x) <body = b (int64 i, bool d, float[2] s) => (bool e, float[2] t) {
+    text = """g (float[1] x, bool c) => (float[1] y) <int64 n = {4}, bool go = {1}> {
+        y = Loop(n, go, x) <body = b (int64 i, bool d, float[1] s) => (bool e, float[1] t) {
             z = Constant<value = float {0}>() m = ReduceMax<keepdims=0>(s) f = Greater(m, z)
             e = Identity(d)
-            t = If(f) <then_branch = h () => (float[2] a) { a = Relu(s) },
-                else_branch = k () => (float[2] b) { b = Exp(s) }> }> }"""
+            t = If(f) <then_branch = h () => (float[1] a) { a = Relu(s) },
+                else_branch = k () => (float[1] b) { b = Exp(s) }> }> }"""
     (note,) = score(custom(text)).notes
     assert "--value 'f=true' for then_branch" in note
     assert score(custom(text), values={"f": True}).notes == ()

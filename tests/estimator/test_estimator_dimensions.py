@@ -108,10 +108,20 @@ def test_a_reshape_that_hides_the_batch_in_the_sequence() -> None:
         score(data, batch=8)
 
 
-def test_a_constant_that_spreads_a_batch_of_one() -> None:
-    # the stored [2, 3, 4] turns a batch of 1 into 2 by broadcasting
+def test_a_constant_for_each_element_is_for_no_items() -> None:
+    # the stored [2, 3, 4] holds another number for each of the two: they are no items
     data = model("z = Add(x, c) y = Relu(z)", "float[2,3,4] x", "float[2,3,4] c")
     assert totals(score(data)).work_flop == 48
+    found = score(data, batch=1)
+    assert (found.batch, totals(found).work_flop) == (1, 48)
+    assert "node 'z' (Add) has a constant for each element of it" in found.notes[-1]
+    with pytest.raises(UsageError, match=r"is no batch.*leave out --batch"):
+        score(data, batch=4)
+
+
+def test_a_constant_that_spreads_a_batch_of_one() -> None:
+    # the stored [2, 3, 4] turns a batch of 1 into 2 by broadcasting
+    data = model("z = Add(x, c) y = Relu(z)", "float[batch,3,4] x", "float[2,3,4] c")
     with pytest.raises(ModelError, match="the batch is baked in"):
         score(data, batch=1)
     with pytest.raises(ModelError, match="do not go together"):
@@ -132,7 +142,7 @@ def test_a_first_dimension_that_is_the_sequence() -> None:
         "y = LSTM<hidden_size=8>(x, w, r)", "float[5,3,10] x", "float[1,32,10] w, float[1,32,8] r"
     )
     assert score(data).batch == 3
-    with pytest.raises(ModelError, match="not the batch here but the sequence"):
+    with pytest.raises(UsageError, match=r"takes it as steps of a sequence.*--dim 'x\[1\]=N'"):
         score(data, batch=1)
     assert macs(score(data, dims={"x[1]": 6})) == 5 * 6 * 32 * 18
 

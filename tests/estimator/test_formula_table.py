@@ -53,7 +53,7 @@ DEPENDS_ON_DATA: dict[str, tuple[Input, ...]] = {
 
 @pytest.mark.parametrize("op_type", DEPENDS_ON_DATA)
 def test_a_shape_that_depends_on_data_is_an_error(op_type: str) -> None:
-    with pytest.raises(ModelError, match=r"depends? on data: pass --dim 'y\["):
+    with pytest.raises(ModelError, match=r"depends? on data.* --dim 'y\["):
         single(op_type, DEPENDS_ON_DATA[op_type])
 
 

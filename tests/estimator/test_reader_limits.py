@@ -16,6 +16,7 @@ from mansard.estimator.reading.limits import (
     MAX_FIELDS,
     MAX_FUNCTIONS,
     MAX_KEPT_BYTES,
+    MAX_LONG_NUMBERS,
     MAX_NODES,
     MAX_NUMBERS,
     MAX_READ_BYTES,
@@ -60,15 +61,17 @@ LOTS: dict[str, tuple[Callable[[], bytes], str]] = {
         f"more than {MAX_FUNCTIONS} functions",
     ),
     "packed numbers": (
-        lambda: nodes_with(field(8, b"\x01" * (MAX_NUMBERS + 1))),
-        f"more than {MAX_NUMBERS} numbers",
+        lambda: nodes_with(field(8, b"\x01" * (MAX_LONG_NUMBERS + 1))),
+        f"more than {MAX_LONG_NUMBERS} numbers",
     ),
     "single numbers": (
-        lambda: nodes_with(b"\x40\x01" * (MAX_NUMBERS + 1)),
-        f"more than {MAX_NUMBERS} numbers",
+        lambda: nodes_with(b"\x40\x01" * (MAX_LONG_NUMBERS + 1)),
+        f"more than {MAX_LONG_NUMBERS} numbers",
     ),
-    "floats": (
-        lambda: nodes_with(field(7, bytes(4) * (MAX_NUMBERS + 1)) + b"\xa0\x01\x06"),
+    "numbers in short lists": (
+        lambda: model(
+            field(NODE, field(5, field(8, b"\x01" * 60_000))) * (MAX_NUMBERS // 60_000 + 1)
+        ),
         f"more than {MAX_NUMBERS} numbers",
     ),
     "names": (

@@ -166,3 +166,27 @@ def test_arrays_win_over_a_zoo_network_s_usual_dimensions(tmp_path: Path) -> Non
     shapes = {spec.name: spec.shape for spec in found.input_specs}
     assert shapes["input_ids"] == (1, 16)  # the zoo's usual sequence is 128
     assert shapes["past_key_values.0.key"] == (1, 12, 0, 64)
+
+
+def unbatched(folder: Path) -> Path:
+    return stored_at(
+        folder / "chw.onnx",
+        "(float[3,8,8] x) => (float[1,4,6,6] y)",
+        "u = Unsqueeze(x, z) w = ConstantOfShape(s) y = Conv(u, w)",
+        "int64[4] s = {4,3,3,3}, int64[1] z = {0}",
+    )
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_an_image_without_a_batch_is_one_item(batch: int | None, tmp_path: Path) -> None:
+    network = prepared(unbatched(tmp_path), tmp_path, batch=batch)
+    assert network.batch == 1
+    assert network.input_specs[0].shape == (3, 8, 8)
+    assert any("counted as batch 1" in note for note in network.notes)
+    with pytest.raises(UsageError, match="begins with 3, which is no batch"):
+        network.class_output()
+
+
+def test_an_image_without_a_batch_has_no_other(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no batch: node 'y' \(Conv\) takes it as channels"):
+        prepare(unbatched(tmp_path), batch=4, seed=SEED)

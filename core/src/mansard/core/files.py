@@ -32,6 +32,9 @@ _ADVICE = {
 }
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # it need not be listed
 # A pipe is opened without waiting for its other end, and a terminal without becoming ours.
+# Device numbers by Linux's Documentation/admin-guide/devices.txt.
+_SINKS = frozenset({(1, 3), (1, 5), (1, 7)})  # /dev/null, /dev/zero, /dev/full
+_TERMINALS = frozenset({4, 5, *range(136, 144)})
 _SAFELY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -176,10 +179,31 @@ def remove(path: Path, within: Path) -> None:
 def write_atomic(path: Path, content: bytes, within: Path | None = None) -> None:
     """Replace ``path`` by ``content`` in one step; on failure the old file stays.
 
-    Raises StorageError and leaves no temporary file behind.
+    A pipe, a terminal or /dev/null of the user's takes the content as it is. Raises StorageError
+    and leaves no temporary file behind.
     """
+    if within is None and _is_stream(path):
+        with (
+            storage_errors(path),
+            os.fdopen(os.open(path, os.O_WRONLY | _SAFELY), "wb") as stream,
+        ):
+            os.set_blocking(stream.fileno(), True)
+            stream.write(content)
+        return
     with replacing(path, within) as stream:
         stream.write(content)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a shell would write into ``path``: a pipe, a terminal, /dev/null, /dev/full."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    if not stat.S_ISCHR(status.st_mode):
+        return stat.S_ISFIFO(status.st_mode)
+    major = os.major(status.st_rdev)
+    return major in _TERMINALS or (major, os.minor(status.st_rdev)) in _SINKS
 
 
 @contextlib.contextmanager
@@ -294,9 +318,7 @@ def _check(status: os.stat_result, path: Path, *, is_file: bool) -> None:
     if is_file and stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise StorageError(
-            "is not a regular file", where=str(path), fix="remove it, or choose another name"
-        )
+        raise StorageError("is not a regular file", where=str(path), fix="choose another name")
 
 
 @contextlib.contextmanager

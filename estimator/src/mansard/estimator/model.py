@@ -117,7 +117,8 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     """Everything the estimator needs of a file; weights are names and shapes.
 
     ``stated``: what ``value_info`` says of tensors that nodes write. It holds for the
-    dimensions of one export, and for nothing where the file was edited afterwards.
+    dimensions of one export, and for nothing where the file was edited afterwards. ``notes``:
+    what may be wrong with the versions that the file says it has.
     """
 
     nodes: tuple[ModelNode, ...]  # sorted: a node follows those it reads from
@@ -126,6 +127,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
     stored: Mapping[str, StoredTensor]
     opsets: Mapping[str, int]
     stated: Mapping[str, StatedType] = msgspec.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 Value = int | float | bool | tuple[int | float | bool, ...]

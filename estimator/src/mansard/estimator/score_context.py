@@ -37,6 +37,10 @@ _SHOWN = 3  # nodes named for each unknown operator
 _MOST_REASONS = 8  # in one message
 
 
+class UnknownShapesError(ModelError):
+    """Shapes depend on data, and what they are was not given."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """How a network is scored; see ``scoring.score``."""
 
@@ -98,10 +102,13 @@ def find_operators(nodes: Iterable[Node]) -> Operators:
     return {key: REGISTRY.find(*key) for key in {(node.domain, node.op_type) for node in nodes}}
 
 
-def check_operators(nodes: Iterable[Node | ModelNode], without_shape: Collection[str]) -> None:
+def check_operators(
+    nodes: Iterable[Node | ModelNode], without_shape: Collection[str], asked: Sequence[str] = ()
+) -> None:
     """Raise ModelError that lists every operator without a cost.
 
-    ``without_shape``: the tensors whose shapes nothing states.
+    ``without_shape``: the tensors whose shapes nothing states. ``asked``: options that are asked
+    for besides.
     """
     users: dict[str, list[str]] = {}
     open_names: list[str] = []
@@ -116,10 +123,11 @@ def check_operators(nodes: Iterable[Node | ModelNode], without_shape: Collection
     flags = [f"--shape '{name}=AxB'" for name in open_names[:_SHOWN]]
     more = f" (and of {len(open_names) - _SHOWN} more)" if len(open_names) > _SHOWN else ""
     states = f", and {' '.join(flags)} for the shape of what they write{more}" if flags else ""
+    options = " ".join(["--allow-unknown", *dict.fromkeys(asked)])
     raise ModelError(
         f"{len(users)} operator(s) have no formula: "
         + ", ".join(f"{operator} ({_shown(names)})" for operator, names in users.items()),
-        fix=f"pass --allow-unknown to count the others, totals are then 'at least'{states}; "
+        fix=f"pass {options} to count the others, totals are then 'at least'{states}; "
         "or add formulas for them",
     )
 
@@ -143,7 +151,7 @@ def check_complete(nodes: Sequence[Node], operators: Operators) -> None:
         more = f"; and {len(listed) - _MOST_REASONS} more" if len(listed) > _MOST_REASONS else ""
         many = [op_type for op_type, n in sources.items() if n > 1]
         flags = " ".join(f"--dim '{op_type}:*=N'" for op_type in many)
-        raise ModelError(
+        raise UnknownShapesError(
             f"shapes cannot be known: {'; '.join(listed[:_MOST_REASONS])}{more}",
             fix=(f"pass {flags} for all of a kind, or " if many else "")
             + "score with --allow-unknown to leave the layers behind them out visibly",

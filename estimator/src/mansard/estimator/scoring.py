@@ -14,15 +14,16 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
+from mansard.estimator.advice import advise_shapes, advise_sizes
 from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
 from mansard.estimator.caches import Caches, find_caches
 from mansard.estimator.layers import ConstantRows, main_precision, score_layers
 from mansard.estimator.memory import Memory
 from mansard.estimator.model import Given, Model, Value, all_nodes, always_run
 from mansard.estimator.reading import read_model, read_source
-from mansard.estimator.score_context import Settings, check_operators
-from mansard.estimator.shape_inference.batch import check_batch, known_batch
-from mansard.estimator.shape_inference.binding import bind
+from mansard.estimator.score_context import Settings, UnknownShapesError, check_operators
+from mansard.estimator.shape_inference.batch import check_batch, find_batch, settle_batch
+from mansard.estimator.shape_inference.binding import MissingDimensionsError, bind
 from mansard.estimator.shape_inference.inference import (
     InferredNetwork,
     Prepared,
@@ -190,13 +191,18 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     if settings.phase != "training":
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
     given = with_head_widths(loaded.model, loaded.caches, settings.given)
+    given = settle_batch(loaded.model, given, loaded.prepared)
     settings = msgspec.structs.replace(settings, given=given)
     try:
         binding = bind(loaded.model, settings.given)
-    except ModelError:
+    except ModelError as error:
         if not settings.allow_unknown:
             # No dimension helps where an operator is not known.
-            check_operators(always_run(loaded.model.nodes), _unstated(loaded.model, settings.given))
+            asked = error.flags.values() if isinstance(error, MissingDimensionsError) else ()
+            without_shape = _unstated(loaded.model, settings.given)
+            check_operators(always_run(loaded.model.nodes), without_shape, tuple(asked))
+        if isinstance(error, MissingDimensionsError):
+            raise advise_sizes(error, loaded.model, settings.given, loaded.prepared) from error
         raise
     network = infer_shapes(loaded.model, binding, loaded.prepared)
     full = find_full_caches(loaded.model, loaded.caches, network)
@@ -205,12 +211,15 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         binding = bind(loaded.model, filled)
         network = infer_shapes(loaded.model, binding, loaded.prepared)
     check_batch(loaded.model, binding, network)
-    batch = known_batch(binding, network)
+    batch = find_batch(loaded.model, binding, network)
     inputs = tuple(binding.tensors.values())
     outputs = frozenset(output.name for output in loaded.model.outputs)
-    scored = score_layers(
-        network.nodes, inputs, outputs, settings, loaded.constant_rows, loaded.caches
-    )
+    try:
+        scored = score_layers(
+            network.nodes, inputs, outputs, settings, loaded.constant_rows, loaded.caches
+        )
+    except UnknownShapesError as error:
+        raise advise_shapes(error, loaded.model, given, loaded.prepared, network) from error
     layers, memory = scored.layers, scored.memory
     # Quantised layers keep their precision, whatever floats are counted as.
     form = None if any(layer.macs for layer in layers) else settings.precision
@@ -219,7 +228,7 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         model_hash=loaded.model_hash,
         source="modelled",
         phase=settings.phase,
-        batch=batch,
+        batch=batch.size,
         precision=main_precision(layers) if form is None else form.name,
         dimensions={**binding.named, **network.filled},
         bounds={**network.bounds, **full.bounds},
@@ -234,12 +243,14 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
         optimizer_state_bytes=scored.state_bytes,
         layers=layers,
         notes=(
+            *loaded.model.notes,
             *network.notes,
             *full.notes,
             *_notes(network, layers, settings, memory.kv_cache_update),
+            *filter(None, (batch.note,)),
         ),
         alternatives=scored.alternatives,
-        unknown=_reasons(memory, batch, settings.cache_bytes),
+        unknown=_reasons(memory, batch.size, settings.cache_bytes),
         kv_cache_update=memory.kv_cache_update,
     )
 

@@ -22,8 +22,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     ``intensity`` is work over algorithmic traffic in FLOP per byte, ``fused_intensity``
     over fused traffic; None also where nothing moves, and where both are upper bounds: their
     ratio is no bound. ``by_precision`` and ``by_unit`` hold the work in FLOP of the layers that
-    are known, by what does it; an operation of integers counts as a FLOP. ``memory_bytes``:
-    weights, the peak of activations, and keys and values for the next token.
+    are known, by what does it; an operation of integers counts as a FLOP. Tensor cores do the
+    multiply-adds of their layers alone: unpacking, biases and activations are CUDA cores'.
+    ``memory_bytes``: weights, the peak of activations, and keys and values for the next token.
     """
 
     macs: int | None
@@ -86,8 +87,8 @@ def totals(score: ModelScore) -> Totals:
         fused_intensity=_intensity(
             sums, "fused_traffic_bytes", "fused_intensity", unknown, is_bound
         ),
-        by_precision=_work_by(score.layers, "precision"),
-        by_unit=_work_by(score.layers, "unit"),
+        by_precision=_work_by_precision(score.layers),
+        by_unit=_work_by_unit(score.layers),
         n_layers=len(score.layers),
         n_functional_layers=sum(map(is_functional, score.layers)),
         n_unknown_layers=sum(layer.work_flop is None for layer in score.layers),
@@ -131,12 +132,22 @@ def _memory(score: ModelScore, sums: dict[str, int | None], unknown: dict[str, s
     return None
 
 
-def _work_by(layers: Sequence[LayerScore], field: str) -> dict[str, int]:
+def _work_by_precision(layers: Sequence[LayerScore]) -> dict[str, int]:
     work: Counter[str] = Counter()
     for layer in layers:
         if layer.work_flop:
-            work[getattr(layer, field)] += layer.work_flop
+            work[layer.precision] += layer.work_flop
     return dict(work.most_common())
+
+
+def _work_by_unit(layers: Sequence[LayerScore]) -> dict[str, int]:
+    work: Counter[str] = Counter()
+    for layer in layers:
+        if layer.work_flop:
+            products = layer.multiply_add_flop or 0
+            work[layer.unit] += products
+            work["CUDA core"] += layer.work_flop - products
+    return {unit: flop for unit, flop in work.most_common() if flop}
 
 
 def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:

@@ -20,6 +20,7 @@ from mansard.estimator.element_types import ElementType
 from mansard.estimator.numbers import Array, Numbers
 
 MAX_RANK = 64  # NumPy's own limit
+_LONGEST_LIST = 4_000_000  # numbers of an attribute; a Python integer takes 32 bytes
 MAX_ELEMENTS = 2**60  # beyond this a file is damaged or hostile
 
 Shape = tuple[int, ...]
@@ -247,6 +248,11 @@ class Node(msgspec.Struct, frozen=True, eq=False, gc=False):
         value = self.attributes.get(name)
         if value is None:
             return None
+        held = getattr(value, "value", None)
+        if isinstance(held, Numbers):  # a long list, which is a stored tensor
+            if held.n_elements > _LONGEST_LIST:
+                raise self.error(f"attribute {name!r} has more than {_LONGEST_LIST} numbers")
+            return tuple(map(int, held.flat))
         if not isinstance(value, tuple) or not all(isinstance(item, int) for item in value):
             raise self.error(f"attribute {name!r} must be a list of integers")
         return value

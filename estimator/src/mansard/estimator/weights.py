@@ -8,6 +8,7 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.operators.registry import CountFunction, Operator
+from mansard.estimator.reading.tables import LEARNED, table_at
 from mansard.estimator.tensors import Node, Origin, Tensor, Weight
 
 _DATA = Origin.DATA
@@ -69,6 +70,8 @@ def _constant_inputs(node: Node, operator: Operator | None) -> list[tuple[int, T
             continue
         if operator is None:
             found.append((position, tensor, False))
+        elif (table := table_at((node.domain, node.op_type), position)) is not None:
+            found.append((position, tensor, table not in LEARNED))
         elif position not in operator.not_weights:
             found.append((position, tensor, position in operator.statistics))
     return found
@@ -83,13 +86,17 @@ def weight_inputs(node: Node, operator: Operator | None) -> set[str]:
     return {
         tensor.name
         for position, tensor, is_statistic in inputs
-        if _is_own(position, is_statistic, packed) or any(map(is_weight, tensor.weights))
+        if _is_own(node, position, is_statistic, packed) or any(map(is_weight, tensor.weights))
     }
 
 
-def _is_own(position: int, is_statistic: bool, packed: Mapping[int, CountFunction]) -> bool:
-    # Beside packed weights, bytes in a vector are weights and zero points too.
-    return position in packed or (is_statistic and bool(packed))
+def _is_own(
+    node: Node, position: int, is_statistic: bool, packed: Mapping[int, CountFunction]
+) -> bool:
+    # Beside packed weights, bytes in a vector are weights and zero points too; so is a table.
+    if position in packed or (is_statistic and bool(packed)):
+        return True
+    return table_at((node.domain, node.op_type), position) is not None
 
 
 def _packed(node: Node, operator: Operator | None) -> Mapping[int, CountFunction]:
@@ -118,7 +125,7 @@ def assign_weights(
         found: tuple[list[Weight], list[Weight]] = ([], [])
         n_packed = 0
         for position, tensor, is_statistic in inputs:
-            is_own = _is_own(position, is_statistic, packed)
+            is_own = _is_own(node, position, is_statistic, packed)
             for weight in tensor.weights:
                 if weight.name not in seen and (is_own or is_weight(weight)):
                     seen.add(weight.name)

@@ -156,6 +156,8 @@ def constant_tensor(node: Node) -> StoredTensor:
 
 
 def _literal(node: Node, value: object, dtype: ElementType) -> StoredTensor:
+    if isinstance(value, StoredTensor):  # a long list
+        return StoredTensor(node.name, dtype, value.shape, None)
     shape = (len(value),) if isinstance(value, tuple) else ()
     if dtype.name == "string":
         return StoredTensor(node.name, dtype, shape, None)

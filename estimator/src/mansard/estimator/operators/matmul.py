@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import INT32
 from mansard.estimator.operators.registry import Specs, operator
@@ -49,6 +50,41 @@ def _qlinear_matmul_shape(node: Node) -> Specs:
 def qlinear_matmul(node: Node) -> Cost:
     """As MatMul; then scale, round, add the zero point and clamp twice for each output."""
     return matmul(node) + Cost(simple=5 * node.output.n_elements)
+
+
+def _grouped_matmul_shape(node: Node) -> Specs:
+    """[tokens, chosen, columns] of tokens [tokens, depth] and matrices [groups, depth, columns]."""
+    tokens, matrices, chosen, bias = *map(node.input, range(3)), node.optional(3)
+    if (tokens.rank, matrices.rank, chosen.rank) != (2, 3, 2):
+        raise node.error("needs tokens of 2 dimensions, matrices of 3 and indices of 2")
+    groups, depth, columns = matrices.shape
+    is_wrong_bias = bias is not None and bias.shape != (groups, columns)
+    if tokens.shape != (chosen.shape[0], depth) or is_wrong_bias:
+        shapes = ", ".join(str(list(tensor.shape)) for tensor in node.present)
+        raise node.error(f"shapes {shapes} do not go together", BAKED_IN)
+    return [(tokens.dtype, (*chosen.shape, columns))]
+
+
+def _grouped_read_bytes(node: Node, precision: Precision | None) -> int:
+    """Of matrices and biases only as many as can be chosen."""
+    n_groups, n_chosen = node.input(1).shape[0], node.input(2).n_elements
+    used = min(n_groups, n_chosen)
+    return sum(
+        tensor.dtype.size_bytes(tensor.n_elements // max(n_groups, 1) * used, precision)
+        if tensor.name in {grouped.name for grouped in (node.input(1), node.optional(3)) if grouped}
+        else tensor.n_bytes(precision)
+        for tensor in node.distinct
+    )
+
+
+@operator("GroupedMatMul", shape=_grouped_matmul_shape, not_weights=(2,), reads=_grouped_read_bytes)
+def grouped_matmul(node: Node) -> Cost:
+    """Each output element sums over the common dimension; an addition where there is a bias.
+
+    It reads the matrices that can be chosen. Opset 29, https://github.com/onnx/onnx/pull/8193
+    """
+    n = node.output.n_elements
+    return Cost(macs=n * node.input(0).shape[-1], simple=n if node.has(3) else 0)
 
 
 def product_shape(node: Node, left: Shape, right: Shape) -> Shape:

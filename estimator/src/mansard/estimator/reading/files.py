@@ -12,11 +12,14 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.hashing import file_hash
 from mansard.core.protobuf import damaged, field_at, messages, signed, varint
 from mansard.estimator.model import Model, ModelInput, ModelNode, StatedType
+from mansard.estimator.reading.arities import NEWEST, NEWEST_IR
 from mansard.estimator.reading.formats import HEAD_BYTES, recognised
 from mansard.estimator.reading.graphs import GRAPH_KEYS, GraphReader, Parts, read_opsets, sort_nodes
 from mansard.estimator.reading.limits import ReadingBudget
@@ -95,6 +98,7 @@ def _without_weights(source: Source) -> tuple[bytes, str]:
 
 
 _IR_VERSION, _GRAPH, _OPSET, _FUNCTION = 8, 58, 66, 202
+_OPSETS_SINCE = 3  # IR version
 
 _NOT_ONNX = "this is not an ONNX model"
 _FIX = "give a file written by an ONNX exporter, whole and uncompressed"
@@ -112,8 +116,9 @@ def read_model(data: bytes) -> Model:
 
 
 def _read(data: bytes) -> Model:
-    spans = find_parts(data)
+    ir_version, spans = find_parts(data)
     opsets = read_opsets(data[start:end] for start, end in spans[_OPSET])
+    notes = tuple(_version_notes(ir_version, opsets))
     # Before IR version 3 a model had no opset list and meant version 1.
     opsets.setdefault("", 1)
     budget = ReadingBudget()
@@ -124,11 +129,31 @@ def _read(data: bytes) -> Model:
 
         contents = (data[start:end] for start, end in spans[_FUNCTION])
         parts = inline(parts, read_functions(contents, opsets, reader, budget), budget)
-    return _model(parts, opsets, reader.stated.by_name)
+    return msgspec.structs.replace(_model(parts, opsets, reader.stated.by_name), notes=notes)
 
 
-def find_parts(data: bytes) -> Mapping[int, list[Span]]:
-    """The spans of the messages that are read, by their keys; ModelError without a graph."""
+def _version_notes(ir_version: int, opsets: Mapping[str, int]) -> Iterator[str]:
+    """What a reader should know of versions that are not known, or not there."""
+    if ir_version > NEWEST_IR:
+        yield (
+            f"the file is of IR version {ir_version}, newer than {NEWEST_IR}, the newest known: "
+            "what is new in it is not counted"
+        )
+    for domain, newest in NEWEST.items():
+        if opsets.get(domain, 1) > newest:
+            yield (
+                f"opset {opsets[domain]} of {domain or 'ai.onnx'} is newer than {newest}, the "
+                "newest known: operators that changed since are counted by their older definition"
+            )
+    if "" not in opsets and ir_version >= _OPSETS_SINCE:
+        yield (
+            "the file does not say which opset it was written for: operators of ai.onnx are "
+            "counted by their first definition"
+        )
+
+
+def find_parts(data: bytes) -> tuple[int, Mapping[int, list[Span]]]:
+    """The IR version, and spans of the messages that are read, by key; ModelError without graph."""
     if not data:
         raise ModelError("the file is empty", fix=_FIX)
     ir_version, position = 0, 0
@@ -144,7 +169,7 @@ def find_parts(data: bytes) -> Mapping[int, list[Span]]:
     # Protobuf has no magic number: many files parse as a message of unknown fields.
     if ir_version < 1 or not spans[_GRAPH]:
         raise ModelError(f"{_NOT_ONNX}: it holds no graph", fix=_FIX)
-    return spans
+    return ir_version, spans
 
 
 def _fields(data: bytes, spans: list[Span]) -> Iterator[tuple[int, bytes]]:

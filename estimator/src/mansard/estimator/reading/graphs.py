@@ -22,6 +22,7 @@ from mansard.estimator.reading.limits import (
     too_many,
 )
 from mansard.estimator.reading.nodes import GraphBytes, NodeReader
+from mansard.estimator.reading.tables import with_tables
 from mansard.estimator.reading.tensors import (
     StatedTypes,
     read_declared,
@@ -82,7 +83,7 @@ class GraphReader:
                 "two stored tensors of the graph have the same name",
                 fix="the file is broken; export the model again",
             )
-        return parts
+        return parts._replace(nodes=with_tables(nodes, parts.stored))
 
     def enter_functions(self) -> None:
         """From here on the nodes are those of functions."""

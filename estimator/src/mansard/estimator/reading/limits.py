@@ -16,12 +16,13 @@ MAX_NODES = 160_000  # of all graphs, model-local functions written out
 MAX_STORED = 500_000  # stored tensors, inputs and outputs of all graphs
 MAX_FUNCTIONS = 10_000
 MAX_NUMBERS = 4_000_000  # in lists that are attributes; a Python integer takes 32 bytes
+MAX_LONG_NUMBERS = 48_000_000  # integers in lists that are read as arrays; 8 bytes each
 MAX_READ_BYTES = 48 << 20  # of nodes and declarations, without what is skipped in them
 MAX_GRAPH_DEPTH = 32  # protobuf refuses messages nested over 100 times, a graph takes three
 MAX_FUNCTION_DEPTH = 100  # of functions that call functions
 MAX_NAME_CHARACTERS = 1 << 28  # of names made for the nodes of functions
 
-FIX = "give a network, with its weights stored as tensors"
+FIX = "give a smaller network; docs/understand/scoring.md lists the limits"
 
 
 def too_many(what: str, limit: int) -> ModelError:
@@ -43,6 +44,7 @@ class ReadingBudget:
     def __init__(self) -> None:
         self._bytes = MAX_READ_BYTES
         self._stored, self._numbers = MAX_STORED, MAX_NUMBERS
+        self._long_numbers = MAX_LONG_NUMBERS
         self._characters = MAX_NAME_CHARACTERS
 
     def read(self, n_bytes: int) -> None:
@@ -61,6 +63,11 @@ class ReadingBudget:
         self._numbers -= count
         if self._numbers < 0:
             raise too_many("numbers in attributes", MAX_NUMBERS)
+
+    def long_numbers(self, count: int) -> None:
+        self._long_numbers -= count
+        if self._long_numbers < 0:
+            raise too_many("numbers in long attributes", MAX_LONG_NUMBERS)
 
     def characters(self, count: int) -> None:
         self._characters -= count

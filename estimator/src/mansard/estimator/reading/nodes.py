@@ -31,6 +31,7 @@ from mansard.core.protobuf import (
 )
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, normal_domain
 from mansard.estimator.reading.limits import ReadingBudget
+from mansard.estimator.reading.long_lists import LONG_BYTES, read_long_list
 from mansard.estimator.reading.tensors import read_stored, read_stored_sparse, read_type
 
 _ATTRIBUTE_NAME, _ATTRIBUTE_TYPE, _REFERENCE = 10, 160, 170
@@ -53,6 +54,8 @@ class AttributeReference(msgspec.Struct, frozen=True):
 
 def read_attribute(data: bytes, budget: ReadingBudget, label: str) -> tuple[str, object]:
     """Name and value of the AttributeProto in ``data``; errors name a tensor ``label``."""
+    if len(data) > LONG_BYTES and (long := read_long_list(data, budget)) is not None:
+        return long
     held = _collect(data, budget)
     name: str = held[_ATTRIBUTE_NAME][-1].decode() if _ATTRIBUTE_NAME in held else ""
     if _REFERENCE in held and held[_REFERENCE][-1]:
@@ -248,6 +251,8 @@ class NodeReader:
                 content = data[position:stop]
                 found = known.get(content) or self._attribute(content, name, outputs)
                 attributes[found[0]] = found[1]
+                if size > LONG_BYTES and isinstance(found[1], StoredTensor):
+                    n_skipped += size
             elif key == _OUTPUT:
                 outputs.append(names[data[position:stop]])
             elif key == _NAME:

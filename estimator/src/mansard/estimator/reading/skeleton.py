@@ -28,6 +28,7 @@ from mansard.core.protobuf import (
 from mansard.estimator.element_types import BY_CODE
 from mansard.estimator.numbers import MAX_INTEGERS
 from mansard.estimator.reading.limits import FIX, MAX_FIELDS, MAX_KEPT_BYTES, MAX_TEXT_BYTES
+from mansard.estimator.reading.long_lists import MODE_FIELDS
 
 SHORT_BYTES: Final = 1 << 12
 """A content up to this size is kept without a look at what is inside."""
@@ -40,13 +41,16 @@ _ORDINARY = frozenset(range(10, 128, 8))  # keys of one byte whose content are b
 
 # Numbers, each with a key of one byte, which is not that of an element type. Lists of
 # numbers that are attributes are stored like this, millions of them in a forest of
-# decision trees.
+# decision trees, and the modes of its nodes.
 _NUMBERS = re.compile(
-    rb"(?:[\x08\x18\x20\x28\x30\x38\x40\x48\x50\x58\x60\x68\x70\x78][\x80-\xff]{0,9}[\x00-\x7f]"
+    rb"(?:"
+    + MODE_FIELDS
+    + rb"|[\x08\x18\x20\x28\x30\x38\x40\x48\x50\x58\x60\x68\x70\x78][\x80-\xff]{0,9}[\x00-\x7f]"
     rb"|[\x0d\x15\x1d\x25\x2d\x35\x3d\x45\x4d\x55\x5d\x65\x6d\x75\x7d].{4}"
     rb"|[\x09\x11\x19\x21\x29\x31\x39\x41\x49\x51\x59\x61\x69\x71\x79].{8})+",
     re.DOTALL,
 )
+_STRINGS, _MODE_LETTERS = 74, b"BL"  # what the modes of tree nodes begin with
 _RUN_BYTES = 1 << 15  # so many at once: a match takes memory for each
 
 
@@ -145,6 +149,8 @@ def _skip_short(window: bytes, at: int, end: int) -> tuple[int, int]:
         if window[at] not in _ORDINARY:
             break
         size, start = window[at + 1], at + 2
+        if window[at] == _STRINGS and window[start] in _MODE_LETTERS:
+            break
         if size > 127:
             size += (window[start] - 1) << 7
             if size > SHORT_BYTES:  # of three bytes too: the second is above 127 then

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from mansard.core.errors import ModelError
-from mansard.estimator.model import Model
+from mansard.core.errors import ModelError, UsageError
+from mansard.estimator.model import Given, Model
 from mansard.estimator.operators.elementwise import ARITHMETIC, COMPARISON, LOGIC
 from mansard.estimator.operators.movement import reshape_target
 from mansard.estimator.operators.recurrent import GATES, recurrent_sizes
+from mansard.estimator.shape_inference.batch_axis import BatchEvidence, batch_evidence
 from mansard.estimator.shape_inference.binding import Binding, bind
-from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes
+from mansard.estimator.shape_inference.dimensions import InputDimensions, find_dimensions
+from mansard.estimator.shape_inference.inference import InferredNetwork, Prepared, infer_shapes
 from mansard.estimator.tensors import Node, Origin
 
 _BROADCASTING = frozenset({*ARITHMETIC, *COMPARISON, *LOGIC, "Expand", "MatMul", "Pow", "Where"})
@@ -28,21 +30,94 @@ _SUSPECTS = _BROADCASTING | GATES.keys() | {"Reshape"}
 _FIX = "export the model with a dynamic batch, or score it with the batch it was made for"
 
 
-def known_batch(binding: Binding, network: InferredNetwork) -> int | None:
-    """The batch of the whole network, or None where that is unknown.
+class FoundBatch(msgspec.Struct, frozen=True):
+    """The batch of a whole network, None where that is unknown; a note where no name tells it."""
 
-    Recurrent layers define theirs; else it is the size of the dimension taken for it.
+    size: int | None
+    note: str | None = None
+
+
+def find_batch(model: Model, binding: Binding, network: InferredNetwork) -> FoundBatch:
+    """The batch of a network with shapes.
+
+    That of its name; else that of the operators, or of an axis that goes from the inputs to the
+    outputs; else 1.
     """
-    if not binding.is_batch_guessed:
-        return binding.batch
-    found = {
+    is_stated = binding.given.batch is not None  # ``settle_batch`` accepted it
+    if is_stated or not binding.is_batch_guessed or not binding.batch_inputs:
+        return FoundBatch(binding.batch)
+    evidence = _evidence(model, binding, network)
+    if evidence.verdict == "batch":
+        return FoundBatch(binding.batch)
+    place, size = f"the first dimension of {_names(binding.batch_inputs)}", binding.batch
+    if evidence.verdict == "shared":
+        is_plain = size in (None, 1)
+        note = f"the batch is taken to be {size}: {place}, which the outputs share, has no name"
+        return FoundBatch(size, None if is_plain else note)
+    recurrent = {
         recurrent_sizes(node).batch
         for node in _running(network.nodes)
         if node.op_type in GATES and not node.domain and not _is_unknown(node)
     }
-    if found:
-        return found.pop() if len(found) == 1 else None
-    return binding.batch
+    if recurrent:
+        return FoundBatch(recurrent.pop() if len(recurrent) == 1 else None)
+    if size == 1:
+        return FoundBatch(1)
+    shown = "" if size is None else f" ({size})"
+    why = f": {evidence.reason}" if evidence.reason else ""
+    return FoundBatch(1, f"counted as batch 1: {place}{shown} is not known to be a batch{why}")
+
+
+def _evidence(model: Model, binding: Binding, network: InferredNetwork) -> BatchEvidence:
+    evidence = batch_evidence(model, network.nodes, network.tensors, binding.batch_inputs)
+    if evidence.verdict != "batch" and binding.batch_name is not None:
+        return BatchEvidence("none", f"its name is {binding.batch_name!r}")
+    return evidence
+
+
+def _names(inputs: Iterable[str]) -> str:
+    return " and ".join(map(repr, sorted(inputs)[:3]))
+
+
+def settle_batch(model: Model, given: Given, prepared: Prepared | None = None) -> Given:
+    """``given`` without a batch of 1 where the network has none: it computes one item as it is.
+
+    Raises UsageError for a larger batch, or an open dimension, of such a network.
+    """
+    dimensions = find_dimensions(model, given)
+    if given.batch is None or not dimensions.is_batch_guessed:
+        return given
+    for stated in (msgspec.structs.replace(given, batch=None), given):
+        try:
+            binding = bind(model, stated)
+            network = infer_shapes(model, binding, prepared)
+        except (ModelError, UsageError):
+            continue  # what is wrong with it is said where it is scored
+        evidence = _evidence(model, binding, network)
+        if evidence.verdict != "none":
+            return given
+        if stated.batch is None and given.batch == 1 == find_batch(model, binding, network).size:
+            return stated
+        raise _no_batch(dimensions, binding, stated, evidence)
+    return given
+
+
+def _no_batch(
+    dimensions: InputDimensions, binding: Binding, stated: Given, evidence: BatchEvidence
+) -> UsageError:
+    """The error for a batch that was set, or taken to be 1, where there is none."""
+    name = min(binding.batch_inputs)
+    what = f"the first dimension of input {name!r} is no batch: {evidence.reason}"
+    if stated.batch is None:
+        places = f" and set dimensions by their places: {_places(binding)}"
+        return UsageError(what, fix=f"leave out --batch{places if evidence.is_sequence else ''}")
+    batch = [dim for dim in dimensions if dim.fixed is None and dim.axis == 0]
+    symbols = dict.fromkeys(d.symbol for d in batch if d.symbol in dimensions.batch_symbols)
+    flags = " ".join(f"--dim '{symbol}=N'" for symbol in symbols)
+    if not symbols:
+        return UsageError(what, fix="leave out --batch")
+    without = " and leave out --batch" if binding.batch != 1 else ""
+    return UsageError(f"{what}, and must be given", fix=f"pass {flags}{without}")
 
 
 def check_batch(model: Model, binding: Binding, network: InferredNetwork) -> None:
@@ -52,16 +127,30 @@ def check_batch(model: Model, binding: Binding, network: InferredNetwork) -> Non
     suspects = [node for node in _running(network.nodes) if _is_suspect(node, binding)]
     if not suspects:
         return
-    doubled = bind(model, msgspec.structs.replace(binding.given, batch=2 * binding.batch))
-    try:
-        probe = infer_shapes(model, doubled)
-    except ModelError as error:
-        raise ModelError(f"the batch is baked into the graph: {error}", fix=_FIX) from error
+    probe = _probe(model, binding)
     after = {node.index: node for node in _running(probe.nodes)}
     for node in suspects:
         # Another batch may lead into another branch.
         if node.index in after and not _is_unknown(after[node.index]):
             _check(node, after[node.index], binding)
+
+
+def _probe(model: Model, binding: Binding) -> InferredNetwork:
+    """The network with twice the batch; ModelError where it cannot have one."""
+    given, batch = binding.given, binding.batch or 1
+    doubled = msgspec.structs.replace(given, batch=2 * batch)
+    # A state's batch that was given by its place is one too.
+    same = [name for name, size in given.dims.items() if size == batch]
+    fault: ModelError | None = None
+    for names in ((), same, *((name,) for name in same)):
+        dims = {**given.dims, **dict.fromkeys(names, 2 * batch)}
+        try:
+            return infer_shapes(model, bind(model, msgspec.structs.replace(doubled, dims=dims)))
+        except ModelError as error:
+            fault = fault or error
+    assert fault is not None  # noqa: S101
+    where = f"{fault.where}: " if fault.where else ""
+    raise ModelError(f"the batch is baked into the graph: {where}{fault.what}", fix=_FIX) from fault
 
 
 def _running(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -26,11 +26,22 @@ _INDEXED_NAME = re.compile(r"(.*)\[\d+\]", re.DOTALL)
 _SHOWN = 10  # names in a message
 
 
+class MissingDimensionsError(ModelError):
+    """Dimensions of inputs have no size, or none that is of use.
+
+    ``flags``: the option that gives each. ``sizes``: what it says, where that is a number.
+    """
+
+    flags: Mapping[str, str] = {}
+    sizes: Mapping[str, int] = {}
+
+
 class Binding(msgspec.Struct, frozen=True):
     """The inputs, each with its shape, or the reason why it has none.
 
     ``named`` holds the dimensions that have a name in the file, and those given by axis.
-    ``is_batch_guessed``: the batch was taken to be the first dimension, as none has its name.
+    ``is_batch_guessed``: no dimension has the name of a batch, and the first of ``batch_inputs``
+    may be it; ``batch_name`` is what a person called that.
     """
 
     tensors: Mapping[str, Tensor]
@@ -40,6 +51,8 @@ class Binding(msgspec.Struct, frozen=True):
     is_batch_changed: bool
     given: Given
     patterns: tuple[str, ...] = ()
+    batch_inputs: frozenset[str] = frozenset()
+    batch_name: str | None = None
 
 
 def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
@@ -63,15 +76,17 @@ def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
             is_other = sizes[dim.symbol] != size
             named[dim.indexed_name if is_other else dim.symbol] = size
     own = {sizes[symbol] for symbol in dimensions.batch_symbols if symbol in sizes}
-    fixed = {dim.fixed for dim in dimensions if dim.symbol in dimensions.batch_symbols}
+    batch = [dim for dim in dimensions if dim.symbol in dimensions.batch_symbols]
     return Binding(
         tensors,
         named,
         own.pop() if len(own) == 1 else None,
         dimensions.is_batch_guessed,
-        given.batch is not None and fixed != {given.batch},
+        given.batch is not None and {dim.fixed for dim in batch} != {given.batch},
         given,
         patterns,
+        dimensions.batch_inputs,
+        next((dim.symbol for dim in batch if dim.has_meaning), None),
     )
 
 
@@ -86,11 +101,14 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
     for dim in dimensions:
         is_given = dim.symbol in given.dims or dim.tensor in given.shapes
         if dim.fixed == 0 and dim.size(sizes) == 0 and not is_given:
-            raise ModelError(
+            error = MissingDimensionsError(
                 f"dimension {dim.axis} is 0: there is nothing to compute",
                 where=f"input {dim.tensor!r}",
                 fix=f"give it a size with --dim '{dim.symbol}=1', or 0 if that is meant",
             )
+            error.flags = {dim.symbol: f"--dim '{dim.symbol}=1'"}
+            error.sizes = {dim.symbol: 1}
+            raise error
     for symbol, tree in dimensions.expressions().items():
         if symbol not in sizes and tree.names <= sizes.keys():
             size = tree.evaluate(sizes)
@@ -165,22 +183,22 @@ def _check_known(
         if name in users:
             what = f"elements of input {name!r}, first needed by {users[name]}"
             needed[length_name(name)] = f"{length_name(name)!r} ({what})"
+    shapeless = {length_name(name): name for name in lengths if name not in dimensions.by_input}
     if needed:
-        batch = dimensions.batch_symbols
-        # A dimension with a name of its own, or of a recurrent layer, need not be the batch.
-        if dimensions.is_batch_guessed and (
-            any(dim.has_name and dim.symbol in batch for dim in missing)
-            or any(
-                node.op_type in ("GRU", "LSTM", "RNN") and not node.attributes.get("layout")
-                for node in model.nodes
-            )
-        ):
-            batch = frozenset()
-        flags = ["--batch 1" if symbol in batch else f"--dim '{symbol}=N'" for symbol in needed]
-        raise ModelError(
+        # Without the name of a batch nothing says yet that a dimension is one.
+        batch = frozenset() if dimensions.is_batch_guessed else dimensions.batch_symbols
+        flags = [
+            ("--batch 1" if symbol in batch else f"--dim '{symbol}=N'")
+            + (f" --shape '{shapeless[symbol]}=AxBxC'" if symbol in shapeless else "")
+            for symbol in needed
+        ]
+        error = MissingDimensionsError(
             f"{len(needed)} dimension(s) must be given: {', '.join(needed.values())}",
             fix=f"pass {' '.join(dict.fromkeys(flags))}",
         )
+        error.flags = dict(zip(needed, flags, strict=True))
+        error.sizes = {symbol: 1 for symbol in needed if symbol in batch}
+        raise error
 
 
 def _first_users(model: Model, given: Given) -> dict[str, str]:
@@ -337,6 +355,8 @@ def _check_dims(model: Model, dimensions: InputDimensions, given: Given) -> tupl
         known |= {present_name(source.name)} if "optional" in source.kind else set()
     for output in model.outputs:
         known |= {size for size in output.dimensions or () if isinstance(size, str)}
+    for _, sizes in model.stated.values():
+        known |= {size for size in sizes or () if isinstance(size, str)}
     others = [name for name in others if name not in known]
     written = _written(model) if others else set()
     for name in others:

@@ -134,6 +134,9 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     outputs, ``inputs`` the names of its inputs. ``stated`` is what the file notes of any
     tensor, by names of dimensions with the ``sizes``, or ``computed`` from them, unless the network
     ``is_resized``.
+    ``missing`` are dimensions that depend on data and are not given, with the operator that leaves
+    them open and their upper bound, ``behind`` the tensors of which the file states a shape, but
+    whose values follow from what is unknown, for a reason.
     ``notes`` are choices that the score reports, ``used`` the data-dependent dimensions that
     were filled in, ``patterns`` the given names that are patterns. ``bounds`` are sizes and
     numbers of trips that were taken as their upper bound, ``bounded`` the tensors whose shape
@@ -149,6 +152,8 @@ class InferenceContext(msgspec.Struct, frozen=True, eq=False):
     inputs: frozenset[str]
     budget: NodeBudget
     cache: CachedOutputs
+    behind: dict[str, str] = msgspec.field(default_factory=dict)
+    missing: dict[str, tuple[str, int | None]] = msgspec.field(default_factory=dict)
     notes: dict[str, None] = msgspec.field(default_factory=dict)
     used: set[str] = msgspec.field(default_factory=set)
     bounds: dict[str, int] = msgspec.field(default_factory=dict)

@@ -18,6 +18,14 @@ _BATCH_NAMES = (
     re.compile(r"n|b|bs|bsz", re.IGNORECASE),
 )
 
+# tf2onnx numbers each dimension that it does not know; the first of every input is the batch.
+_TF2ONNX = re.compile(r"unk__\d+")
+# Names that exporters make up: they do not say what a dimension is.
+_MADE_UP = re.compile(
+    r"(unk__|s|u|d|dim_?|sym_?|.*(dynamic_?(axes|axis|dim\w*)|_dim)[_.]*)\d+|dynamic|unknown",
+    re.IGNORECASE,
+)
+
 
 class InputDimension(msgspec.Struct, frozen=True):
     """One dimension of one input. ``symbol`` is its name; those that share one are equal.
@@ -39,13 +47,22 @@ class InputDimension(msgspec.Struct, frozen=True):
     def has_name(self) -> bool:
         return self.fixed is None and self.symbol != self.indexed_name
 
+    @property
+    def has_meaning(self) -> bool:
+        """Whether a person gave it its name."""
+        return self.has_name and not _MADE_UP.fullmatch(self.symbol)
+
     def size(self, sizes: Mapping[str, int]) -> int | None:
         """The size of this dimension itself, else that of its name."""
         return sizes.get(self.indexed_name, sizes.get(self.symbol))
 
 
 class InputDimensions(msgspec.Struct, frozen=True):
-    """All dimensions of all inputs, in order; ``by_input`` has none for inputs without shape."""
+    """All dimensions of all inputs, in order; ``by_input`` has none for inputs without shape.
+
+    ``batch_symbols`` are those of the batch. ``is_batch_guessed``: no name says so, they only come
+    first; what the nodes do with them decides (``batch_axis``).
+    """
 
     by_input: Mapping[str, tuple[InputDimension, ...]]
     batch_symbols: frozenset[str]
@@ -53,6 +70,15 @@ class InputDimensions(msgspec.Struct, frozen=True):
 
     def __iter__(self) -> Iterator[InputDimension]:
         return (dim for dims in self.by_input.values() for dim in dims)
+
+    @property
+    def batch_inputs(self) -> frozenset[str]:
+        """The inputs whose first dimension is taken for the batch."""
+        return frozenset(
+            name
+            for name, dims in self.by_input.items()
+            if dims and dims[0].symbol in self.batch_symbols
+        )
 
     @property
     def symbols(self) -> list[str]:
@@ -91,17 +117,16 @@ def find_dimensions(model: Model, given: Given) -> InputDimensions:
 def with_open_batch(model: Model, given: Given, *, is_guessed_too: bool = True) -> Given:
     """``given``; with a batch of 1 where the model leaves it open and nothing gives it.
 
-    ``is_guessed_too``: also where no dimension has the name of a batch, and the first is taken.
+    ``is_guessed_too``: also where the first dimensions have no name, or one that says nothing.
     """
     if given.batch is not None:
         return given
     found = find_dimensions(model, given)
-    is_open = any(
-        dim.fixed is None and not {dim.symbol, dim.indexed_name} & given.dims.keys()
-        for dim in found
-        if dim.symbol in found.batch_symbols
-    )
-    if not is_open or (found.is_batch_guessed and not is_guessed_too):
+    batch = [dim for dim in found if dim.fixed is None and dim.symbol in found.batch_symbols]
+    is_open = any(not {dim.symbol, dim.indexed_name} & given.dims.keys() for dim in batch)
+    if not is_open:
+        return given
+    if found.is_batch_guessed and not (is_guessed_too and not any(d.has_meaning for d in batch)):
         return given
     return msgspec.structs.replace(given, batch=1)
 
@@ -171,6 +196,8 @@ def _batch_symbols(
         named = frozenset(symbol for symbol in symbols if pattern.fullmatch(symbol))
         if named:
             return named, False
+    if firsts and all(_TF2ONNX.fullmatch(dim.symbol) for dim in firsts):
+        return frozenset(dim.symbol for dim in firsts), False
     # Inputs that do not start as the first one does are something else: states, scales.
     starts = [(dim.fixed, dim.symbol if dim.has_name else None) for dim in firsts]
     same = {dim.symbol for dim, start in zip(firsts, starts, strict=True) if start == starts[0]}

@@ -28,6 +28,8 @@ from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.constants import constant_tensor
 from mansard.estimator.operators.registry import Spec
+from mansard.estimator.reading.arities import arity_error
+from mansard.estimator.reading.tables import TABLES
 from mansard.estimator.shape_inference.binding import Binding, with_value
 from mansard.estimator.shape_inference.context import (
     MAX_INNER_NODES,
@@ -81,6 +83,7 @@ class InferredNetwork(msgspec.Struct, frozen=True, eq=False):
 
     ``notes`` are choices that were made where the file leaves one, ``filled`` the sizes that
     were given for dimensions that depend on data, ``bounds`` upper bounds that were taken.
+    ``missing``: dimensions that depend on data and were not given, see ``InferenceContext``.
     """
 
     nodes: tuple[Node, ...]
@@ -88,6 +91,7 @@ class InferredNetwork(msgspec.Struct, frozen=True, eq=False):
     notes: tuple[str, ...] = ()
     filled: Mapping[str, int] = {}
     bounds: Mapping[str, int] = {}
+    missing: Mapping[str, tuple[str, int | None]] = {}
 
 
 class Prepared(msgspec.Struct, frozen=True, eq=False):
@@ -148,7 +152,7 @@ def infer_shapes(
     context = msgspec.structs.replace(
         _context(model, given, max_inner_nodes, prepared.cache),
         stated=stated,
-        sizes=binding.named,
+        sizes={**_named(given), **binding.named},
         is_resized=is_other,
         patterns=binding.patterns,
         states=states or frozenset(),
@@ -166,7 +170,12 @@ def infer_shapes(
         if note is not None:
             context.notes[note] = None
     notes = tuple(context.notes)
-    return InferredNetwork(tuple(nodes), tensors, notes, filled, context.bounds)
+    return InferredNetwork(tuple(nodes), tensors, notes, filled, context.bounds, context.missing)
+
+
+def _named(given: Given) -> dict[str, int]:
+    """Sizes that are given by name, as those that the file notes of dimensions of nodes."""
+    return {name: size for name, size in given.dims.items() if not name.endswith("]")}
 
 
 def _context(
@@ -217,12 +226,22 @@ def infer_node(written: ModelNode, tensors: dict[str, Tensor], context: Inferenc
             outputs, alike = _named_outputs(written, inputs, found, context.scope), found.number
         else:
             outputs = found
+    if context.behind:
+        _follow_unknown(written, context)
     if context.given.values:
         outputs = tuple([_with_given_value(output, context.given) for output in outputs])
     for output in outputs:
         if output.name:
             tensors[output.name] = output
     return _node(written, inputs, outputs, bodies, alike)
+
+
+def _follow_unknown(written: ModelNode, context: InferenceContext) -> None:
+    """Note that what a node writes follows from a tensor of unknown shape or value."""
+    reason = next((context.behind[name] for name in written.inputs if name in context.behind), None)
+    if reason is not None:
+        for name in filter(None, written.outputs):
+            context.behind.setdefault(name, reason)
 
 
 def _with_states(
@@ -319,6 +338,11 @@ def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutpu
             found = rule(node)
         except ValueNeededError as error:
             found = error.what
+    # Behind the rule, which knows better what an input that is missing was for.
+    is_table = (node.domain, node.op_type) in TABLES and len(node.inputs) > 1
+    fault = arity_error(node, node.inputs[:1] if is_table else node.inputs, node.output_names)
+    if fault is not None:
+        raise fault
     if isinstance(found, str):
         return f"{node.label}: {found}: pass {shape_flags(node.output_names)}"
     # Step 4: dimensions that were given where the rule leaves them open.

@@ -16,7 +16,7 @@ from mansard.estimator.shape_inference.binding import Binding, check_size
 from mansard.estimator.shape_inference.context import InferenceContext
 from mansard.estimator.shape_inference.expressions import parse_expression
 from mansard.estimator.shape_inference.unknown_dimensions import given_size, missing_dimensions
-from mansard.estimator.tensors import Node, Shape, Tensor, is_sane
+from mansard.estimator.tensors import Node, Origin, Shape, Tensor, is_sane
 
 _MOST_EXPRESSIONS = 1000  # different ones of a network: reading one takes 0.1 ms
 
@@ -63,8 +63,12 @@ def _file_output(node: Node, name: str, context: InferenceContext) -> Tensor | N
         for axis, size in enumerate([_computed(size, context) for size in dimensions])
     ]
     missing = {f"{name}[{axis}]": None for axis, size in enumerate(sizes) if size is None}
+    if missing and (node.unknown_input is not None or missing.keys() & context.missing.keys()):
+        return None  # what leaves it open has been said
     if missing:
-        return Tensor(name, dtype, (), unknown=missing_dimensions(node, missing))
+        return Tensor(name, dtype, (), unknown=missing_dimensions(node, missing, context))
+    if node.unknown_input is not None:
+        context.behind[name] = node.unknown_input
     shape = tuple(size or 0 for size in sizes)
     return Tensor(name, dtype, shape) if is_sane(shape) else None
 
@@ -134,6 +138,7 @@ def contradiction_note(
         and (said[1] != tensor.shape or said[0] is not tensor.dtype)  # most are equal: this is fast
         and tensor.unknown is None
         and tensor.items is None
+        and tensor.origin is Origin.DATA  # what is stored has its own shape, and costs nothing
         and not _agrees(tensor, said, known)
     ]
     if not wrong:

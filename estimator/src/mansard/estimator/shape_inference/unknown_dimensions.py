@@ -37,11 +37,18 @@ def filled_dimensions(node: Node, specs: Sequence[Spec], context: InferenceConte
         open_axes = [axis for axis, size in enumerate(sizes) if size is None]
         missing.update({f"{name}[{axis}]": most[axis] for axis in open_axes})
         filled.append((dtype, tuple(size or 0 for size in sizes)))
-    return missing_dimensions(node, missing) if missing else filled
+    if not missing:
+        return filled
+    # A size that follows from another one that is not known need not be asked for.
+    behind = (context.behind.get(t.name) for t in node.present if t.value is None)
+    return next(filter(None, behind), None) or missing_dimensions(node, missing, context)
 
 
-def missing_dimensions(node: Node, missing: Mapping[str, int | None]) -> str:
+def missing_dimensions(
+    node: Node, missing: Mapping[str, int | None], context: InferenceContext
+) -> str:
     """Why a shape is unknown, and what to pass. ``missing``: its open dimensions, and bounds."""
+    context.missing.update({name: (node.op_type, most) for name, most in missing.items()})
     flags = " ".join(f"--dim '{name}=N'" for name in missing)
     names = ", ".join(map(repr, missing))
     is_one = len(missing) == 1
@@ -64,7 +71,9 @@ def given_size(
     indexed_name = f"{name}[{axis}]"
     declared = () if context.scope else context.declared.get(name, ())
     symbol = declared[axis] if len(declared) == rank else None
-    size = _given_size(node, name, axis, rank, symbol, context)
+    noted = context.stated.get(name, (None, None))[1] or ()
+    called = noted[axis] if symbol is None and len(noted) == rank else symbol
+    size = _given_size(node, name, axis, rank, called, context)
     if size is None and context.given.upper and bound is not None:
         size = bound
         context.bounds[indexed_name] = max(bound, context.bounds.get(indexed_name, 0))

@@ -112,6 +112,12 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     def class_output(self) -> tuple[str, int]:
         """The first output with scores of classes, and how many; raises UsageError without one."""
         batch = self.input_specs[0].shape[:1] if self.input_specs else ()
+        if batch and self.batch is not None and batch != (self.batch,):
+            raise UsageError(
+                f"input {self.input_specs[0].name!r} of {self.model} begins with {batch[0]}, which "
+                f"is no batch: one call takes {self.batch} sample(s)",
+                fix="leave --data out, or export the network with a batch in front",
+            )
         for name, shape in self.outputs.items():
             n_classes = max(shape[1:], default=0)
             if shape[:1] == batch and n_classes > 1 and n_classes == prod(shape[1:]):
@@ -229,6 +235,7 @@ def prepare(
     from mansard.estimator import Given, Settings, score_loaded
     from mansard.estimator.cache_sizes import with_head_widths
     from mansard.estimator.scoring import naming_model
+    from mansard.estimator.shape_inference.batch import find_batch, settle_batch
     from mansard.estimator.shape_inference.binding import bind
     from mansard.estimator.shape_inference.dimensions import (
         check_batch_given,
@@ -251,6 +258,7 @@ def prepare(
         check_batch_given(loaded.model, stated)
         stated = with_open_batch(loaded.model, with_usual(loaded.model, stated, usual))
         stated = with_head_widths(loaded.model, loaded.caches, stated)
+        stated = settle_batch(loaded.model, stated, loaded.prepared)
         own = [each.name for each in loaded.model.inputs if each.name not in arrays]
         check_guessable(own, readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
@@ -262,11 +270,11 @@ def prepare(
         score = score_loaded(loaded, Settings(stated, wanted, allow_unknown=True))
     with naming_model(loaded.where):
         binding = bind(loaded.model, stated)
-        tensors = infer_shapes(loaded.model, binding, loaded.prepared).tensors
+        network = infer_shapes(loaded.model, binding, loaded.prepared)
         specs = tuple(
-            spec_of_array(tensor, arrays[tensor.name], readers, tensors, inputs)
+            spec_of_array(tensor, arrays[tensor.name], readers, network.tensors, inputs)
             if inputs is not None and tensor.name in arrays
-            else guess(tensor, readers, tensors)
+            else guess(tensor, readers, network.tensors)
             for tensor in binding.tensors.values()
         )
         labelled, digest = _read(source)
@@ -282,9 +290,9 @@ def prepare(
             source=source,
             stem=_file_stem(loaded.name),
             seed=seed,
-            shapes=_open_shapes(loaded.model, tensors)
+            shapes=_open_shapes(loaded.model, network.tensors)
             if is_batch_open
-            else _shapes(labelled.model.graph, tensors),
+            else _shapes(labelled.model.graph, network.tensors),
             inputs=inputs,
             conversion=conversion,
             specs=specs,
@@ -310,7 +318,11 @@ def prepare(
         batch=score.batch,
         dimensions=score.dimensions,
         score=score,
-        notes=(*files.notes, *notes_on(arrays)),
+        notes=(
+            *files.notes,
+            *notes_on(arrays),
+            *filter(None, (find_batch(loaded.model, binding, network).note,)),
+        ),
         recipe=recipe,
         files=files,
     )

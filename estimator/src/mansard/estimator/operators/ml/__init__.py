@@ -4,4 +4,4 @@
 
 from __future__ import annotations
 
-from mansard.estimator.operators.ml import features, models
+from mansard.estimator.operators.ml import features, models, trees

@@ -1,8 +1,9 @@
 """Operators of ai.onnx.ml that prepare features. https://onnx.ai/onnx/operators/
 
-Their tables stand in attributes, which are neither parameters nor bytes that are read. A
-ZipMap makes a sequence of maps, one for each row; it is counted as the matrix of their
-values, for the keys stand in the file.
+Their tables stand in attributes, which count as weights that were not learned
+(``reading.tables``); of a dictionary only the entries that are looked up are read. A ZipMap
+makes a sequence of maps, one for each row; it is counted as the matrix of their values, for the
+keys stand in the file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
 from mansard.estimator.element_types import FLOAT32, INT64, STRING
 from mansard.estimator.model import StoredTensor
@@ -61,12 +63,21 @@ def normalize(node: Node) -> Cost:
     return Cost(simple=3 * n - n_rows, functions=n_rows if norm == "L2" else 0)
 
 
+def _entries_bytes(node: Node, precision: Precision | None) -> int:
+    """The input, and at most one entry of the dictionary for each of its elements."""
+    data, *tables = node.distinct
+    longest = max((table.n_elements for table in tables), default=0)
+    n_read = min(data.n_elements, longest)
+    whole = sum(table.n_bytes(precision) for table in tables)
+    return data.n_bytes(precision) + (whole * n_read // longest if longest else 0)
+
+
 def look_up(node: Node) -> Cost:
     """One operation for each element of the input: it is looked up in a hash table."""
     return Cost(simple=node.input(0).n_elements)
 
 
-@ml_shape("OneHotEncoder", cost=look_up)
+@ml_shape("OneHotEncoder", cost=look_up, reads=_entries_bytes)
 def _one_hot_shape(node: Node) -> Specs:
     return [(FLOAT32, (*node.input(0).shape, _length(node, "cats_int64s", "cats_strings")))]
 
@@ -82,14 +93,14 @@ def _length(node: Node, *names: str) -> int:
     raise node.error(f"none of the attributes {', '.join(names)} is given")
 
 
-@ml_shape("CategoryMapper", cost=look_up)
+@ml_shape("CategoryMapper", cost=look_up, reads=_entries_bytes)
 def _map_categories_shape(node: Node) -> Specs:
     """Strings become integers and integers strings."""
     data = node.input(0)
     return [(INT64 if data.dtype == STRING else STRING, data.shape)]
 
 
-@ml_shape("LabelEncoder", cost=look_up)
+@ml_shape("LabelEncoder", cost=look_up, reads=_entries_bytes)
 def _encode_labels_shape(node: Node) -> Specs:
     data = node.input(0)
     if node.opset < 2:

@@ -1,61 +1,62 @@
-"""Classical models of ai.onnx.ml: linear, support vectors, trees. https://onnx.ai/onnx/operators/
+"""Classical models of ai.onnx.ml: linear and support vectors. https://onnx.ai/onnx/operators/
 
-Their coefficients, vectors and trees stand in attributes: they are no tensors, and count
-neither as parameters nor as bytes that are read. How deep each tree is follows from the
-attributes alone; which way a row goes does not, so the longest way of each tree is an
-upper bound of what it costs.
+Their coefficients and vectors stand in attributes, which are weights (``reading.tables``).
 """
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 
 from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.element_types import FLOAT32, INT64, STRING, ElementType
+from mansard.estimator.model import StoredTensor
+from mansard.estimator.numbers import Array
 from mansard.estimator.operators.costs import SIGMOID
-from mansard.estimator.operators.ml.features import ml_operator, ml_shape
+from mansard.estimator.operators.ml.features import ml_operator
 from mansard.estimator.operators.normalization import softmax_cost
 from mansard.estimator.operators.registry import Specs
 from mansard.estimator.operators.shapes import check_rank
 from mansard.estimator.tensors import Node
 
 
-def trees(node: Node) -> Cost:
-    """For each row and tree the comparisons to its deepest leaf (an upper bound).
-
-    An addition for the leaf of each tree, base values, the transform; a classifier also
-    compares its scores.
-    """
-    sizes = _tree_sizes(node)
-    each = sizes.depth + sizes.n_trees
-    if _floats(node, "base_values") or "base_values_as_tensor" in node.attributes:
-        each += sizes.n_outputs
-    work = Cost(simple=sizes.n_rows * each) + _transform(node, sizes.n_rows, sizes.n_outputs)
-    if node.op_type == "TreeEnsembleClassifier":
-        work += _best(sizes.n_rows, sizes.n_outputs)
-    return work
-
-
-def _rows_and_columns(node: Node) -> tuple[int, int]:
+def rows_and_columns(node: Node) -> tuple[int, int]:
     """Of the data; a vector is one row."""
     check_rank(node, 0, 1, 2)
     shape = node.input(0).shape
     return (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
 
 
-def _floats(node: Node, name: str) -> int:
+def count(node: Node, name: str) -> int:
     """How many numbers a list attribute holds, 0 where it is left out."""
     held = node.attributes.get(name, ())
+    if isinstance(held, StoredTensor):
+        return math.prod(held.shape)
     if not isinstance(held, tuple):
         raise node.error(f"attribute {name!r} must be a list")
     return len(held)
 
 
-def _labels(node: Node, integers: str) -> tuple[int, ElementType]:
+def integers(node: Node, name: str) -> Array:
+    """The integers of a list attribute, however long; none where it is left out."""
+    import numpy as np
+
+    held = node.attributes.get(name, ())
+    if isinstance(held, StoredTensor) and held.value is not None:
+        return held.value.array
+    try:
+        found = np.asarray(held if isinstance(held, tuple) else None, np.int64)
+    except (OverflowError, TypeError, ValueError):
+        raise node.error(f"attribute {name!r} must be a list of integers") from None
+    return found
+
+
+def labels(node: Node, integers: str) -> tuple[int, ElementType]:
     """(classes, the type of their labels)."""
-    if _floats(node, "classlabels_strings"):
-        return _floats(node, "classlabels_strings"), STRING
-    return _floats(node, integers), INT64
+    if count(node, "classlabels_strings"):
+        return count(node, "classlabels_strings"), STRING
+    return count(node, integers), INT64
 
 
 class _LinearSizes(msgspec.Struct, frozen=True):
@@ -73,18 +74,18 @@ def _linear_sizes(node: Node) -> _LinearSizes:
     More coefficients than are needed are no error: ONNX Runtime ignores what is left
     over, and the ``logreg_iris.onnx`` in its own wheel is such a file.
     """
-    rows, columns = _rows_and_columns(node)
-    held = _floats(node, "coefficients")
+    rows, columns = rows_and_columns(node)
+    held = count(node, "coefficients")
     if node.op_type == "LinearRegressor":
         targets = node.integer("targets", 1)
         if targets < 1 or held < targets * columns:
             raise node.error(f"{held} coefficients do not fit {targets} x {columns}")
         return _LinearSizes(rows, columns, targets, targets)
-    n_products = _floats(node, "intercepts") or _labels(node, "classlabels_ints")[0]
+    n_products = count(node, "intercepts") or labels(node, "classlabels_ints")[0]
     if not columns or not n_products or held < n_products * columns:
         raise node.error(f"{held} coefficients do not fit {n_products} x {columns}")
     # One score decides between two classes; both come out, and so they do without labels.
-    n_classes = max(_labels(node, "classlabels_ints")[0], n_products)
+    n_classes = max(labels(node, "classlabels_ints")[0], n_products)
     n_scores = max(n_classes, 2) if n_products == 1 else n_products
     return _LinearSizes(rows, columns, n_products, n_scores)
 
@@ -97,7 +98,7 @@ def _linear_regressor_shape(node: Node) -> Specs:
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
-def _transform(node: Node, n_rows: int, n_scores: int) -> Cost:
+def transform(node: Node, n_rows: int, n_scores: int) -> Cost:
     """What ``post_transform`` does to rows of scores; PROBIT is one function of each."""
     given = node.attributes.get("post_transform", "NONE")
     name = _TRANSFORMS[given] if isinstance(given, int) and given < 5 else given
@@ -112,7 +113,7 @@ def _transform(node: Node, n_rows: int, n_scores: int) -> Cost:
     raise node.error(f"attribute 'post_transform' = {given!r} does not exist")
 
 
-def _best(n_rows: int, n_scores: int) -> Cost:
+def best(n_rows: int, n_scores: int) -> Cost:
     """The class with the highest score of each row."""
     return Cost(simple=n_rows * max(n_scores - 1, 0))
 
@@ -122,8 +123,8 @@ def linear_regressor(node: Node) -> Cost:
     """Columns · targets multiply-adds for each row, the intercepts, the transform."""
     sizes = _linear_sizes(node)
     n = sizes.n_rows * sizes.n_products
-    added = n if _floats(node, "intercepts") else 0
-    return Cost(macs=n * sizes.n_columns, simple=added) + _transform(
+    added = n if count(node, "intercepts") else 0
+    return Cost(macs=n * sizes.n_columns, simple=added) + transform(
         node, sizes.n_rows, sizes.n_scores
     )
 
@@ -131,7 +132,7 @@ def linear_regressor(node: Node) -> Cost:
 def _linear_classifier_shape(node: Node) -> Specs:
     """The best class of each row, and the scores of all classes."""
     sizes = _linear_sizes(node)
-    _, dtype = _labels(node, "classlabels_ints")
+    _, dtype = labels(node, "classlabels_ints")
     return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, sizes.n_scores))]
 
 
@@ -139,7 +140,7 @@ def _linear_classifier_shape(node: Node) -> Specs:
 def linear_classifier(node: Node) -> Cost:
     """As LinearRegressor with a target for each class; then the best class."""
     sizes = _linear_sizes(node)
-    return linear_regressor(node) + _best(sizes.n_rows, sizes.n_scores)
+    return linear_regressor(node) + best(sizes.n_rows, sizes.n_scores)
 
 
 class _VectorSizes(msgspec.Struct, frozen=True):
@@ -153,16 +154,16 @@ class _VectorSizes(msgspec.Struct, frozen=True):
 
 def _vector_sizes(node: Node) -> _VectorSizes:
     """Sizes of either model of support vectors."""
-    rows, columns = _rows_and_columns(node)
+    rows, columns = rows_and_columns(node)
     if node.op_type == "SVMRegressor":
         return _VectorSizes(rows, columns, node.integer("n_supports", 0), 1)
-    n_vectors = sum(node.integers("vectors_per_class") or ())
-    n_classes, _ = _labels(node, "classlabels_ints")
-    held = _floats(node, "support_vectors")
+    n_vectors = int(integers(node, "vectors_per_class").sum())
+    n_classes, _ = labels(node, "classlabels_ints")
+    held = count(node, "support_vectors")
     if n_vectors and held != n_vectors * columns:
         raise node.error(f"{held} numbers are not {n_vectors} vectors of {columns}")
     if not n_vectors:
-        n_classes = _floats(node, "coefficients") // max(columns, 1)
+        n_classes = count(node, "coefficients") // max(columns, 1)
     return _VectorSizes(rows, columns, n_vectors, n_classes)
 
 
@@ -198,7 +199,7 @@ def vector_regressor(node: Node) -> Cost:
     if not sizes.n_vectors:
         each = Cost(macs=sizes.n_columns)
     each += Cost(simple=1)
-    return each * sizes.n_rows + _transform(node, sizes.n_rows, 1)
+    return each * sizes.n_rows + transform(node, sizes.n_rows, 1)
 
 
 def _vector_classifier_shape(node: Node) -> Specs:
@@ -207,9 +208,9 @@ def _vector_classifier_shape(node: Node) -> Specs:
     Pairs are what is compared; probabilities are of classes.
     """
     sizes = _vector_sizes(node)
-    _, dtype = _labels(node, "classlabels_ints")
+    _, dtype = labels(node, "classlabels_ints")
     n = sizes.n_classes
-    if sizes.n_vectors and not _floats(node, "prob_a") and n > 2:
+    if sizes.n_vectors and not count(node, "prob_a") and n > 2:
         n = n * (n - 1) // 2
     return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, n))]
 
@@ -227,107 +228,10 @@ def vector_classifier(node: Node) -> Cost:
     if sizes.n_vectors:
         each = _kernel(node, sizes.n_columns) * sizes.n_vectors
         each += Cost(macs=sizes.n_vectors * (classes - 1), simple=2 * pairs)
-        if _floats(node, "prob_a"):
+        if count(node, "prob_a"):
             each += (SIGMOID + Cost(simple=2)) * pairs
     else:
         each = Cost(macs=classes * sizes.n_columns, simple=classes)
     n_scores = node.outputs[1].shape[-1] if len(node.outputs) > 1 else classes
-    ends = _best(sizes.n_rows, classes) + _transform(node, sizes.n_rows, n_scores)
+    ends = best(sizes.n_rows, classes) + transform(node, sizes.n_rows, n_scores)
     return each * sizes.n_rows + ends
-
-
-_Children = dict[tuple[int, int], tuple[tuple[int, int], ...]]
-
-
-class _TreeSizes(msgspec.Struct, frozen=True):
-    """An ensemble. ``depth``: comparisons on the longest way, summed over the trees."""
-
-    n_rows: int
-    n_trees: int
-    n_outputs: int
-    depth: int
-
-
-def _tree_sizes(node: Node) -> _TreeSizes:
-    """Sizes of any ensemble; raises ModelError where its trees are none."""
-    rows, _ = _rows_and_columns(node)
-    if node.op_type == "TreeEnsemble":
-        roots, children = _newer(node)
-        n_outputs = node.integer("n_targets", 1)
-    else:
-        roots, children = _older(node)
-        n_outputs = node.integer("n_targets", 1)
-        if node.op_type == "TreeEnsembleClassifier":
-            n_outputs = _labels(node, "classlabels_int64s")[0]
-    return _TreeSizes(rows, len(roots), n_outputs, _depth(node, roots, children))
-
-
-def _older(node: Node) -> tuple[list[tuple[int, int]], _Children]:
-    """Roots and children by (tree, node) of the first two kinds of ensemble."""
-    trees, own = node.integers("nodes_treeids") or (), node.integers("nodes_nodeids") or ()
-    yes = node.integers("nodes_truenodeids") or ()
-    no = node.integers("nodes_falsenodeids") or ()
-    modes = node.attributes.get("nodes_modes", ())
-    if not isinstance(modes, tuple) or not len(trees) == len(own) == len(yes) == len(no):
-        raise node.error("the lists that describe its trees are of different lengths")
-    if len(modes) != len(trees):
-        raise node.error("its nodes do not all have a mode")
-    children: _Children = {}
-    roots: dict[int, tuple[int, int]] = {}
-    for tree, number, first, second, mode in zip(trees, own, yes, no, modes, strict=True):
-        roots.setdefault(tree, (tree, number))  # the first node of a tree is its root
-        is_leaf = mode == "LEAF"
-        children[tree, number] = () if is_leaf else ((tree, first), (tree, second))
-    return list(roots.values()), children
-
-
-def _newer(node: Node) -> tuple[list[tuple[int, int]], _Children]:
-    """The same of a TreeEnsemble, whose leaves are numbered apart."""
-    yes, no = node.integers("nodes_truenodeids") or (), node.integers("nodes_falsenodeids") or ()
-    ends = node.integers("nodes_trueleafs") or (), node.integers("nodes_falseleafs") or ()
-    roots = node.integers("tree_roots") or ()
-    if not len(yes) == len(no) == len(ends[0]) == len(ends[1]):
-        raise node.error("the lists that describe its trees are of different lengths")
-    children: _Children = {}
-    for number, (first, second) in enumerate(zip(yes, no, strict=True)):
-        pair = ((first, ends[0][number]), (second, ends[1][number]))
-        children[0, number] = tuple((0, child) for child, is_leaf in pair if not is_leaf)
-    return [(0, root) for root in roots], children
-
-
-def _depth(node: Node, roots: list[tuple[int, int]], children: _Children) -> int:
-    """Comparisons to the deepest leaf of each tree, summed; walks without recursion."""
-    total = 0
-    seen: set[tuple[int, int]] = set()
-    for root in roots:
-        deepest = 0
-        waiting = [(root, 0)]
-        while waiting:
-            current, depth = waiting.pop()
-            below = children.get(current)
-            if below is None or current in seen:
-                raise node.error("its trees are none: a child is missing, or has two parents")
-            seen.add(current)
-            # An inner node compares, a leaf does not.
-            is_inner = bool(below) or node.op_type == "TreeEnsemble"
-            deepest = max(deepest, depth + is_inner)
-            waiting += [(child, depth + 1) for child in below]
-        total += deepest
-    return total
-
-
-@ml_shape("TreeEnsemble", "TreeEnsembleRegressor", cost=trees)
-def _tree_regressor_shape(node: Node) -> Specs:
-    sizes = _tree_sizes(node)
-    dtype = node.input(0).dtype if node.op_type == "TreeEnsemble" else FLOAT32
-    return [(dtype, (sizes.n_rows, sizes.n_outputs))]
-
-
-@ml_shape("TreeEnsembleClassifier", cost=trees)
-def _tree_classifier_shape(node: Node) -> Specs:
-    """The best class of each row, and the scores of all classes."""
-    sizes = _tree_sizes(node)
-    if not _floats(node, "class_ids"):
-        raise node.error("its leaves vote for no class")
-    _, dtype = _labels(node, "classlabels_int64s")
-    return [(dtype, (sizes.n_rows,)), (FLOAT32, (sizes.n_rows, sizes.n_outputs))]
