@@ -11,6 +11,7 @@ import pytest
 
 from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.cli.decide_runs import answer, document, latency_ms, power_w, published_runs
+from tests.inference.npz_files import without_data
 
 COSTS = (
     *("--local-latency", "1ms±0", "--local-energy", "5mJ±0"),
@@ -283,6 +284,38 @@ def test_broken_samples_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         code, out, err = answer(capsys, "hi", tmp_path / name)
         assert (code, out, len(err.splitlines())) == (1, "", 1)
         assert fault in err
+
+
+P1 = {"p1": ("<f8", (20,)), "label": ("<i8", (20,)), "predicted": ("<i8", (20,))}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "fault"),
+    [
+        ({**P1, "p2": ("<f8", (1 << 27,))}, "p2 has 134,217,728 rows, the confidences have 20"),
+        ({**P1, "remote": ("<i8", (20, 1 << 24))}, "remote has the shape [20, 16777216]"),
+        ({**P1, "label": ("<c16", (20,))}, "label holds complex128: neither numbers nor texts"),
+        ({**P1, "logits": ("|u1", (20, 1))}, "logits has the shape [20, 1]"),
+        ({**P1, "p1": ("<f8", ())}, "p1 has the shape []"),
+        ({"label": ("<i8", (1 << 27,))}, "has no p1"),
+        ({"p1": ("|u1", (10_000_001,))}, "holds 10,000,001 samples, more than 10,000,000"),
+        (
+            {"logits": ("<f4", (3_000_000, 200)), "label": ("<i8", (3_000_000,))},
+            # 3e6 * (200 * 4 + 8) B = 2.424e9 B = 2.26 GiB
+            "its arrays take 2.3 GiB, more than the 2 GiB",
+        ),
+    ],
+)
+def test_headers_are_compared_before_any_number_is_read(
+    arrays: dict[str, tuple[str, tuple[int, ...]]],
+    fault: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = without_data(tmp_path / "x.npz", junk=("|u1", (1 << 31,)), **arrays)
+    code, out, err = answer(capsys, "hi", path)  # else "is cut short"
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert fault in err
 
 
 @pytest.mark.parametrize(

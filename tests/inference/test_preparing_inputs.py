@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.inference.inputs import make_inputs
+from tests.inference.npz_files import without_data
 from tests.inference.preparing_models import prepared, run, stored_at
 
 TABLE = "float[7,4] table = {" + ",".join(map(str, range(28))) + "}"
@@ -90,7 +91,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a stranger": ({"q": X}, {}, "no input 'q'; its inputs are x, z"),
     "another type": ({"x": X.astype(float)}, {}, "'x' is float64, the input float32; save it as"),
     "another rank": ({"x": X[0]}, {}, "1 dimensions, the input 2"),
-    "another size": ({"x": X.T}, {}, r"'x' is \[4, 3\], the input \[4, 4\]"),
+    "another size": ({"x": X.T}, {}, r"'x' is \[4, 3\], the input \[N, 4\]"),
     "two sizes": ({"x": X, "z": X[:2]}, {}, "array for 'z' is 2, but 'N' is 3"),
     "another dimension": ({"x": X}, {"dims": {"N": 2}}, "is 3, but 'N' is 2"),
     "another batch": ({"x": X}, {"batch": 2}, "is 3, but 'N' is 2"),
@@ -108,6 +109,64 @@ def test_arrays_that_do_not_fit_are_one_line(case: str, tmp_path: Path) -> None:
         prepared(path, tmp_path / "out", inputs=tmp_path / "x.npz", **wishes)
     assert "\n" not in str(caught.value)
     assert "x.npz" in str(caught.value)
+
+
+HEADERS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a stranger": ({"junk": ("<f4", (3, 4))}, {}, "no input 'junk'"),
+    "another type": ({"x": ("<f8", (3, 4))}, {}, "'x' is float64, the input float32"),
+    "another rank": ({"x": ("<f4", (12,))}, {}, "1 dimensions, the input 2"),
+    "another width": ({"x": ("<f4", (3, 1 << 27))}, {}, r"\[3, 134217728\], the input \[N, 4\]"),
+    "two sizes": (
+        {"x": ("<f4", (3, 4)), "z": ("<f4", (1 << 27, 4))},
+        {},
+        "134217728, but 'N' is 3",
+    ),
+    "another batch": ({"x": ("<f4", (1 << 27, 4))}, {"batch": 2}, "say --batch 134217728"),
+    "3 GiB together": (
+        {"x": ("<f4", (3 << 25, 4)), "z": ("<f4", (3 << 25, 4))},
+        {},
+        r"take 3\.0 GiB, more than the 2 GiB",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_headers_are_compared_before_any_number_is_read(case: str, tmp_path: Path) -> None:
+    arrays, wishes, message = HEADERS[case]
+    path = stored_at(tmp_path / "m.onnx", PLAIN, "y = Add (x, z)")
+    without_data(tmp_path / "x.npz", **arrays)  # else "is cut short"
+    with pytest.raises(MansardError, match=message):
+        prepared(path, tmp_path / "out", inputs=tmp_path / "x.npz", **wishes)
+
+
+def test_values_that_set_shapes_are_few(tmp_path: Path) -> None:
+    path = stored_at(
+        tmp_path / "m.onnx", "(float[6] x, int64[K] s) => (float[A,B] y)", "y = Reshape (x, s)"
+    )
+    without_data(tmp_path / "x.npz", s=("<i8", (1 << 27,)))
+    with pytest.raises(UsageError, match="its values set shapes: at most 65,536 of them are read"):
+        prepared(path, tmp_path, inputs=tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": ("<f4", (3, 1 << 27)), "z": ("<f4", (3, 4))}, r"float32 \[3, 134217728\]"),
+        ({"x": ("<f8", (3, 4)), "z": ("<f4", (3, 4))}, r"float64 \[3, 4\]"),
+        ({"z": ("<f4", (3, 4))}, "there is no array 'x'"),
+    ],
+)
+def test_a_file_of_inputs_that_was_changed_is_not_read(
+    tmp_path: Path, arrays: dict[str, Any], message: str
+) -> None:
+    path = stored_at(tmp_path / "m.onnx", PLAIN, "y = Add (x, z)")
+    np.savez(tmp_path / "x.npz", x=X, z=X)
+    network = prepared(path, tmp_path, inputs=tmp_path / "x.npz")
+    trial = network.trial(engine="ort", provider="cpu")
+    (tmp_path / trial.inputs_file).unlink()
+    without_data(tmp_path / trial.inputs_file, **arrays)
+    with pytest.raises(MeasurementError, match=message):
+        make_inputs(trial, tmp_path, 1)
 
 
 def test_text_cannot_be_fed(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from mansard.inference.preparing.preprocessing import (
     read_image,
 )
 from mansard.inference.preparing.samples import random_samples, samples_for, write_samples
+from tests.inference.npz_files import npy, zipped
 from tests.inference.small_networks import uniform
 
 PICTURE = uniform("x", (2, 3, 4, 4))
@@ -210,12 +211,6 @@ def test_the_sizes_of_torchvision_by_hand(tmp_path: Path) -> None:
     assert np.array_equal(found, np.asarray(resized)[16:240, 80:304])
 
 
-def npy(header: str, content: bytes = b"") -> bytes:
-    """A file of NumPy with this header."""
-    text = header.encode()
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + content
-
-
 @pytest.mark.parametrize(
     ("member", "said"),
     [
@@ -240,15 +235,6 @@ def test_arrays_that_cannot_be_are_one_line(tmp_path: Path, member: bytes, said:
         find_dataset(tmp_path / "x.npz")
 
 
-def zipped(path: Path, name: str, header: str, data: bytes, claimed_bytes: int = 0) -> Path:
-    """An .npz with an array more; ``claimed_bytes``: what its directory says of the size."""
-    with ZipFile(path, "a", ZIP_DEFLATED) as archive:
-        archive.writestr(f"{name}.npy", npy(header) + data)
-        if claimed_bytes:
-            archive.filelist[-1].file_size = claimed_bytes
-    return path
-
-
 def test_an_array_that_nobody_asks_for_is_not_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.arange(3))
     header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({3 << 30},)}}"
@@ -271,6 +257,35 @@ def test_headers_that_no_array_has_are_one_line(tmp_path: Path, header: str, wor
     path = zipped(tmp_path / "x.npz", "x", header, bytes(64))
     with pytest.raises(InputError, match=words):
         read_arrays(path)
+
+
+def test_names_outside_the_archive_are_only_names(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}"
+    path = zipped(tmp_path / "a/x.npz", "../x", header, b"\1\2")
+    assert read_arrays(path)["../x"].tolist() == [1, 2]
+    assert [file.name for file in tmp_path.rglob("*")] == ["a", "x.npz"]
+
+
+def test_columns_and_zip64_are_read(tmp_path: Path) -> None:
+    array = np.arange(6).reshape(2, 3)
+    np.save(tmp_path / "x.npy", np.asfortranarray(array))
+    with (
+        ZipFile(tmp_path / "x.npz", "w") as archive,
+        archive.open("x.npy", "w", force_zip64=True) as member,
+    ):
+        member.write((tmp_path / "x.npy").read_bytes())
+    assert read_arrays(tmp_path / "x.npz")["x"].tolist() == array.tolist()
+    with pytest.raises(InputError, match=r"it is no \.npz of arrays"):
+        read_arrays(tmp_path / "x.npy")
+
+
+def test_thousands_of_arrays_are_refused(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "x.npz", "w") as archive:
+        for number in range(10_001):
+            archive.writestr(f"{number}.npy", b"")
+    with pytest.raises(InputError, match="it has more than 10,000 arrays"):
+        read_arrays(tmp_path / "x.npz", ["x"])
 
 
 def test_a_header_of_gigabytes_is_not_read(tmp_path: Path) -> None:

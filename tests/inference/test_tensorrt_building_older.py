@@ -17,6 +17,7 @@ from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.plan import BuildSettings, InputSpec, ShapeRange
 from tests.inference import stand_in
 from tests.inference.engine_builds import Bench, dense, quantised, save, weights
+from tests.inference.npz_files import without_data
 
 SAMPLES = BuildSettings(calibration_file="samples.npz", calibration_hash="0123456789abcdef")
 
@@ -141,6 +142,12 @@ def test_data_that_cannot_calibrate_is_refused(
     settings = SAMPLES if arrays is not None else BuildSettings()
     assert said in refusal(bench, dense(bench.folder / "d.onnx"), settings, precision="int8")
     assert held_bytes() == 0
+
+
+def test_samples_of_another_shape_are_refused_by_their_headers(bench: Bench) -> None:
+    without_data(bench.folder / "samples.npz", x=("<f4", (1 << 27, 7)))  # else "is cut short"
+    said = refusal(bench, dense(bench.folder / "d.onnx"), SAMPLES, precision="int8")
+    assert "'x' is [134217728, 7], not [samples, 8]" in said
 
 
 def test_a_network_whose_inputs_have_no_samples_cannot_be_calibrated(bench: Bench) -> None:

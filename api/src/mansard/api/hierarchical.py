@@ -155,17 +155,21 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
 
 
 def _samples(source: Path | Mapping[str, Any]) -> Samples:
-    from mansard.analytics.hierarchical.samples import NAMES, make_samples
+    from mansard.analytics.hierarchical.samples import NAMES, check_headers, make_samples
 
     if not isinstance(source, Path):
         import numpy as np
 
         return make_samples({name: np.asarray(each) for name, each in source.items()}, "samples")
     if source.suffix.lower() == ".npz":
-        from mansard.inference.npz import read_arrays
+        from mansard.inference.npz import StoredArray, read_arrays
+
+        def check(stored: Mapping[str, StoredArray]) -> None:
+            headers = {name: (array.shape, array.dtype) for name, array in stored.items()}
+            check_headers(headers, str(source))
 
         names = {name for synonyms in NAMES.values() for name in synonyms}
-        return make_samples(read_arrays(source, names), str(source))
+        return make_samples(read_arrays(source, names, check), str(source))
     if source.suffix.lower() not in {".csv", ".parquet"}:
         fix = "give .npz, .csv or .parquet"
         raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)

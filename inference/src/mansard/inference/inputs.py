@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError, MeasurementError, StorageError
-from mansard.inference.npz import Array, read_arrays
+from mansard.inference.npz import Array, StoredArray, read_arrays
 from mansard.inference.plan import InputSpec, NetworkTrial
 
 _BITS = {"bfloat16": "uint16"}  # types that NumPy lacks: an array holds their bits
@@ -27,17 +27,24 @@ def make_inputs(trial: NetworkTrial, folder: Path, seed: int) -> dict[str, Array
     ``folder``: of the files that the trial names. Arrays of bfloat16 hold its bits as uint16.
     Raises MeasurementError where the file of inputs lacks one, or has another shape or type.
     """
-    names = [spec.name for spec in trial.input_specs if spec.fill == "file"]
+    from_file = [spec for spec in trial.input_specs if spec.fill == "file"]
     try:
-        arrays = read_arrays(folder / trial.inputs_file, names) if names else {}
+        stored = _read(from_file, folder / trial.inputs_file) if from_file else {}
     except (InputError, StorageError) as error:
         raise MeasurementError(error.what, where=trial.inputs_file) from error
     return {
-        spec.name: _stored(spec, arrays, trial.inputs_file)
-        if spec.fill == "file"
-        else _made(spec, seed)
+        spec.name: stored[spec.name] if spec.fill == "file" else _made(spec, seed)
         for spec in trial.input_specs
     }
+
+
+def _read(specs: Sequence[InputSpec], path: Path) -> dict[str, Array]:
+    def check(stored: Mapping[str, StoredArray]) -> None:
+        for spec in specs:
+            _check(spec, stored.get(spec.name), path.name)
+
+    arrays = read_arrays(path, [spec.name for spec in specs], check)
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
 def spec_arrays(spec: InputSpec, seed: int, n_arrays: int) -> Iterator[Array]:
@@ -66,8 +73,7 @@ def cast(numbers: npt.NDArray[np.float32], type_name: str) -> Array:
     return numbers.astype(type_name, copy=False)
 
 
-def _stored(spec: InputSpec, arrays: dict[str, Array], file: str) -> Array:
-    array = arrays.get(spec.name)
+def _check(spec: InputSpec, array: StoredArray | None, file: str) -> None:
     if array is None:
         raise MeasurementError(f"there is no array {spec.name!r}", where=file)
     if (array.shape, array.dtype.name) != (spec.shape, numpy_name(spec.type_name)):
@@ -76,4 +82,3 @@ def _stored(spec: InputSpec, arrays: dict[str, Array], file: str) -> Array:
             f"the network wants {spec.type_name} {list(spec.shape)}",
             where=file,
         )
-    return np.ascontiguousarray(array)

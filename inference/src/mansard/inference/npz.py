@@ -6,7 +6,7 @@ numpy.lib.format.html): each is read from its start to its end, and so a row aft
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
@@ -121,13 +121,19 @@ def stored_arrays(
         yield found
 
 
-def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, Array]:
+def read_arrays(
+    path: Path,
+    names: Collection[str] | None = None,
+    check: Callable[[Mapping[str, StoredArray]], None] = lambda _: None,
+) -> dict[str, Array]:
     """The arrays of an .npz by name: all of them, or those of ``names`` that are there.
 
-    Raises InputError for anything else than an .npz of plain arrays, and for more than 2 GiB of
-    them, or StorageError.
+    ``check`` raises where the headers do not fit, before any number is read: a file of 1 MB can
+    hold 1 GiB of zeros. Raises InputError for anything else than an .npz of plain arrays, and for
+    more than 2 GiB of them, or StorageError.
     """
     with stored_arrays(path, names) as found:
+        check(found)
         check_size(sum(array.n_bytes for array in found.values()), path)
         return {name: found[name].whole() for name in sorted(found)}
 

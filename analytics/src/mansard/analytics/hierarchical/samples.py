@@ -5,7 +5,7 @@ Arrays come from a file (``sample_tables``), a network that was run, or the user
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mansard.core.errors import InputError
 
 Array = NDArray[np.float64]
+Header = tuple[tuple[int, ...], np.dtype[Any]]  # shape and type
 RIGHT, WRONG, UNANSWERED = 1, 0, -1
 # Names that a column or an array may have, the first that is there.
 NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -31,6 +32,7 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "remote_right": ("remote_right",),
     }
 )
+_MOST_SAMPLES = 10_000_000  # 200 times ImageNet's validation set
 # Probabilities miss 1 by their rounding: half a step of 8 bits, 1/127, for each class.
 _SUM_SLACK, _CLASS_SLACK = 0.05, 1 / 254
 _SLACK = 1e-6  # by which rounding takes a probability out of 0 to 1
@@ -75,22 +77,11 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> Samples:
     classes, numbers or texts; ``remote`` too, where empty or negative means no answer. In the
     place of classes ``local_right`` and ``remote_right`` say 1 or 0 (−1: no answer).
     """
-    found = {
-        name: _named(name, np.asarray(arrays[own]), where)
-        for name, names in NAMES.items()
-        if (own := next((each for each in names if each in arrays), None)) is not None
-    }
+    arrays = {name: np.asarray(array) for name, array in arrays.items()}
+    check_headers({name: (each.shape, each.dtype) for name, each in arrays.items()}, where)
+    found = {name: _flat(name, arrays[given]) for name, given in _given_names(arrays).items()}
     p1, p2, own_classes = _confidences(found, where)
     n = len(p1)
-    if n == 0:
-        raise InputError("holds no samples", where=where, fix=_NEEDED)
-    for name, array in found.items():
-        if len(array) != n:
-            raise InputError(
-                f"{name} has {len(array):,} rows, the confidences have {n:,}",
-                where=where,
-                fix="give one row for each sample, in the same order",
-            )
     label, remote = found.get("label"), found.get("remote")
     predicted = found.get("predicted", own_classes)
     if "local_right" in found:
@@ -121,6 +112,39 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> Samples:
     if predicted is not None:
         agrees = np.where(is_open, UNANSWERED, _same(remote, predicted, where, is_open))
     return Samples(p1, p2, local, right, agrees.astype(np.int8))
+
+
+def check_headers(headers: Mapping[str, Header], where: str) -> None:
+    """Raise InputError where arrays of these shapes and types are no samples."""
+    names = _given_names(headers)
+    for name, given in names.items():
+        _check_header(name, *headers[given], where)
+    confidence = next((name for name in ("p1", *_VECTORS) if name in names), None)
+    if confidence is None:
+        raise InputError("has no p1", where=where, fix=_NEEDED)
+    n = headers[names[confidence]][0][0]
+    if n == 0:
+        raise InputError("holds no samples", where=where, fix=_NEEDED)
+    if n > _MOST_SAMPLES:
+        what = f"holds {n:,} samples, more than {_MOST_SAMPLES:,}"
+        raise InputError(what, where=where, fix="give a random part of them")
+    for name, given in names.items():
+        n_rows = headers[given][0][0]
+        if n_rows != n:
+            raise InputError(
+                f"{name} has {n_rows:,} rows, the confidences have {n:,}",
+                where=where,
+                fix="give one row for each sample, in the same order",
+            )
+
+
+def _given_names(given: Collection[str]) -> dict[str, str]:
+    """The name that an array has in the file, by what it is."""
+    return {
+        name: next(each for each in names if each in given)
+        for name, names in NAMES.items()
+        if any(each in given for each in names)
+    }
 
 
 def split(samples: Samples, held_out: float, seed: int) -> tuple[Samples, Samples]:
@@ -176,23 +200,26 @@ def two_largest(rows: Array, name: str, n_classes: int, where: str) -> tuple[Arr
     return np.clip(first, 0, 1), np.clip(second, 0, 1)
 
 
-def _named(name: str, values: NDArray[Any], where: str) -> NDArray[Any]:
+def _flat(name: str, values: NDArray[Any]) -> NDArray[Any]:
     """An array as it is needed: whole vectors, else one number or text for each sample."""
+    return values if name in _VECTORS else values.reshape(-1)
+
+
+def _check_header(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> None:
     n_dims = 2 if name in _VECTORS else 1
-    if n_dims == 1 and values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != n_dims or (n_dims == 2 and values.shape[1] < 2):
+    if n_dims == 1 and shape[1:] == (1,):
+        shape = shape[:1]
+    if len(shape) != n_dims or (n_dims == 2 and shape[1] < 2):
         raise InputError(
-            f"{name} has the shape {list(values.shape)}",
+            f"{name} has the shape {list(shape)}",
             where=where,
             fix="give samples × classes, two classes or more"
             if n_dims == 2
             else "give one value for each sample",
         )
-    if values.dtype.kind not in "fiubUT":
-        what = f"{name} holds {values.dtype}: neither numbers nor texts"
+    if dtype.kind not in "fiubUT":
+        what = f"{name} holds {dtype}: neither numbers nor texts"
         raise InputError(what, where=where, fix=_NEEDED)
-    return values
 
 
 def _confidences(
@@ -200,20 +227,17 @@ def _confidences(
 ) -> tuple[Array, Array | None, NDArray[Any] | None]:
     """p1, p2, and the class of p1 where whole vectors are given."""
     if "p1" not in found:
-        name = next((name for name in _VECTORS if name in found), None)
-        if name is None:
-            raise InputError("has no p1", where=where, fix=_NEEDED)
-        scores = _numbers(name, found[name], where)
-        if len(scores) == 0:
-            return np.empty(0), None, None
-        blocks = np.array_split(scores, len(scores) // _BLOCK + 1)
+        name = next(name for name in _VECTORS if name in found)
+        scores = found[name]
+        starts = range(0, len(scores), _BLOCK)  # by blocks: as float64 all are eight times uint8
+        blocks = (_numbers(name, scores[at : at + _BLOCK], where, at) for at in starts)
         rows = np.concatenate([reduced(block) for block in blocks])
         return *two_largest(rows, name, scores.shape[1], where), rows[:, 2]
     p1 = _in_range("p1", _numbers("p1", found["p1"], where), where)
     if "p2" not in found:
         return p1, None, None
     p2 = _in_range("p2", _numbers("p2", found["p2"], where), where)
-    if len(p2) == len(p1) and (p2 > p1).any():
+    if (p2 > p1).any():
         row = int(np.argmax(p2 > p1))
         raise InputError(
             f"row {row + 1:,}: p2 is {p2[row]:.6g}, above p1, {p1[row]:.6g}",
@@ -223,12 +247,12 @@ def _confidences(
     return p1, p2, None
 
 
-def _numbers(name: str, values: NDArray[Any], where: str) -> Array:
+def _numbers(name: str, values: NDArray[Any], where: str, first_row: int = 0) -> Array:
     if values.dtype.kind not in "fiub":
         raise InputError(f"{name} holds no numbers", where=where, fix=_NEEDED)
     numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():
-        row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+        row = first_row + int(np.argwhere(~np.isfinite(numbers))[0][0])
         raise InputError(
             f"row {row + 1:,}: {name} is not a finite number",
             where=where,

@@ -17,7 +17,7 @@ from mansard.core.errors import InputError, MansardError, MeasurementError, Stor
 from mansard.core.files import read_whole, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.inference.inputs import numpy_name
-from mansard.inference.npz import Array, read_arrays
+from mansard.inference.npz import Array, StoredArray, read_arrays
 from mansard.inference.plan import BuildTrial, InputSpec
 
 _FIX = "give an .npz with an array for each input, whose first dimension is the samples"
@@ -112,12 +112,15 @@ def read_batches(trial: BuildTrial, folder: Path) -> tuple[Mapping[str, Array], 
     name = trial.settings.calibration_file
     if not name:
         raise MeasurementError("int8 needs data to calibrate with", fix=_FIX)
+
+    def check(stored: Mapping[str, StoredArray]) -> None:
+        for spec in trial.input_specs:
+            _check(spec, stored.get(spec.name), name)
+
     try:
-        arrays = read_arrays(folder / name, [spec.name for spec in trial.input_specs])
+        arrays = read_arrays(folder / name, [spec.name for spec in trial.input_specs], check)
     except (InputError, StorageError) as error:
         raise MeasurementError(error.what, where=name, fix=error.fix) from error
-    for spec in trial.input_specs:
-        _check(spec, arrays.get(spec.name), name)
     n_batches = min(
         (arrays[spec.name].shape[0] // spec.shape[0] for spec in trial.input_specs if spec.shape),
         default=0,
@@ -139,12 +142,12 @@ def _batch(spec: InputSpec, array: Array, index: int) -> Array:
     return np.ascontiguousarray(part, dtype=numpy_name(spec.type_name))
 
 
-def _check(spec: InputSpec, array: Array | None, file: str) -> None:
+def _check(spec: InputSpec, array: StoredArray | None, file: str) -> None:
     if array is None:
         raise MeasurementError(
             f"it has no samples of the input {spec.name!r}", where=file, fix=_FIX
         )
-    if array.shape[1:] != spec.shape[1:] or array.ndim != len(spec.shape):
+    if array.shape[1:] != spec.shape[1:] or len(array.shape) != len(spec.shape):
         wanted = ["samples", *map(str, spec.shape[1:])] if spec.shape else []
         raise MeasurementError(
             f"{spec.name!r} is {list(array.shape)}, not [{', '.join(wanted)}]", where=file, fix=_FIX
