@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -269,6 +270,10 @@ if not TYPE_CHECKING:  # else a misspelt name would be of any type
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module, original = _homes()[name]
         found = getattr(import_module(module), original)
+        if isfunction(found):
+            from mansard.api.arguments import checked
+
+            found = checked(found)
         globals()[name] = found
         return found
 
