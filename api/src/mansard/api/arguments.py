@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import is_dataclass
 from functools import cache, wraps
 from importlib import import_module
@@ -22,6 +22,8 @@ from typing import IO, Annotated, Any, Literal, Union, cast, get_args, get_origi
 from mansard.core.errors import UsageError
 
 _QUANTITIES = ("_s", "_j", "_w", "_hz", "_bytes", "_flop")  # units that stand in names
+_TOO_LARGE = 1 << 63
+_COLLECTIONS = frozenset({list, tuple, set, frozenset, Sequence, Collection, Set})
 _TEXTS = (str, bytes, bytearray)
 _RECORDS = "mansard.core.records"  # of files: msgspec has compared their types already
 
@@ -32,40 +34,51 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        hints = _hints(function)
-        for name, value in parameters.bind(*args, **kwargs).arguments.items():
-            _check(value, hints.get(name, Any), name, function.__name__)
+        hints = hints_of(function)
+        given = parameters.bind(*args, **kwargs).arguments
+        for name, value in given.items():
+            _check_type(value, hints[name], name, function.__name__)
+        for name, value in given.items():
+            _check_parts(value, hints[name], name, function.__name__)
         return function(*args, **kwargs)
 
     return call
 
 
-def _check(value: Any, hint: Any, name: str, where: str) -> None:
+def _check_type(value: Any, hint: Any, name: str, where: str) -> None:
     """Raise UsageError where ``value`` is not of the type ``hint``; ``name``: how it is called."""
-    origin = get_origin(hint)
-    if origin is Annotated:
-        hint = get_args(hint)[0]
-        origin = get_origin(hint)
-    members = get_args(hint) if origin in {Union, UnionType} else (hint,)
-    fitting = [member for member in members if _is_of(value, member)]
-    if not fitting:
+    if not any(_is_of(value, member) for member in _members(hint)):
         raise UsageError(f"{name} is {_shown(value)}", where=where, fix=f"give {_words(hint)}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         _check_number(value, name, where)
-    for inner, part_hint, part_name in _parts(value, fitting[0], name):
-        _check(inner, part_hint, part_name, where)
+    if isinstance(value, (str, Path)) and "\0" in str(value):
+        raise UsageError(f"{name} holds a NUL", where=where)
+
+
+def _check_parts(value: Any, hint: Any, name: str, where: str) -> None:
+    """Likewise for what ``value``, which is of the type ``hint``, holds."""
+    fitting = next(member for member in _members(hint) if _is_of(value, member))
+    for part, part_hint, part_name in _parts(value, fitting, name):
+        _check_type(part, part_hint, part_name, where)
+        _check_parts(part, part_hint, part_name, where)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
 
 
 def _check_number(value: float, name: str, where: str) -> None:
     last = name.rpartition(".")[2]
     is_quantity = last.endswith(_QUANTITIES) or last.startswith("n_")
-    if is_quantity and not (math.isfinite(value) and value >= 0):
-        raise UsageError(f"{name} is {value}", where=where, fix="give a finite number, not below 0")
-    if math.isnan(value):
-        raise UsageError(f"{name} is no number (NaN)", where=where)
+    if isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        raise UsageError(f"{name} is an integer of more than 64 bits", where=where)
+    if not math.isfinite(value) or (is_quantity and value < 0):
+        least = ", not below 0" if is_quantity else ""
+        raise UsageError(f"{name} is {value}", where=where, fix=f"give a finite number{least}")
 
 
-def _is_of(value: Any, hint: Any) -> bool:  # noqa: PLR0911 - a form each
+def _is_of(value: Any, hint: Any) -> bool:  # noqa: C901, PLR0911 - a form each
     origin = get_origin(hint) or hint
     if origin in {None, NoneType}:
         return value is None
@@ -85,9 +98,10 @@ def _is_of(value: Any, hint: Any) -> bool:  # noqa: PLR0911 - a form each
         return all(hasattr(value, each) for each in vars(origin) if not each.startswith("_"))
     if issubclass(origin, Mapping):
         return isinstance(value, Mapping)
-    if issubclass(origin, Collection) or origin in {Iterable, Iterator}:
-        kind = Iterable if origin in {Iterable, Iterator} else Collection
-        return isinstance(value, kind) and not isinstance(value, (*_TEXTS, Mapping))
+    if origin in {Iterable, Iterator}:
+        return isinstance(value, Iterable) and not isinstance(value, (*_TEXTS, Mapping))
+    if origin in _COLLECTIONS:  # a list is taken for a tuple
+        return isinstance(value, Collection) and not isinstance(value, (*_TEXTS, Mapping))
     return isinstance(value, origin)
 
 
@@ -109,13 +123,13 @@ def _parts(value: Any, hint: Any, name: str) -> Iterator[tuple[Any, Any, str]]:
     elif (is_dataclass(kind) or hasattr(kind, "__struct_fields__")) and not (
         kind.__module__.startswith(_RECORDS)
     ):
-        for field, field_hint in _hints(cast(Any, kind)).items():
+        for field, field_hint in hints_of(cast(Any, kind)).items():
             if hasattr(value, field):
                 yield getattr(value, field), field_hint, f"{name}.{field}"
 
 
 @cache
-def _hints(owner: Any) -> dict[str, Any]:
+def hints_of(owner: Any) -> dict[str, Any]:
     """The types of the parameters of a function, or of the fields of a record."""
     classes = reversed(owner.__mro__) if isinstance(owner, type) else (owner,)
     found: dict[str, Any] = {}
@@ -150,16 +164,25 @@ def _typing_names(module: str) -> dict[str, Any]:
             loaded = import_module(source) if is_own else sys.modules.get(source)
             for alias in line.names if isinstance(line, (ast.Import, ast.ImportFrom)) else ():
                 whole = sys.modules.get(alias.name, _NotImported)
-                part = getattr(loaded, alias.name, _NotImported) if source else whole
+                part = (
+                    getattr(loaded, alias.name, Any if loaded else _NotImported)
+                    if source
+                    else whole
+                )
                 found[alias.asname or alias.name] = part
     return found
 
 
-class _NotImported:
-    """Stands for each class of a library that is not imported."""
-
-    def __class_getitem__(cls, _: object) -> type:
+class _Nothing(type):
+    def __getattr__(cls, name: str) -> type:
         return cls
+
+    def __getitem__(cls, _: object) -> type:
+        return cls
+
+
+class _NotImported(metaclass=_Nothing):
+    """Stands for a library that is not imported, and for each class of it."""
 
 
 def _words(hint: Any) -> str:  # noqa: PLR0911 - likewise

@@ -96,6 +96,8 @@ def plan_each(
 
     ``on``: address of a scheduler of Dask, whose workers choose; raises ClusterError too.
     """
+    if not networks:
+        raise UsageError("no network is given", fix="give None for all that the runs have")
     for option, value in (("--network", networks[0]), ("--device", request.device)):
         if value is not None and request.runs is None:
             raise UsageError(f"{option} is of runs", fix="name the folder of the runs as well")

@@ -198,11 +198,13 @@ def open_runs(
 ) -> Dataset:
     """All runs of ``locations``: folders of runs, datasets that were merged, URLs of such.
 
-    There is at least one. A folder of runs is ingested first. Runs of one device by different
+    A folder of runs is ingested first. Runs of one device by different
     versions of Mansard, or from different sources of a kernel, raise InputError unless ``mix``,
     which also takes boards that are alike for one, or ``newest_only``, which leaves out what does
     not go with the newest run of a device. Raises what ``ingest`` and ``join`` raise.
     """
+    if not locations:
+        raise UsageError("no folder of runs is given", fix="give one or more")
     parts = [
         open_part(str(location))
         for location in dict.fromkeys(str(location) for location in locations)

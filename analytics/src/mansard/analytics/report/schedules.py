@@ -15,6 +15,7 @@ from mansard.analytics.scheduling.wording import (
     segments,
     value_text,
 )
+from mansard.core.errors import InputError
 from mansard.core.records import Problem, Schedule
 
 _NONE = "–"
@@ -23,6 +24,8 @@ LAST_RUNS = "the last run of each network"  # what is shown of a steady schedule
 
 def method_table(found: Sequence[Schedule]) -> Table:
     """What each schedule reaches, a row for each: the goal, then the rest that is known."""
+    if not found:
+        raise InputError("there is no schedule to show")
     goal = goal_words(found[0])
     whole = "round" if found[0].is_steady else "makespan"
     columns = ["method", goal, whole, "items/s", "energy", "power", "changes", "proof"]
