@@ -6,60 +6,147 @@ from pathlib import Path
 
 import pytest
 
+from mansard.api.profiler_files import write_profiler_files
+from mansard.core.errors import UsageError
 from mansard.estimator import zoo
+from tests.analytics.factory import write_two_modes
+from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.cli.decide_runs import answer
+from tests.cli.test_cli_help import EVERY
+from tests.cli.test_cli_schedule import TWO
 
 MINE = b"my trained network\n"
 LOG = Path(__file__).parents[2] / "tools/command_inputs/tegrastats.log"
 
 
-def commands(folder: Path) -> dict[str, tuple[object, ...]]:
-    """A command for each option that names a file, and what it writes, last."""
+def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
+    """A command for each option that names a file to write, and the file that it writes, last."""
     model = zoo.write("squeezenet1_1", folder / "zoo")
+    runs = folder / "runs"
+    write_two_modes(runs)
+    samples = write_npz(folder / "samples.npz", made_up(50))
+    (folder / "problem.toml").write_text(TWO, "utf-8")
+    problem = folder / "problem.toml"
+    hi = ("hi", samples, "--beta", "0.3")
     return {
-        "zoo write": ("zoo", "write", folder, "squeezenet1_1", folder / "squeezenet1_1.onnx"),
-        "score csv": ("score", model, "--format", "csv", "-o", folder / "a.csv"),
-        "score json": ("score", model, "--json", "-o", folder / "a.json"),
-        "score page": ("score", model, "--html", folder / "a.html"),
-        "telemetry csv": ("telemetry", LOG, "--format", "csv", "-o", folder / "t.csv"),
-        "telemetry json": ("telemetry", LOG, "--json", "-o", folder / "t.json"),
-        "pagoda": ("demo", "pagoda", "-o", folder / "p.html"),
+        "zoo write folder": (
+            "zoo",
+            "write",
+            folder,
+            "squeezenet1_1",
+            folder / "squeezenet1_1.onnx",
+        ),
+        "score output": ("score", model, "--format", "csv", "--output", folder / "a.csv"),
+        "score html": ("score", model, "--html", folder / "a.html"),
+        "telemetry output": ("telemetry", LOG, "--format", "csv", "--output", folder / "t.csv"),
+        "demo pagoda output": ("demo", "pagoda", "--output", folder / "p.html"),
+        "report output": ("report", "--runs", runs, "--output", folder / "r.html"),
+        "hi curve": (*hi, "--curve", folder / "c.csv"),
+        "hi html": (*hi, "--html", folder / "h.html"),
+        "schedule html": ("schedule", problem, "--html", folder / "s.html"),
+        "schedule save_problem": ("schedule", problem, "--save-problem", folder / "s.toml"),
+        # Of these a file is in the way, and nothing is measured or written.
+        "export output": ("export", "gone:net", "--output", folder / "e.onnx"),
+        "image save path": ("image", "save", folder / "i.tar.gz"),
+        "bench runs": ("bench", "gone.onnx", "--runs", runs, runs / "report.html"),
+        "demo folder": ("demo", "--folder", folder / "d", folder / "d/report.html"),
+        "demo simulated folder": (
+            *("demo", "simulated", "--folder", folder / "d"),
+            folder / "d/runs/report.html",
+        ),
+        "report runs": ("report", "--runs", runs, runs / "report.html"),
+        "watch record": ("watch", "--record", folder / "w.csv"),
     }
 
 
-KINDS = (
-    "zoo write",
-    "score csv",
-    "score json",
-    "score page",
-    "telemetry csv",
-    "telemetry json",
-    "pagoda",
+# Their last word is the file, and no word of the command.
+IN_FOLDERS = {"zoo write folder", "bench runs", "demo folder", "demo simulated folder"}
+IN_FOLDERS |= {"report runs"}
+UNWRITTEN = {"export output", "image save path", "bench runs", "demo folder"}
+UNWRITTEN |= {"demo simulated folder", "watch record"}
+FORCED_AGAIN = {"schedule save_problem"}  # anyone's problem looks like it
+REPLACED = sorted(
+    {
+        *("zoo write folder", "score output", "score html", "telemetry output", "report output"),
+        *("demo pagoda output", "hi curve", "hi html", "schedule html", "schedule save_problem"),
+        *("report runs", *UNWRITTEN),
+    }
 )
+# What is read, or a folder of runs, to which rows are added, or written otherwise: where it is
+# tested.
+OTHERS = {
+    *("board", "hosts_file", "images", "inputs", "data", "labels", "mapping", "logs", "places"),
+    *("workload", "first", "second", "samples", "judge", "costs", "config", "tables", "ncu"),
+    *("exports", "wheels", "models", "measure runs", "multi runs", "contention runs"),
+    *("recommend runs", "plan runs", "score runs", "import runs", "ncu run runs"),
+    *("ncu import runs", "ncu check runs", "image load path"),
+    *("measure nn_profiler", "multi nn_profiler"),  # test_a_file_of_nn_profiler_stays
+}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def path_options() -> set[str]:
+    return {
+        f"{' '.join(words)} {parameter.name}"
+        for words, command in EVERY.items()
+        for parameter in command.params
+        if parameter.type.name in {"path", "file", "directory"}
+    }
+
+
+def test_every_option_that_names_a_file_is_here() -> None:
+    missing = {
+        option
+        for option in path_options()
+        if option not in {*REPLACED, *OTHERS} and option.rpartition(" ")[2] not in OTHERS
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize("kind", REPLACED)
 def test_a_file_of_the_users_stays(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = commands(tmp_path)[kind]
+    words = prepared(tmp_path)[kind]
     path = words[-1]
     assert isinstance(path, Path)
-    command = words[:-1] if kind == "zoo write" else words
+    command = words[:-1] if kind in IN_FOLDERS else words
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(MINE)
     code, _, err = answer(capsys, *command)
     assert (code, path.read_bytes()) == (2, MINE)
-    (line,) = err.splitlines()
-    assert line.startswith(f"mansard: {path}: is there already")
+    *_, line = err.splitlines()
+    assert f"{path}" in line
+    assert "is there already" in line
+    if kind in UNWRITTEN:
+        return
     assert "--force to replace it" in line
     code, _, err = answer(capsys, *command, "--force")
     assert code == 0, err
     written = path.read_bytes()
     assert written != MINE
-    # Its own file is written again without a word.
     code, _, err = answer(capsys, *command)
+    if kind in FORCED_AGAIN:
+        assert (code, path.read_bytes()) == (2, written)
+        return
+    # Its own file is written again without a word.
     assert code == 0, err
     assert len(path.read_bytes()) == pytest.approx(len(written), rel=0.01)
+
+
+def test_a_file_of_nn_profiler_stays(tmp_path: Path) -> None:
+    ours, theirs = {"Mode15W.json": b"{}"}, tmp_path / "Mode15W.json"
+    theirs.write_bytes(b'{"resnet18": {}}')
+    with pytest.raises(UsageError, match=r"Mode15W\.json: is there already, and Mansard did not"):
+        write_profiler_files({"ModeMAXN.json": b"{}", **ours}, tmp_path, replaces=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["Mode15W.json"]  # nothing before
+    write_profiler_files(ours, tmp_path, replaces=True)
+    assert theirs.read_bytes() == b"{}"
+    write_profiler_files({"Mode15W.json": b"[]"}, tmp_path, replaces=False)  # its own
+    assert theirs.read_bytes() == b"[]"
+    theirs.write_bytes(b'{"changed": 1}')
+    with pytest.raises(UsageError, match="it was changed since"):
+        write_profiler_files(ours, tmp_path, replaces=False)
+    assert theirs.read_bytes() == b'{"changed": 1}'
 
 
 @pytest.mark.parametrize(

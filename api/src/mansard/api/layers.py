@@ -284,18 +284,15 @@ def _compared(
         return (), (), ()
 
 
-def write_nn_profiler(runs: Path, folder: Path) -> tuple[Path, ...]:
+def write_nn_profiler(runs: Path, folder: Path, *, replaces: bool = False) -> tuple[Path, ...]:
     """Write all parts in the folder ``runs`` into ``folder`` as NN-Profiler does, a file of a mode.
 
-    Returns their paths; a file of the same mode is replaced. Raises StorageError, and what is wrong
-    with the runs.
+    Returns their paths. A file that Mansard did not write raises UsageError unless it
+    ``replaces``. Raises StorageError, and what is wrong with the runs.
     """
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.report.nn_profiler import mode_files, parts_of
-    from mansard.core.files import make_folder, write_atomic
+    from mansard.api.profiler_files import write_profiler_files
 
     files = mode_files(parts_of(open_runs([runs], newest_only=True)))
-    make_folder(folder)
-    for name, content in files.items():
-        write_atomic(folder / name, content, folder)
-    return tuple(folder / name for name in files)
+    return write_profiler_files(files, folder, replaces=replaces)

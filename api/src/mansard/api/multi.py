@@ -151,21 +151,21 @@ def run_mappings(
     return MultiResult(tuple(_rows(request.runs, run_ids)), failures[0] if failures else None)
 
 
-def write_run_files(result: MultiResult, runs: Path, folder: Path) -> tuple[Path, ...]:
+def write_run_files(
+    result: MultiResult, runs: Path, folder: Path, *, replaces: bool = False
+) -> tuple[Path, ...]:
     """Write what ran into ``folder`` as NN-Profiler does, a file of each row; returns their paths.
 
-    ``runs``: the folder of runs, for the networks' scores. Raises StorageError.
+    ``runs``: the folder of runs, for the networks' scores. A file that Mansard did not write raises
+    UsageError unless it ``replaces``. Raises StorageError.
     """
     from mansard.analytics.report.nn_profiler_runs import run_files
-    from mansard.core.files import make_folder, write_atomic
+    from mansard.api.profiler_files import write_profiler_files
     from mansard.core.jsonl import read_rows
 
     rows = [(each.machine, each.mode, each.row) for each in result.rows]
     files = run_files(rows, read_rows(runs / "scores.jsonl", ModelScore, runs).rows)
-    make_folder(folder)
-    for name, content in files.items():
-        write_atomic(folder / name, content, folder)
-    return tuple(folder / name for name in files)
+    return write_profiler_files(files, folder, replaces=replaces)
 
 
 def _places(mapping: Mapping) -> list[StagePlace]:

@@ -15,6 +15,8 @@ ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace a file that Mansard did not write.")
 ]
 
+REPORT = "report.html"  # in the first folder of runs
+
 _HEAD_BYTES = 4096
 # How each form begins: pages name their generator, documents their schema, tables our columns.
 _OURS = re.compile(

@@ -12,7 +12,7 @@ from mansard.cli.console import TerminalReporter, print_json, print_lines, print
 from mansard.cli.data.overview import left_devices, overview_tables
 from mansard.cli.data.summary import print_shortened, summary_tables
 from mansard.cli.options import AllOption, BoardOption, JsonOption, MixOption, RunsOption
-from mansard.cli.outputs import ForceOption, check_outputs
+from mansard.cli.outputs import REPORT, ForceOption, check_outputs
 from mansard.cli.tables import print_tables
 
 
@@ -33,8 +33,8 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report again from what the folders of runs hold; measures nothing."""
-    check_outputs([output], force=force)
     folder, *others = runs or ["runs"]
+    check_outputs([output or Path(folder, REPORT)], force=force)
     found = api.report(
         (folder, *others),
         output,

@@ -31,6 +31,7 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_sizes,
 )
+from mansard.cli.outputs import REPORT, ForceOption, check_outputs
 from mansard.cli.tables import print_table
 
 
@@ -71,6 +72,7 @@ def bench(
     container_engine: ContainerEngineOption = None,
     yes: YesOption = False,
     all_rows: AllOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine, score and run networks, and write one self-contained report.
@@ -100,6 +102,7 @@ def bench(
     if dry_run:
         print_dry_runs(api.dry_run(request, reporter), as_json=as_json)
     else:
+        check_outputs([runs / REPORT], force=force)
         options = "".join(f" --host {each}" for each in host or ())
         options += f" --board {board}" if board is not None else ""
         done = api.bench(request, reporter)

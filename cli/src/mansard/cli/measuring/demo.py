@@ -12,7 +12,7 @@ from mansard.cli.console import TerminalReporter, print_json, print_lines, print
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import AllOption, JsonOption
-from mansard.cli.outputs import ForceOption, check_outputs
+from mansard.cli.outputs import REPORT, ForceOption, check_outputs
 from mansard.cli.tables import print_tables
 
 demo_app = typer.Typer(invoke_without_command=True)
@@ -25,6 +25,7 @@ def demo(
         Path, typer.Option(help="Where the figures and the report go.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the roofs of real Orins and of a simulated one, with networks under them.
@@ -34,6 +35,7 @@ def demo(
     """
     if context.invoked_subcommand is not None:
         return
+    check_outputs([folder / REPORT], force=force)
     found = api.demo(folder, TerminalReporter(most_notes=2))
     print_report(
         found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
@@ -83,6 +85,7 @@ def simulated(
         Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
     ] = Path("demo"),
     all_rows: AllOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a simulated board, sweep its power modes, and write the report.
@@ -90,5 +93,6 @@ def simulated(
     Kernels run on a stand-in for the board's GPU, in virtual time; power modes, clocks and
     meters are the simulator's, and everything says so.
     """
+    check_outputs([folder / "runs" / REPORT], force=force)
     done = api.demo_simulated(board, mode, folder, TerminalReporter())
     print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=as_json)

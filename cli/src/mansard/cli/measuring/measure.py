@@ -38,6 +38,7 @@ from mansard.cli.options import (
     parse_precisions,
     parse_sizes,
 )
+from mansard.cli.outputs import ForceOption
 from mansard.core.errors import UsageError
 from mansard.core.records import Copies, Waiting
 
@@ -222,6 +223,7 @@ def measure(
         Path | None,
         typer.Option(help="Write all layers in --runs into this folder as NN-Profiler does."),
     ] = None,
+    force: ForceOption = False,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
@@ -362,7 +364,9 @@ def measure(
             partitions=tuple(map(api.parse_cpus, cpus or [])),
         )
         found = api.measure_layers(networks, alone, TerminalReporter(is_agreed=yes))
-        written = () if nn_profiler is None else api.write_nn_profiler(runs, nn_profiler)
+        written = (
+            () if nn_profiler is None else api.write_nn_profiler(runs, nn_profiler, replaces=force)
+        )
         print_layers(found, runs, written, with_layers=layers, all_rows=all_rows, as_json=as_json)
         return
     _check_options(context, _OF_LAYERS, "layers that are run alone", "add --each-layer all")

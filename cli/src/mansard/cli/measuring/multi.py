@@ -33,6 +33,7 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
+from mansard.cli.outputs import ForceOption
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records import MultiRun, StageRun, Waiting
@@ -147,6 +148,7 @@ def multi(
         Path | None,
         typer.Option(help="Write a file of each run into this folder, as NN-Profiler does."),
     ] = None,
+    force: ForceOption = False,
     board: BoardOption = None,
     local: LocalOption = False,
     host: HostOption = None,
@@ -216,7 +218,11 @@ def multi(
         result = api.run_drawn(
             request, models or (), named, drawing, reporter, has_seed_per_mode=seed_per_mode
         )
-    written = () if nn_profiler is None else api.write_run_files(result, runs, nn_profiler)
+    written = (
+        ()
+        if nn_profiler is None
+        else api.write_run_files(result, runs, nn_profiler, replaces=force)
+    )
     if as_json:
         print_json("multi", {"rows": result.rows, "files": written})
     else:

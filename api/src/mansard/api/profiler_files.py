@@ -1,0 +1,52 @@
+"""Files in the layout of NN-Profiler in a folder of the user's: those of others stay.
+
+Their content does not say who wrote them. A list beside them does: the digest of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.core.files import make_folder, read_whole, write_atomic
+from mansard.core.hashing import file_hash
+
+_LIST = ".mansard-files.json"
+
+
+def write_profiler_files(
+    files: Mapping[str, bytes], folder: Path, *, replaces: bool
+) -> tuple[Path, ...]:
+    """Write ``files``, content by name, into ``folder``; their paths.
+
+    Raises UsageError before the first where one is there that Mansard did not write, or that was
+    changed since, unless ``replaces``; StorageError.
+    """
+    make_folder(folder)
+    listed = _listed(folder / _LIST)
+    for name in files if not replaces else ():
+        path = folder / name
+        if path.exists() and not (
+            path.is_file() and listed.get(name) == file_hash(read_whole(path))
+        ):
+            raise UsageError(
+                "is there already, and Mansard did not write it, or it was changed since; what was "
+                "measured is kept in --runs",
+                where=str(path),
+                fix="give another folder, or --force to replace it",
+            )
+    for name, content in files.items():
+        write_atomic(folder / name, content, folder)
+    listed |= {name: file_hash(content) for name, content in files.items()}
+    write_atomic(folder / _LIST, msgspec.json.format(msgspec.json.encode(listed)), folder)
+    return tuple(folder / name for name in files)
+
+
+def _listed(path: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):  # no list, or none of ours: nothing is replaced
+        return {}
