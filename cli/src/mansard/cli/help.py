@@ -203,8 +203,10 @@ class HelpfulCommand(TyperCommand):
         _name_values(self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse NaN, which lies in every range: no comparison with it is true."""
+        """Refuse NaN, which lies in every range: no comparison with it is true; and no value."""
+        words = list(args)  # the parser empties its own
         rest: list[str] = super().parse_args(ctx, args)
+        _check_values(self, ctx, words)
         for parameter in self.params:
             value = ctx.params.get(parameter.name)
             if isinstance(value, float) and math.isnan(value):
@@ -236,6 +238,13 @@ class SectionedGroup(TyperGroup):
         super().__init__(*given, **named)
         _name_values(self.params)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse options without a value."""
+        words = list(args)
+        rest: list[str] = super().parse_args(ctx, args)
+        _check_values(self, ctx, words)
+        return rest
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """One list for each heading."""
         width = max(map(len, self.commands), default=0)
@@ -254,6 +263,25 @@ class SectionedGroup(TyperGroup):
         """The examples of a group that is a command too; its last words, if it has some."""
         _write_examples(ctx, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def _check_values(command: Any, ctx: Any, words: list[str]) -> None:
+    """Raise UsageError for an empty value: a limit would be dropped, a path be this folder.
+
+    The words of a program, behind ``--``, may be empty.
+    """
+    if "--" in words:
+        words = words[: words.index("--")]
+    values, _, _ = command.make_parser(ctx).parse_args(args=words)
+    for parameter in command.params:
+        value = values.get(parameter.name)
+        if any(isinstance(each, str) and not each.strip(" ,") for each in _each(value)):
+            name = parameter.name if parameter.param_type_name == "argument" else parameter.opts[0]
+            raise UsageError(f"{name} has no value", fix="give one, or leave it out")
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _write_examples(context: Any, formatter: Any) -> None:
