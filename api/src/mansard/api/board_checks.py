@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mansard.api.checks import Check, failed, missing, ok, warning
 from mansard.core.errors import MansardError
+from mansard.core.files import check_descriptors
 from mansard.core.records import MachineIdentity
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.settings import Clocks, find_clocks
@@ -186,7 +187,8 @@ def _check_rights(clocks: Clocks) -> Check:
 def _is_listable(folder: Path) -> bool:
     try:
         return any(folder.iterdir())
-    except OSError:
+    except OSError as error:
+        check_descriptors(error, folder)
         return False
 
 

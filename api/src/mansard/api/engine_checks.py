@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mansard.api.checks import Check, missing, ok, warning
 from mansard.core.errors import MansardError
+from mansard.core.files import check_descriptors
 from mansard.core.records import MachineIdentity
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def check_counters(root: Path, machine: MachineIdentity) -> Iterator[Check]:
     told = f"Nsight Compute {ncu.version}"
     try:
         parameters = (root / "proc/driver/nvidia/params").read_text(errors="replace")
-    except OSError:  # a Jetson's driver has none: there it is root
+    except OSError as error:  # a Jetson's driver has none: there it is root
+        check_descriptors(error, root / "proc/driver/nvidia/params")
         parameters = _RESTRICTED if machine.kind == "jetson" else ""
     if _RESTRICTED in parameters and os.geteuid() != 0:
         fix = "run 'sudo -E \"$(which mansard)\" ncu run'; this user can only import counters"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.errors import UsageError
-from mansard.core.files import make_folder, read_whole, write_atomic
+from mansard.core.errors import StorageError, UsageError
+from mansard.core.files import check_descriptors, make_folder, read_whole, write_atomic
 from mansard.core.hashing import file_hash
 
 _LIST = ".mansard-files.json"
@@ -47,6 +47,7 @@ def write_profiler_files(
 
 def _listed(path: Path) -> dict[str, str]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):  # no list, or none of ours: nothing is replaced
+        return msgspec.json.decode(read_whole(path), type=dict[str, str])
+    except (StorageError, msgspec.MsgspecError) as error:  # no list of ours: nothing is replaced
+        check_descriptors(error, path)
         return {}

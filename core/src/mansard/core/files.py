@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from mansard.core.errors import StorageError
+from mansard.core.errors import DeviceError, StorageError
 from mansard.core.leftovers import Kind, create_hidden, sweep
 from mansard.core.used_files import tell_file
 
@@ -35,6 +35,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # it need not be listed
 # Device numbers by Linux's Documentation/admin-guide/devices.txt.
 _SINKS = frozenset({(1, 3), (1, 5), (1, 7)})  # /dev/null, /dev/zero, /dev/full
 _TERMINALS = frozenset({4, 5, *range(136, 144)})
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE)
 _SAFELY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -43,6 +44,29 @@ def storage_error(error: OSError, path: Path) -> StorageError:
     what = error.strerror or str(error)
     advice = _ADVICE.get(error.errno or 0, "check the path and its permissions")
     return StorageError(what, where=str(path), fix=advice)
+
+
+def check_descriptors(error: BaseException, where: object) -> None:
+    """Raise DeviceError where ``error`` is the want of file descriptors.
+
+    That is a fact about this process: what cannot be opened is not absent. Errors of the dynamic
+    linker have no number, only its text.
+    """
+    is_number = isinstance(error, OSError) and error.errno in _EXHAUSTED
+    if is_number or any(os.strerror(number) in str(error) for number in _EXHAUSTED):
+        raise DeviceError(
+            "cannot be read: too many open files",
+            where=str(where),
+            fix="close files or connections of this process, or raise the limit: ulimit -n",
+        ) from error
+
+
+def check_spare_descriptor(where: object) -> None:
+    """Likewise where nothing was seen and no error came: from Python 3.13 on ``glob`` drops it."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        check_descriptors(error, where)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from mansard.core.files import check_descriptors
 from mansard.core.text import printable
 from mansard.device.system import SYSTEM_ROOT, glob, read_text
 
@@ -56,7 +57,8 @@ def listed_cards() -> tuple[tuple[str, ...], str | None]:
             return (), None
         names = [_listed_name(nvml, index) for index in range(n_cards.value)]
         driver = _text(nvml.nvmlSystemGetDriverVersion)
-    except (OSError, AttributeError):  # AttributeError: a library without these functions
+    except (OSError, AttributeError) as error:  # AttributeError: a library without these functions
+        check_descriptors(error, "libnvidia-ml.so.1")
         return (), None
     return tuple(names), driver or None
 
@@ -91,7 +93,8 @@ def cuda_devices() -> tuple[str, ...]:
         if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(n_devices)):
             return ()
         return tuple(_cuda_name(cuda, index) for index in range(n_devices.value))
-    except (OSError, AttributeError):
+    except (OSError, AttributeError) as error:
+        check_descriptors(error, "libcuda.so.1")
         return ()
 
 

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from mansard.core.files import check_descriptors
 from mansard.core.hardware import MODULES, Module, jetpack_of
 from mansard.core.records import Board
 from mansard.core.text import printable
@@ -115,7 +116,8 @@ def _places(root: Path) -> Iterator[str]:
 def _names(folder: Path) -> list[str]:
     try:
         return sorted(path.name for path in folder.iterdir())
-    except OSError:
+    except OSError as error:
+        check_descriptors(error, folder)
         return []  # only releases up to r32 have this folder
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from mansard.core.errors import DeviceError, InputError
+from mansard.core.files import check_descriptors, check_spare_descriptor
 from mansard.core.programs import Finished, run_program
 
 SYSTEM_ROOT = Path("/")
@@ -124,12 +125,7 @@ def read_text(path: Path) -> str | None:
     try:
         content = read_start(path, _MAX_BYTES)
     except OSError as error:
-        if error.errno in {errno.EMFILE, errno.ENFILE}:
-            raise DeviceError(
-                f"cannot be read: {(error.strerror or str(error)).lower()}",
-                where=str(path),
-                fix="close files or connections of this process, or raise the limit: ulimit -n",
-            ) from error
+        check_descriptors(error, path)
         return None
     return content.decode("utf-8", "replace").strip("\0\n\t ")
 
@@ -163,9 +159,13 @@ def is_there(path: Path) -> bool:
 def glob(folder: Path, pattern: str) -> list[Path]:
     """What ``folder`` has of ``pattern``, sorted; empty too where we are not let to look."""
     try:
-        return sorted(folder.glob(pattern))
-    except (OSError, RuntimeError):  # RuntimeError: links that lead to themselves
+        found = sorted(folder.glob(pattern))
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
+        check_descriptors(error, folder)
         return []
+    if not found:
+        check_spare_descriptor(folder)
+    return found
 
 
 def find_paths(root: Path, pattern: str) -> tuple[str, ...]:

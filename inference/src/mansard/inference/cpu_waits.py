@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import threading
 from pathlib import Path
+
+from mansard.core.files import check_descriptors
 
 _TASKS = Path("/proc/self/task")
 _SLICE_S = 0.004  # a scheduler's time slice, 3 to 10 ms: about what one interruption may cost
@@ -38,7 +39,8 @@ class CpuWaits:
         """Look for threads that were started or have ended."""
         try:
             names = {task.name for task in self._tasks.iterdir()}
-        except OSError:
+        except OSError as error:
+            check_descriptors(error, self._tasks)
             names = set()
         # Of Python's threads only the one that calls: the others read meters and the machine.
         others = {str(thread.native_id) for thread in threading.enumerate()}
@@ -46,8 +48,10 @@ class CpuWaits:
         for name in self._files.keys() - names:
             os.close(self._files.pop(name))
         for name in names - self._files.keys():
-            with contextlib.suppress(OSError):  # it has ended meanwhile
+            try:
                 self._files[name] = os.open(self._tasks / name / "schedstat", os.O_RDONLY)
+            except OSError as error:  # it has ended meanwhile
+                check_descriptors(error, self._tasks)
         # Where the kernel does not count, all three numbers stay 0.
         self._is_counted = any(self._read(file)[0] for file in self._files.values())
 

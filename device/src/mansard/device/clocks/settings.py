@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
+from mansard.core.files import check_descriptors
 from mansard.device.clocks.domains import (
     Domain,
     find_clusters,
@@ -167,6 +168,7 @@ def read_setting(root: Path, path: str) -> str | None:
         finally:
             os.close(handle)
         text = content.decode("ascii")
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError) as error:
+        check_descriptors(error, path)
         return None
     return text if len(content) <= MAX_SETTING_BYTES else None

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeniedError, DeviceError, MansardError, UsageError
+from mansard.core.files import check_descriptors
 from mansard.core.programs import Finished
 from mansard.core.records import PowerMode
 from mansard.core.text import printable
@@ -163,7 +164,8 @@ def _running_tool(root: Path) -> int | None:
     for folder in (SYSTEM_ROOT / "proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")[:3]
-        except OSError:  # it has ended
+        except OSError as error:  # it has ended
+            check_descriptors(error, folder)
             continue
         # The tool itself or, where it is a script, its interpreter with the tool's path.
         if tools & set(words) and int(folder.name) != os.getpid():

@@ -20,7 +20,7 @@ from typing import IO, cast
 import msgspec
 
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.files import make_folder, replacing
+from mansard.core.files import check_descriptors, make_folder, replacing
 from mansard.core.leftovers import temporary_folder
 from mansard.core.programs import end_program, start_program
 from mansard.core.records import CounterRun
@@ -237,7 +237,8 @@ def _keep(messages: deque[str], piece: bytes) -> None:
 def _read(path: Path) -> ProfiledResult | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=ProfiledResult)
-    except (OSError, MansardError, msgspec.DecodeError):
+    except (OSError, MansardError, msgspec.DecodeError) as error:
+        check_descriptors(error, path)
         return None
 
 

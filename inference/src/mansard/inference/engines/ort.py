@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mansard.core.errors import MansardError, MeasurementError
+from mansard.core.files import check_descriptors
 from mansard.core.leftovers import temporary_folder
 from mansard.core.onnx_runtime import (
     FATAL_ONLY,
@@ -171,7 +172,8 @@ class LoadedOrtNetwork:
             return ()
         try:
             return trace(read_nodes(self._path), read_nodes(optimised))
-        except (MansardError, OSError, ValueError):
+        except (MansardError, OSError, ValueError) as error:
+            check_descriptors(error, optimised)
             return ()
 
     def _load_with_graph(self) -> None:

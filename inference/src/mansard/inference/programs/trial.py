@@ -171,8 +171,9 @@ def _read_windows(
     """The windows of one run that lie within it."""
     try:
         found = read_windows(lines)
-    except (OSError, StorageError):
-        say("the program removed the file of its windows: no window is known")
+    except (OSError, StorageError) as error:
+        why = str(error) if lines.exists() else "the program removed the file of its windows"
+        say(f"{why}: no window is known")
         return ()
     within = [
         one for one in found if ran.start_s <= one.start_ns / 1e9 and one.end_ns / 1e9 <= ran.end_s

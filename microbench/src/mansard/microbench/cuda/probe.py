@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol, TypeVar
 
 from mansard.core.errors import DeviceError
+from mansard.core.files import check_descriptors
 from mansard.core.hardware import sm_l1_bytes
 from mansard.core.records import Gpu
 from mansard.core.text import printable
@@ -161,7 +162,8 @@ def _cublas_version() -> str | None:
     """cuBLAS as CuPy loads it; its version needs a handle and so a device."""
     try:
         from cupy_backends.cuda.libs import cublas  # noqa: F401
-    except (ImportError, OSError, RuntimeError):
+    except (ImportError, OSError, RuntimeError) as error:
+        check_descriptors(error, "the GPU's libraries")
         return None
     for package in ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12"):
         try:
