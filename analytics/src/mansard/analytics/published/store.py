@@ -29,13 +29,8 @@ from mansard.analytics.data.store import is_url
 from mansard.analytics.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.published.doubts import power_doubts, rate_doubt, time_doubts
 from mansard.analytics.published.filling import fill_modes
-from mansard.analytics.published.importing import (
-    Imported,
-    PublishedRow,
-    lacks_batch,
-    table_id_of,
-    without_batch,
-)
+from mansard.analytics.published.importing import Imported, PublishedRow, table_id_of
+from mansard.analytics.published.runs import lacks_batch, without_batch
 from mansard.core.errors import InputError
 from mansard.core.files import entries_in, find_status, make_folder
 from mansard.core.jsonl import read_rows, write_rows
