@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import io
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace as replaced
@@ -245,3 +247,31 @@ def note(case: str) -> Iterator[None]:
     except Exception as error:
         error.args = (f"{case}: {error}",)
         raise
+
+
+FRAMES = """
+import sys
+from pathlib import Path
+from mansard import api
+for known in (None, [], 1):
+    if known == 1:
+        import polars
+        known = polars.DataFrame()
+    try:
+        api.find_modes("all", Path(sys.argv[1]), None, known)
+    except Exception as error:
+        print(type(error).__name__, str(error)[:40])
+"""
+
+
+def test_a_frame_is_taken_whether_its_library_was_imported_before_or_not(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FRAMES, str(tmp_path / "gone")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    nothing, listed, frame = done.stdout.splitlines()
+    assert listed.startswith("UsageError find_modes: known is list []")
+    assert nothing == frame
+    assert "known" not in frame

@@ -45,8 +45,7 @@ OF_THE_USER = {
     ("watch_files.py", "RowReader"),  # looks that were recorded
     ("watch_files.py", "RowWriter"),  # --record FILE
     ("watch_files.py", "open_rows"),
-    ("layers.py", "make_folder"),
-    ("multi.py", "make_folder"),  # --nn-profiler DIR
+    ("profiler_files.py", "make_folder"),  # --nn-profiler DIR
     ("data.py", "read_document"),  # a single run, named to compare
 }
 # Ways around it. ``rename`` and ``replace`` are also Polars' and Python's.

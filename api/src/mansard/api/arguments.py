@@ -151,38 +151,52 @@ def _evaluated(hint: Any, module: str) -> Any:
 
 @cache
 def _typing_names(module: str) -> dict[str, Any]:
-    """What ``module`` imports for its annotations alone.
-
-    Nothing is an instance of a class of another library that is not imported yet.
-    """
-    found: dict[str, Any] = {}
+    """What ``module`` imports and defines for its annotations alone."""
+    names: dict[str, Any] = {}
     tree = ast.parse(getsource(sys.modules[module]))
-    for block in (node for node in tree.body if isinstance(node, ast.If)):
-        for line in block.body:
-            source = line.module or "" if isinstance(line, ast.ImportFrom) else ""
-            is_own = source.startswith("mansard.")
-            loaded = import_module(source) if is_own else sys.modules.get(source)
-            for alias in line.names if isinstance(line, (ast.Import, ast.ImportFrom)) else ():
-                whole = sys.modules.get(alias.name, _NotImported)
-                part = (
-                    getattr(loaded, alias.name, Any if loaded else _NotImported)
-                    if source
-                    else whole
-                )
-                found[alias.asname or alias.name] = part
-    return found
+    lines = [line for node in tree.body if isinstance(node, ast.If) for line in node.body]
+    for line in lines:
+        if isinstance(line, ast.Import):
+            names |= {each.asname or each.name: _later(each.name) for each in line.names}
+        elif isinstance(line, ast.ImportFrom) and line.module:
+            for each in line.names:
+                names[each.asname or each.name] = _imported(line.module, each.name)
+        elif isinstance(line, ast.AnnAssign) and line.value is not None:
+            known = {**vars(sys.modules[module]), **names}
+            names[ast.unparse(line.target)] = eval(ast.unparse(line.value), known)  # noqa: S307
+    return names
 
 
-class _Nothing(type):
-    def __getattr__(cls, name: str) -> type:
+def _imported(module: str, name: str) -> Any:
+    if not module.startswith("mansard."):
+        return _later(f"{module}.{name}")
+    own = vars(import_module(module))
+    return own[name] if name in own else _typing_names(module).get(name, Any)
+
+
+class _Later(type):
+    """The type of a class of a library, ``path``, that need not be imported to be compared with."""
+
+    path: str
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _later(f"{cls.path}.{name}")
+
+    def __getitem__(cls, _: object) -> Any:
         return cls
 
-    def __getitem__(cls, _: object) -> type:
-        return cls
+    def __instancecheck__(cls, value: object) -> bool:
+        module, _, name = cls.path.rpartition(".")
+        kind = getattr(sys.modules.get(module), name, None)
+        kind = get_origin(kind) or kind
+        return isinstance(value, kind) if isinstance(kind, type) else kind is not None
 
 
-class _NotImported(metaclass=_Nothing):
-    """Stands for a library that is not imported, and for each class of it."""
+@cache
+def _later(path: str) -> Any:
+    return _Later(path, (), {"path": path})
 
 
 def _words(hint: Any) -> str:  # noqa: PLR0911 - likewise

@@ -36,8 +36,6 @@ from mansard.device.power_modes.selection import (
 from mansard.device.system import SYSTEM_ROOT
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from mansard.analytics.decide.modes import ModeFrame
     from mansard.api.checks import Check
     from mansard.containers.fleet import Fleet
@@ -106,7 +104,7 @@ class FoundModes:
 
 
 def find_modes(
-    text: str, board: Path | None, device: str | None = None, known: pl.DataFrame | None = None
+    text: str, board: Path | None, device: str | None = None, known: ModeFrame | None = None
 ) -> FoundModes:
     """The modes that ``text`` names as rows of ``device``.
 

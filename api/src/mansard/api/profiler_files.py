@@ -26,11 +26,11 @@ def write_profiler_files(
     changed since, unless ``replaces``; StorageError.
     """
     make_folder(folder)
-    listed = _listed(folder / _LIST)
+    listed = _listed(folder)
     for name in files if not replaces else ():
         path = folder / name
         if path.exists() and not (
-            path.is_file() and listed.get(name) == file_hash(read_whole(path))
+            path.is_file() and listed.get(name) == file_hash(read_whole(path, folder))
         ):
             raise UsageError(
                 "is there already, and Mansard did not write it, or it was changed since; what was "
@@ -45,9 +45,9 @@ def write_profiler_files(
     return tuple(folder / name for name in files)
 
 
-def _listed(path: Path) -> dict[str, str]:
+def _listed(folder: Path) -> dict[str, str]:
     try:
-        return msgspec.json.decode(read_whole(path), type=dict[str, str])
+        return msgspec.json.decode(read_whole(folder / _LIST, folder), type=dict[str, str])
     except (StorageError, msgspec.MsgspecError) as error:  # no list of ours: nothing is replaced
-        check_descriptors(error, path)
+        check_descriptors(error, folder)
         return {}
