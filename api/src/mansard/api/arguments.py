@@ -20,12 +20,13 @@ from types import NoneType, UnionType
 from typing import IO, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from mansard.core.errors import UsageError
+from mansard.core.records.base import Record
 
 _QUANTITIES = ("_s", "_j", "_w", "_hz", "_bytes", "_flop")  # units that stand in names
 _TOO_LARGE = 1 << 63
 _COLLECTIONS = frozenset({list, tuple, set, frozenset, Sequence, Collection, Set})
 _TEXTS = (str, bytes, bytearray)
-_RECORDS = "mansard.core.records"  # of files: msgspec has compared their types already
+_OF_BOARDS = "mansard.device"  # what a board says may be below 0
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,12 +121,18 @@ def _parts(value: Any, hint: Any, name: str) -> Iterator[tuple[Any, Any, str]]:
         hints = arguments if is_pair else (arguments[0],) * len(value)
         for at, (item, item_hint) in enumerate(zip(value, hints, strict=True)):
             yield item, item_hint, f"{name}[{at}]"
-    elif (is_dataclass(kind) or hasattr(kind, "__struct_fields__")) and not (
-        kind.__module__.startswith(_RECORDS)
-    ):
+    elif _is_request(kind):
         for field, field_hint in hints_of(cast(Any, kind)).items():
             if hasattr(value, field):
                 yield getattr(value, field), field_hint, f"{name}.{field}"
+
+
+def _is_request(kind: type) -> bool:
+    """Whether a program makes records of this type: all others come out of Mansard."""
+    has_fields = is_dataclass(kind) or hasattr(kind, "__struct_fields__")
+    return (
+        has_fields and not issubclass(kind, Record) and not kind.__module__.startswith(_OF_BOARDS)
+    )
 
 
 @cache

@@ -15,6 +15,7 @@ import platform
 import queue
 import re
 import socket
+import ssl
 import threading
 import time
 import uuid
@@ -253,8 +254,23 @@ def _client(make: Any, address: str, connect_s: float) -> Any:
     except queue.Empty as error:
         raise _unreachable(address, connect_s) from error
     if isinstance(client, Exception):
-        raise _unreachable(address, connect_s) from client
+        raise _refused(client, address) or _unreachable(address, connect_s) from client
     return client
+
+
+def _refused(error: BaseException, address: str) -> ClusterError | None:
+    """The error of a peer that TLS refuses; None where it never came so far."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return None
+    reason = getattr(cause, "verify_message", None) or cause.reason or str(cause)
+    return ClusterError(
+        f"TLS refuses what answers: {reason.lower().replace('_', ' ')}",
+        where=address,
+        fix="give the scheduler a certificate of your authority, and start it with --tls-ca-file",
+    )
 
 
 def _quieten() -> None:
