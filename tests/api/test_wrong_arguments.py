@@ -18,7 +18,7 @@ import pytest
 
 from mansard import api
 from mansard.api.arguments import hints_of
-from mansard.core.errors import MansardError
+from mansard.core.errors import MansardError, UsageError
 from mansard.core.records.base import Record
 from tests.cli.test_cli_schedule import TWO
 
@@ -275,3 +275,9 @@ def test_a_frame_is_taken_whether_its_library_was_imported_before_or_not(tmp_pat
     assert listed.startswith("UsageError find_modes: known is list []")
     assert nothing == frame
     assert "known" not in frame
+
+
+def test_a_difference_may_be_below_0_and_a_time_not() -> None:
+    assert api.joules(-2.0) == "-2.00 J"  # ``value`` says no unit: it may be a difference
+    with pytest.raises(UsageError, match=r"format_duration: duration_s is -2.0; give a finite"):
+        api.format_duration(-2.0)
