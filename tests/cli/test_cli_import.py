@@ -57,7 +57,7 @@ def test_wrong_usage_is_2(tmp_path: Path) -> None:
     cited = ("t.csv", "--citation", "A")
     for arguments, words in (
         (cited, "the device has no name"),
-        (("t.csv", "--citation", " ", "--device", "B"), "the citation is empty"),
+        (("t.csv", "--citation", " ", "--device", "B"), "--citation has no value"),
         ((*cited, "--module", "orin-moon"), "unknown module 'orin-moon'"),
         ((*cited, "--device", "B", "--column", "nonsense"), "'nonsense' is not a new name=value"),
         ((*cited, "--device", "B", "--column", "time_ms=gone"), "has no column 'gone'"),

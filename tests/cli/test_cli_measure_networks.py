@@ -57,7 +57,7 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
     # Gemm and Relu, which the estimator takes for one kernel, and Gemm.
     assert [each["part"]["number"] for each in found["parts"]] == [0, 1]
     assert found["sums"][0]["n_measured"] == found["sums"][0]["n_parts"] == 2
-    (path,) = (tmp_path / "nn").iterdir()
+    (path,) = (tmp_path / "nn").glob("Mode*.json")
     assert found["files"] == [str(path)]
     assert json.loads(path.read_text())["mlp"]["cpu"]["latency"].keys() == {"0", "1"}
 

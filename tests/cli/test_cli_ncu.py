@@ -82,7 +82,7 @@ def test_an_export_is_kept_once_and_checked(export: Path, tmp_path: Path, capsys
         (2, "write it as 8.7", ("EXPORT", *ORIGIN, "--compute-capability", "x")),
         (2, "unknown precision", ("EXPORT", *ORIGIN, "--precision", "f")),
         (2, "not 2 times", ("EXPORT", *ORIGIN, "--calls", "2")),
-        (2, "citation is empty", ("EXPORT", "--citation", " ", "--device", "board")),
+        (2, "--citation has no value", ("EXPORT", "--citation", " ", "--device", "board")),
     ],
 )
 def test_bad_input_is_one_line(
