@@ -15,6 +15,11 @@ from mansard.core.errors import MansardError, ModelError, StorageError
 from mansard.inference.preparing import prepare, write, writing
 from tests.inference.preparing_models import SEED, parsed, prepared, run, stored_at
 
+# The first dimension of both the input and the output is 2, and neither has a name.
+BATCH = (
+    "the batch is taken to be 2: the first dimension of 'x', which the outputs share, has no name"
+)
+
 SIGNATURE = "(float[2,300] x) => (float[2,300] y)"
 WEIGHT = np.linspace(-1, 1, 90_000, dtype=np.float32).reshape(300, 300)
 
@@ -37,7 +42,7 @@ def test_real_weights_stay_as_they_are(tmp_path: Path) -> None:
     network = prepared(_model(tmp_path / "m.onnx"), tmp_path)
     (tensor,) = onnx.load(tmp_path / network.file).graph.initializer
     np.testing.assert_array_equal(numpy_helper.to_array(tensor), WEIGHT)
-    assert network.notes == ()
+    assert network.notes == (BATCH,)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -117,7 +122,7 @@ def test_weights_in_another_file_come_along(tmp_path: Path) -> None:
 
 def test_weights_that_are_missing_are_drawn(tmp_path: Path) -> None:
     network = prepared(_model(tmp_path / "m.onnx", "gone.bin"), tmp_path)
-    assert network.notes == ("1 weights are random: the file has none",)
+    assert network.notes == ("1 weights are random: the file has none", BATCH)
     (y,) = run(network, tmp_path)
     assert np.isfinite(y).all()
     # N(0, 2 / 300) over 300 inputs of 0 to 1: the mean square is 2 E[x²] = 2 / 3.
