@@ -155,10 +155,12 @@ def library_lines(image: Image) -> tuple[str, ...]:
     """``name==version`` for each library; other Pythons' versions are left out.
 
     pip judges the markers by the Python that it runs on itself, whatever ``--python-version``
-    says, so a list for another machine must be without them.
+    says, so a list for another machine must be without them. Hashes are left out: wheels that
+    were fetched or built elsewhere are their owner's.
     """
     text = read_whole(RECIPES / "lists" / f"{image.libraries}.txt").decode()
-    lines = (line.partition(" ; ") for line in text.splitlines() if line[:1] not in {"", "#"})
+    pins = [line for line in text.splitlines() if line[:1] not in {"", "#", " "}]
+    lines = (pin.removesuffix(" \\").partition(" ; ") for pin in pins)
     python = version_key(image.python)[:2]
     return tuple(pin for pin, _, marker in lines if not marker or _holds(marker, python))
 
