@@ -78,21 +78,29 @@ setup-dev: .venv/.dev ## make .venv with what the tests need
 	@$(PYTHON) -m venv .venv || \
 	  { rm -rf .venv; echo "no venv module: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
 
+# Every file that pip takes from an index has the hash that requirements/ gives. pip knows none of
+# a folder, so Mansard itself comes in a second step, built by the hatchling of the first.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+define install
+$(PIP) --require-hashes -r requirements/base.txt $(patsubst %,-r 'requirements/%.txt',$(1)) >&2 && \
+  $(PIP) --no-build-isolation -e . >&2
+endef
+
 # A stamp is written last, so that an interrupted set-up is done again.
-.venv/.base: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.base: pyproject.toml requirements/base.txt | .venv/bin/python
 	@echo "setting up .venv (once)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . >&2
+	@$(call install,)
 	@touch $@
 
-.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.dev: pyproject.toml requirements/base.txt requirements/dev.txt | .venv/bin/python
 	@echo "setting up .venv with the test tools (once)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' >&2
+	@$(call install,dev)
 	@touch .venv/.base $@
 
-.venv/.docs: pyproject.toml constraints.txt | .venv/bin/python
-	@test -e .venv/.dev -a .venv/.dev -nt pyproject.toml -a .venv/.dev -nt constraints.txt || { \
+.venv/.docs: pyproject.toml requirements/base.txt requirements/docs.txt | .venv/bin/python
+	@test -e .venv/.dev -a .venv/.dev -nt pyproject.toml -a .venv/.dev -nt requirements/docs.txt || { \
 	  echo "setting up .venv with what builds the site (once)" >&2; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' >&2; }
+	  $(call install,docs); }
 	@touch $@
 
 browser: ## install Chromium for the report's test (Debian's package; root only)
@@ -116,7 +124,7 @@ prometheus: ## install Prometheus for the test of the exporter (Debian's package
 builder: | .venv/bin/python ## install TensorRT for RTX for the tests: it builds engines without a card (x86 alone; 89 MB)
 	@$(BIN)/python -c 'import tensorrt_rtx_bindings' 2>/dev/null || { \
 	  echo "setting up .venv with the test tools and TensorRT for RTX (once)" >&2; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,trt-test]' >&2 && \
+	  $(call install,dev trt-test) && \
 	  touch .venv/.base .venv/.dev; } || \
 	echo "TensorRT for RTX cannot be installed: the tests that build engines will skip" >&2
 
@@ -135,7 +143,7 @@ test-gpu: ## on a machine with a card: its check (docs/use/card-check.md), docs/
 	exit $$code
 
 setup-gpu: setup-dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c 'constraints-$(CUDA).txt' -e '.[dev,$(CUDA)]' >&2
+	@$(call install,dev $(CUDA))
 
 peers: setup-dev ## install what the benchmarks compare with
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-peers.txt -e '.[peers]' >&2
@@ -149,7 +157,7 @@ fuzz: setup-dev ## 100,000 mutants of real models; what fails is kept
 ncu: ## fetch NVIDIA's ncu for its tests (Debian's package, 116 MB, not free software)
 	@tools/fetch-ncu
 
-constraints: ## renew constraints.txt for every supported Python
+constraints: ## renew the versions for every supported Python, and the hashes
 	@tools/renew-constraints
 
 clean: ## remove .venv, the site and caches; measurements stay

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import zipfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -29,8 +32,12 @@ FILES = {
     "cuda13": ("constraints.txt", "constraints-cuda13.txt"),
     "export": ("constraints-export.txt",),
 }
-PROJECT: dict[str, Any] = read_toml(ROOT / "pyproject.toml", "a project")["project"]
-_PIN = re.compile(r"([a-z0-9-]+)==([0-9a-z.]+)(?: ; (.+))?")
+_TABLES: dict[str, Any] = read_toml(ROOT / "pyproject.toml", "a project")
+PROJECT, BUILD_SYSTEM = _TABLES["project"], _TABLES["build-system"]
+_PIN = re.compile(r"([a-z0-9-]+)==([0-9a-z.]+)(?: ; ([^\\]+))?( \\)?")
+_HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+# What `make` and the images take from an index: with hashes.
+HASHED = (*sorted((ROOT / "requirements").iterdir()), *sorted(LISTS.iterdir()))
 
 
 def pins(*paths: Path) -> dict[str, set[str]]:
@@ -38,7 +45,7 @@ def pins(*paths: Path) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in paths:
         for line in path.read_text().splitlines():
-            if line.startswith("#"):
+            if line.startswith("#") or _HASH.fullmatch(line):
                 continue
             match = _PIN.fullmatch(line)
             assert match, f"{path.name}: {line}"
@@ -116,23 +123,69 @@ def test_numba_cuda_stands_beside_a_numpy_that_it_works_with(cuda: str) -> None:
             assert max(map(Version, found["numpy"])) < FIRST_NUMPY_WITHOUT
 
 
-def test_every_image_list_is_made_of_pins_alone() -> None:
-    for path in LISTS.iterdir():
-        assert pins(path)
+@pytest.mark.parametrize("path", HASHED, ids=lambda path: path.stem)
+def test_every_pin_of_an_installation_has_hashes(path: Path) -> None:
+    assert pins(path)
+    lines = path.read_text().splitlines()
+    for line, following in zip(lines, (*lines[1:], ""), strict=True):
+        if _PIN.fullmatch(line):
+            assert line.endswith(" \\"), line
+            assert _HASH.fullmatch(following), line
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "requirements").iterdir()), ids=lambda path: path.stem
+)
+def test_what_is_installed_has_the_versions_of_the_constraints(path: Path) -> None:
+    expected = of_extra("dev" if path.stem == "base" else path.stem)
+    for name, versions in pins(path).items():
+        assert versions <= expected[name], name
+
+
+def test_what_the_project_needs_is_in_the_list_that_every_installation_takes() -> None:
+    base = pins(ROOT / "requirements/base.txt")
+    for line in (*PROJECT["dependencies"], *BUILD_SYSTEM["requires"]):
+        assert canonicalize_name(Requirement(line).name) in base
+
+
+@pytest.mark.parametrize("extra", ["dev", "docs", "trt-test", "cuda12", "cuda13"])
+def test_what_an_extra_needs_is_in_its_list(extra: str) -> None:
+    listed = pins(ROOT / "requirements/base.txt", ROOT / f"requirements/{extra}.txt")
+    for requirement in needed(extra):
+        assert canonicalize_name(requirement.name) in listed
+
+
+def test_pip_refuses_a_file_with_another_hash(tmp_path: Path) -> None:
+    """The first package of ``base.txt``, in a wheel of our own making."""
+    name, (version, *_) = next(iter(pins(ROOT / "requirements/base.txt").items()))
+    wheel = tmp_path / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(
+            f"{name}-{version}.dist-info/METADATA", f"Name: {name}\nVersion: {version}\n"
+        )
+    source = ("--no-index", "--find-links", tmp_path, "--dest", tmp_path / "out")
+    asked = ("--require-hashes", "-r", ROOT / "requirements/base.txt")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "download", "--no-deps", *source, *asked],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    assert name in done.stderr
 
 
 def test_the_makefile_installs_nothing_without_pins() -> None:
-    lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if "pip install" in line]
-    installs = [line for line in lines if "-e " in line]
-    assert len(installs) >= 4
-    for line in installs:
-        extras = re.search(r"\[(.+)\]", line)
-        for extra in extras[1].replace("$(CUDA)", "cuda12").split(",") if extras else ["dev"]:
-            for name in FILES[extra]:
-                assert f"-c {name}" in line.replace("'", "").replace("$(CUDA)", "cuda12")
+    lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if "-m pip" in line]
+    assert [line for line in lines if "--require-hashes" not in line] == [
+        "PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps",
+        "\t@$(BIN)/python -m pip install --quiet --disable-pip-version-check"
+        " -c constraints-peers.txt -e '.[peers]' >&2",
+    ]
 
 
 def test_no_file_says_where_to_fetch() -> None:
-    for path in (*ROOT.glob("constraints*.txt"), *LISTS.iterdir()):
+    for path in (*ROOT.glob("constraints*.txt"), *HASHED):
         lines = path.read_text().splitlines()
-        assert not [line for line in lines if "://" in line or line.startswith("-")]
+        assert not [line for line in lines if "://" in line or line.startswith("-")], path.name

@@ -32,7 +32,8 @@ def folder(tmp_path: Path) -> Path:
     shutil.copy(REPOSITORY / "Makefile", tmp_path)
     (programs / "mansard").write_text(SHOW)
     (programs / "mansard").chmod(0o755)
-    for name in ("pyproject.toml", "constraints.txt", ".venv/bin/python"):
+    (tmp_path / "requirements").mkdir()
+    for name in ("pyproject.toml", "requirements/base.txt", ".venv/bin/python"):
         (tmp_path / name).touch()
     time.sleep(0.02)  # make compares times
     (tmp_path / ".venv" / ".base").touch()

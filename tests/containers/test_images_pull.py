@@ -22,7 +22,7 @@ from mansard.containers.images.pulling import (
     progress_lines,
     pull,
 )
-from mansard.containers.images.store import find, registry_digest
+from mansard.containers.images.store import find, find_base, registry_digest
 from mansard.containers.images.table import Image, read_table
 from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
 from tests.containers.image_registry import Registry, registry
@@ -110,6 +110,38 @@ def served_digest(served: Registry) -> str:
     from tests.containers.image_registry import digest_of
 
     return digest_of(served.manifests["1"][1])
+
+
+@pytest.mark.docker
+def test_a_base_with_a_digest_is_that_very_image(engine: Engine, served: Registry) -> None:
+    tag = f"{served.address}/team/base:1"
+    pinned, other = f"{tag}@{served_digest(served)}", f"{tag}@sha256:{'0' * 64}"
+    assert find_base(engine.client, pinned) is None
+    pull(engine, pinned)
+    found = find_base(engine.client, pinned)
+    assert found is not None
+    assert (found[0], registry_digest(found[1])) == (pinned, served_digest(served))
+    assert downloads(engine, entry(pinned)).base is None
+    # The tag was pulled with another digest than the one that is asked for.
+    pull(engine, tag)
+    assert find_base(engine.client, other) is None
+    with pytest.raises(ContainerError, match="base image is not there"):
+        pull(engine, other)
+    engine.client.images.remove(found[1].id, force=True)
+
+
+@pytest.mark.docker
+def test_a_base_that_was_loaded_from_a_file_goes_by_its_tag(engine: Engine) -> None:
+    engine.client.api.import_image_from_data(_empty_tar(), repository="team/loaded", tag="1")
+    pinned = f"team/loaded:1@sha256:{'0' * 64}"
+    found = find_base(engine.client, pinned)
+    assert found is not None
+    assert (found[0], registry_digest(found[1])) == ("team/loaded:1", "")
+    engine.client.images.remove("team/loaded:1")
+
+
+def _empty_tar() -> bytes:
+    return b"\0" * 10240
 
 
 @pytest.mark.docker

@@ -63,6 +63,19 @@ def test_ubuntu_images_have_the_python_of_their_ubuntu() -> None:
             assert image.python == "3.10"
 
 
+def test_bases_have_the_digests_that_public_projects_pin() -> None:
+    """The others are fixed by a tag of one release, never by one that moves."""
+    pinned = {name for name, image in IMAGES.items() if "@sha256:" in image.base}
+    assert pinned == {
+        *("jetpack-5-tensorrt", "jetpack-6.0-tensorrt", "jetpack-6.1-tensorrt"),
+        *("jetpack-7.0", "card-12", "card-13", "cpu"),
+    }
+    for image in IMAGES.values():
+        reference = parse_reference(image.base)
+        assert reference is not None
+        assert re.search(r"\d+\.\d+", reference.tag), image.base
+
+
 def test_the_libraries_are_those_that_the_project_is_tested_with() -> None:
     tested = pins((ROOT / "constraints.txt").read_text())
     for path in sorted((RECIPES / "lists").iterdir()):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import pkgutil
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mansard
 from mansard.core.errors import MansardError, SchemaError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.power_mode import core_count_mode, parse_modes
@@ -132,3 +135,19 @@ def test_files_name_the_version_of_their_rows(
     assert [n for n in range(version + 2) if record.schema.can_read(n)] == [
         *range(oldest or version, version + 1)
     ]
+
+
+def test_records_are_made_by_name() -> None:
+    """A field that comes in the middle later changes no caller."""
+    for module in pkgutil.walk_packages(mansard.__path__, "mansard."):
+        if module.name.startswith(("mansard.core", "mansard.device", "mansard.analytics")):
+            importlib.import_module(module.name)
+    ahead, kinds = [Record], []
+    while ahead:
+        kind = ahead.pop()
+        ahead += kind.__subclasses__()
+        kinds.append(kind)
+    assert len(kinds) > 100
+    for kind in kinds:
+        with pytest.raises(TypeError, match="Extra positional arguments"):
+            kind(None)

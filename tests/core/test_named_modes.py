@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,25 @@ def test_the_recorded_dump_of_a_nano_has_the_same_modes(shared_data: Path) -> No
     (path,) = (shared_data / "nvpmodel").glob("*show_verbose_nano.txt")
     nano = one("Jetson Nano")
     assert compare(nano, board_modes(load_config(path), path.name, module=nano.module)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "n_cpus"),
+    [
+        # "Online CPU" of NVIDIA's guide, in the order of the modes' numbers (MAXN is 0).
+        ("AGX Xavier", (8, 2, 4, 8, 6, 4, 2, 4)),
+        ("Xavier NX", (2, 4, 6, 2, 4, 4, 2, 4, 6)),
+        ("TX2 8GB", (6, 4, 6, 4)),
+        ("Jetson Nano", (4, 2)),
+    ],
+)
+def test_modes_have_the_cores_of_nvidias_guide(name: str, n_cpus: tuple[int, ...]) -> None:
+    assert tuple(mode.n_cpus for mode in one(name).modes) == n_cpus
+
+
+def test_a_name_that_says_its_cores_has_them() -> None:
+    for board in NAMED_MODES:
+        for mode in board.modes:
+            said = re.search(r"_(\d+)CORE$|_(ALL)$|(MAXN)", mode.name)
+            if said and board.module.name != "Jetson AGX Orin 32GB":
+                assert mode.n_cpus == (int(said[1]) if said[1] else board.module.n_cpus), mode

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mansard.core.hardware import MODULES
 from mansard.device.identity import identify
 from mansard.device.system import parse_cpu_list, usable_cpus
-from mansard.device.topology import cpu_quota, physical_cores
+from mansard.device.topology import cpu_quota, data_caches, physical_cores
 
 
 def write(root: Path, path: str, text: str) -> None:
@@ -167,3 +168,30 @@ def test_without_siblings_every_cpu_is_a_core(
     tmp_path_factory: pytest.TempPathFactory, cpus: set[int]
 ) -> None:
     assert physical_cores(tmp_path_factory.getbasetemp(), tuple(cpus)) == tuple(sorted(cpus))
+
+
+@pytest.mark.parametrize(
+    ("name", "cpus", "n_instances", "shared"),
+    [
+        # L1, L2 and L3 of the first CPU: how many there are, and who shares them. Sources: the
+        # manuals of the cores. TX2: Denver's two cores (1, 2) and the four A57 have an L2 each.
+        ("Jetson TX2", range(6), (6, 2), ((0,), (0, 3, 4, 5))),
+        ("Jetson AGX Xavier", range(8), (8, 4, 1), ((0,), (0, 1), tuple(range(8)))),
+        ("Jetson AGX Orin 64GB", range(12), (12, 12, 3), ((0,), (0,), (0, 1, 2, 3))),
+        ("Jetson Thor T5000", range(14), (14, 14, 1), ((0,), (0,), tuple(range(14)))),
+    ],
+)
+def test_the_clusters_of_a_module_say_who_shares_a_cache(
+    tmp_path: Path,
+    name: str,
+    cpus: range,
+    n_instances: tuple[int, ...],
+    shared: tuple[tuple[int, ...], ...],
+) -> None:
+    """The kernel describes CPU 0 alone, as where the others are off."""
+    for level in range(1, len(n_instances) + 1):
+        write_cache(tmp_path, 0, level, level, size=f"{64 * level}K", type="Unified")
+    module = next(module for module in MODULES.values() if module.name == name)
+    caches = data_caches(tmp_path, tuple(cpus), module)
+    assert tuple(cache.n_instances for cache in caches) == n_instances
+    assert tuple(cache.shared_cpus for cache in caches) == shared

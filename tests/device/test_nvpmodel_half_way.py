@@ -149,3 +149,27 @@ def test_what_cannot_be_put_back_is_said_and_kept(tmp_path: Path) -> None:
 def test_the_recorded_words(shared_data: Path, tmp_path: Path, name: str) -> None:
     words = (shared_data / f"cases/04/nvpmodel_m_stderr_{name}.txt").read_text()
     assert set_mode(board_that(tmp_path, words, 255, notes=True), 7).kind == "partial"
+
+
+def test_a_mode_that_nvpmodel_refuses_to_put_back_is_said(tmp_path: Path) -> None:
+    root = create_board("agx-orin", tmp_path)
+    tool = root / "usr/sbin/nvpmodel"
+    with running(root):
+        hold = hold_machine(root, settle_s=SETTLE_S)
+        hold.__enter__()
+        hold.set(modes_of(root)["15W"])
+        whole = tool.rename(tool.with_name("nvpmodel.whole"))
+        tool.write_text(
+            f"""#!/bin/sh
+[ "$1" = -m ] && echo "NVPM ERROR: failed to set power mode!" && exit 255
+exec {whole} "$@"
+"""
+        )
+        tool.chmod(0o755)
+        with pytest.raises(DeviceError, match="not everything is as it was found") as failed:
+            hold.__exit__(None, None, None)
+        assert "power mode 30W: nvpmodel says NVPM ERROR: failed to set" in failed.value.what
+        whole.rename(tool)
+        restored = restore(root)
+        assert restored is not None
+        assert "power mode 15W → 30W" in restored.changes

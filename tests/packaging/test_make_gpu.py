@@ -95,17 +95,22 @@ def test_what_a_python_lacks_is_named_and_the_pinned_extras_are_installed(
     own.parent.mkdir(parents=True)
     own.write_text(LOGGING)
     own.chmod(0o755)
-    for name in ("pyproject.toml", "constraints.txt"):
+    (folder / "requirements").mkdir()
+    for name in ("pyproject.toml", "requirements/base.txt", "requirements/dev.txt"):
         (folder / name).touch()
     time.sleep(0.02)  # make compares times
     (folder / ".venv" / ".dev").touch()
     done = make(folder, python, CUDA="cuda13")
     assert done.returncode == 0, done.stderr
     assert f"{python} does not import: cupy msgspec" in done.stderr
-    (install,) = [
+    libraries, own_code = [
         line for line in (folder / "asked").read_text().splitlines() if line.startswith("-m pip")
     ]
-    assert install.endswith("-c constraints.txt -c constraints-cuda13.txt -e .[dev,cuda13]")
+    assert libraries.endswith(
+        "--no-deps --require-hashes -r requirements/base.txt -r requirements/dev.txt"
+        " -r requirements/cuda13.txt"
+    )
+    assert own_code.endswith("--no-deps --no-build-isolation -e .")
     assert "tools/card_check run --out .card_check/results" in (folder / "asked").read_text()
 
 
@@ -115,7 +120,8 @@ def test_where_nothing_can_be_installed_the_command_fails(folder: Path, tmp_path
     own.parent.mkdir(parents=True)
     own.write_text("#!/bin/sh\nexit 1\n")
     own.chmod(0o755)
-    for name in ("pyproject.toml", "constraints.txt"):
+    (folder / "requirements").mkdir()
+    for name in ("pyproject.toml", "requirements/base.txt", "requirements/dev.txt"):
         (folder / name).touch()
     done = make(folder, python)
     assert done.returncode != 0

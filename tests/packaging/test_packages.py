@@ -125,8 +125,8 @@ def test_the_installed_wheel_scores_and_shows_the_demo(installed: Path, tmp_path
 def test_the_image_of_the_host_copies_what_a_clone_and_a_build_have() -> None:
     lines = (ROOT / "containers/host/Dockerfile").read_text("utf-8").splitlines()
     copied = [word for line in lines if line.startswith("COPY") for word in line.split()[1:-1]]
-    assert copied == ["constraints.txt", "dist/"]  # the wheel is built into dist/
-    assert (ROOT / "constraints.txt").exists()
+    assert copied == ["requirements/base.txt", "dist/"]  # the wheel is built into dist/
+    assert (ROOT / "requirements/base.txt").exists()
     assert lines[-1] == 'ENTRYPOINT ["python3", "-m", "mansard.cli"]'
     # A user without rights, where the command names no other.
     assert any(line.startswith("USER 65534") for line in lines)

@@ -307,3 +307,17 @@ def test_a_terminated_daemon_ends_in_order(agx_orin: Path) -> None:
         assert changes(agx_orin, "proc/uptime")
         daemon.terminate()
     assert daemon.returncode == 0
+
+
+def test_it_ends_with_the_process_that_it_is_given(agx_orin: Path) -> None:
+    """Not with the one that started it: `sleep` stands for a starter that hands it on."""
+    with subprocess.Popen(["sleep", "60"]) as owner:
+        command = [sys.executable, "-m", "mansard.simulator", str(agx_orin), str(owner.pid)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
+            assert daemon.stdout is not None
+            assert daemon.stdout.readline() == "ready\n"
+            assert changes(agx_orin, "proc/uptime")
+            assert daemon.poll() is None
+            owner.kill()
+            owner.wait()
+            assert daemon.wait(10) == 0

@@ -200,3 +200,11 @@ def test_modes_are_those_of_the_recorded_configuration(name: str, shared_data: P
         ]
         assert ours.modes[number_].name == mode.name
         assert ours.modes[number_].settings == settings
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_the_version_of_l4t_is_that_of_the_release(board: BoardSpec) -> None:
+    # "# R35 (release), REVISION: 4.1, …": 35.4
+    found = re.match(r"R(\d+) \(release\), REVISION: (\d+)", board.release.removeprefix("# "))
+    assert found is not None
+    assert board.l4t == (int(found[1]), int(found[2]))

@@ -31,7 +31,13 @@ from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.pulling import Confirm, ensure_base
-from mansard.containers.images.store import BASE_DIGEST_LABEL, find, identity_of, registry_digest
+from mansard.containers.images.store import (
+    BASE_DIGEST_LABEL,
+    find,
+    find_base,
+    identity_of,
+    registry_digest,
+)
 from mansard.containers.images.table import Image, version_key
 from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError
@@ -155,10 +161,12 @@ def library_lines(image: Image) -> tuple[str, ...]:
     """``name==version`` for each library; other Pythons' versions are left out.
 
     pip judges the markers by the Python that it runs on itself, whatever ``--python-version``
-    says, so a list for another machine must be without them.
+    says, so a list for another machine must be without them. Hashes are left out: wheels that
+    were fetched or built elsewhere are their owner's.
     """
     text = read_whole(RECIPES / "lists" / f"{image.libraries}.txt").decode()
-    lines = (line.partition(" ; ") for line in text.splitlines() if line[:1] not in {"", "#"})
+    pins = [line for line in text.splitlines() if line[:1] not in {"", "#", " "}]
+    lines = (pin.removesuffix(" \\").partition(" ; ") for pin in pins)
     python = version_key(image.python)[:2]
     return tuple(pin for pin, _, marker in lines if not marker or _holds(marker, python))
 
@@ -369,10 +377,15 @@ def _build_libraries(engine: Engine, image: Image, step: BuildStep, order: Order
         if image.recipe == "standalone":
             python = find_python(engine.facts.architecture, order.wheels)
             large = {**large, "python.tar.gz": stack.enter_context(python)}
-        labels = {BASE_DIGEST_LABEL: _base_digest(engine, image)}
-        run_step(engine, step, network=network, tell=order.tell, large=large, labels=labels)
-
-
-def _base_digest(engine: Engine, image: Image) -> str:
-    base = find(engine.client, image.base)
-    return "" if base is None else registry_digest(base)
+        base = find_base(engine.client, image.base)
+        name, digest = (image.base, "") if base is None else (base[0], registry_digest(base[1]))
+        if name != image.base:
+            order.tell(f"the base {name} was loaded from a file: its digest is not checked")
+        run_step(
+            engine,
+            msgspec.structs.replace(step, arguments={**step.arguments, "BASE": name}),
+            network=network,
+            tell=order.tell,
+            large=large,
+            labels={BASE_DIGEST_LABEL: digest},
+        )

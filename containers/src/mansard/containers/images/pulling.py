@@ -27,7 +27,7 @@ from mansard.containers.answers import LOG, answer, messages
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
-from mansard.containers.images.store import check_disk, find, shown
+from mansard.containers.images.store import check_disk, find_base, shown
 from mansard.containers.images.table import (
     DEFAULT_HOST,
     Image,
@@ -181,7 +181,7 @@ Confirm = Callable[[Downloads], bool]
 def downloads(engine: Engine, image: Image, wheels: Path | None = None) -> Downloads:
     """What building ``image`` would download, the registry asked."""
     base = None
-    if find(engine.client, image.base) is None:
+    if find_base(engine.client, image.base) is None:
         base = ask_registry(image.base, engine.facts.architecture or image.architectures[0])
         if base.n_bytes is None and image.download_bytes is not None:
             base = Download(image.base, image.download_bytes, f"images.toml; {base.source}")
@@ -202,11 +202,11 @@ def ensure_base(
 ) -> None:
     """Pull the base where it is not there; raises ContainerError, StorageError or UsageError."""
     if offline:
-        if find(engine.client, image.base) is None:
+        if find_base(engine.client, image.base) is None:
             raise ContainerError(
                 f"the base {image.base} is not on this machine, and nothing may be downloaded",
                 where=engine.address,
-                fix="'docker load' it from a file, or leave out --offline",
+                fix="'docker load' it from a file with its tag, or leave out --offline",
             )
         return
     wanted = downloads(engine, image, wheels)

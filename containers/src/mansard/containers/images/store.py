@@ -72,6 +72,20 @@ def find(client: Any, tag: str) -> Any:
             return None
 
 
+def find_base(client: Any, reference: str) -> tuple[str, Any] | None:
+    """The base called ``reference``, and a name that the engine builds on; None if it has none.
+
+    An image that was loaded from a file has no digest of a registry, so its tag alone names it
+    (containerd's store keeps digests). A tag that was pulled with another digest is another image.
+    """
+    found = find(client, reference)
+    tag = reference.partition("@")[0]
+    if found is not None or tag == reference:
+        return None if found is None else (reference, found)
+    loaded = find(client, tag)
+    return None if loaded is None or registry_digest(loaded) else (tag, loaded)
+
+
 def check_disk(engine: Engine, needed_bytes: int, what: str) -> None:
     """Refuse what the engine's disk cannot hold, where its free space is seen from here."""
     free = engine.facts.free_bytes()

@@ -79,13 +79,20 @@ def has(place: Path) -> bool:
 
 
 def install(packages: Path) -> int:
-    """Run pip on the list; its exit code. Wheels beside it are all there is, if there are any."""
+    """Run pip on the list; its exit code. Wheels beside it are all there is, if there are any.
+
+    What comes from an index has the hash that the list gives. Wheels beside it are their owner's,
+    who may have built them.
+    """
     offline = any(WHEELS.glob("*.whl"))
+    if offline:
+        LIST.write_text(without_hashes(LIST.read_text()))
     sources = ("--no-index", "--find-links", str(WHEELS)) if offline else ()
     # The list is complete: --no-deps keeps pip from asking for more. No source is compiled.
     options = ("--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir")
+    checked = () if offline else ("--require-hashes",)
     quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar=off")
-    command = [sys.executable, "-m", "pip", "install", *options, *quiet, *sources]
+    command = [sys.executable, "-m", "pip", "install", *options, *checked, *quiet, *sources]
     print(f"installing {LIST.name}", "from wheels" if offline else "from the index", flush=True)  # noqa: T201 - the build's own log
     return subprocess.run(
         [*command, "--target", str(packages), "--requirement", str(LIST)],
@@ -94,6 +101,12 @@ def install(packages: Path) -> int:
         # have constraints for what they bring themselves.
         env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_CONSTRAINT": ""},
     ).returncode
+
+
+def without_hashes(text: str) -> str:
+    """The pins of a list alone."""
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("--hash="))
+    return "".join(line.removesuffix(" \\") + "\n" for line in lines)
 
 
 def remove(folder: Path, patterns: tuple[str, ...]) -> None:
