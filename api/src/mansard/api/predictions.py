@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from mansard.api.boards import board_root, find_modes, require_own
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import onnx_files, score_batches
+from mansard.api.scores import note_scores, onnx_files, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
         reporter.note(f"note: {line}")
     modes = None if request.modes is None else _asked_modes(request, models, reporter)
     networks = _select_networks(request, models.observed_networks(), reporter)
+    names = {each.name for each in networks if not each.scores}
+    scored = models.dataset.scores
+    note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
     return models, basis_of(
         models, networks, modes, calibrate=request.calibrate, measured_scores=scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -376,7 +376,6 @@ def score_batches(
     """
     from mansard.estimator import score_loaded
     from mansard.estimator.defaults import load_network, with_defaults
-    from mansard.estimator.scoring import notes_for_all
     from mansard.estimator.shape_inference.binding import keep_known_names
 
     loaded, stated = load_network(source), settings.given
@@ -402,11 +401,17 @@ def score_batches(
         except MansardError as error:
             raise faults[0] from error  # nothing was wrong with the file but what was asked of it
         faults = faults[:1]
-    for text in dict.fromkeys(text for score in scores for text in notes_for_all(score)):
-        reporter.note(f"note: {loaded.name}: {text}")
+    note_scores(scores, reporter)
     for fault in faults:
         reporter.note(f"note: a batch size was left out: {fault}")
     return scores
+
+
+def note_scores(scores: Iterable[ModelScore], reporter: Reporter) -> None:
+    """Tell once what the scores of networks note, such as what their batch is taken to be."""
+    texts = (f"note: {score.model}: {text}" for score in scores for text in score.general_notes)
+    for text in dict.fromkeys(texts):
+        reporter.note(text)
 
 
 def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"]) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records.score import UNKNOWN_LAYERS
 from mansard.estimator.advice import advise_shapes, advise_sizes
 from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
 from mansard.estimator.caches import Caches, find_caches
@@ -113,7 +114,6 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
 
 
 _SHOWN = 3  # reasons in a note
-_UNKNOWN_LAYERS = "layers are unknown, from"
 _REGULARISERS = frozenset(
     {"BatchNormalization", "BatchNormInternal", "BiasDropout", "BitmaskBiasDropout"}
     | {"BitmaskDropout", "Dropout"}
@@ -270,14 +270,6 @@ def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     )
 
 
-def notes_for_all(score: ModelScore) -> tuple[str, ...]:
-    """The notes of ``score`` that every command can print.
-
-    That on unknown layers advises options that ``mansard score`` alone has.
-    """
-    return tuple(text for text in score.notes if _UNKNOWN_LAYERS not in text)
-
-
 def _unstated(model: Model, given: Given) -> set[str]:
     """The tensors whose shapes neither the file nor the caller states."""
     declared = {name for name, (_, sizes) in model.stated.items() if sizes is not None}
@@ -297,7 +289,7 @@ def _notes(
         reasons = list(dict.fromkeys(layer.unknown["work_flop"] for layer in unknown))
         more = f"; and {len(reasons) - _SHOWN} more reasons" if len(reasons) > _SHOWN else ""
         yield (
-            f"{len(unknown)} of {len(layers)} {_UNKNOWN_LAYERS} {unknown[0].op_type} "
+            f"{len(unknown)} of {len(layers)} {UNKNOWN_LAYERS} {unknown[0].op_type} "
             f"{unknown[0].name!r} on; sums are of the others: {'; '.join(reasons[:_SHOWN])}{more}"
         )
     if network.bounds:

@@ -223,7 +223,7 @@ def prepare(
     """
     from mansard.estimator import Given, Settings, score_loaded
     from mansard.estimator.defaults import load_network, with_defaults
-    from mansard.estimator.scoring import naming_model, notes_for_all, settled
+    from mansard.estimator.scoring import naming_model, settled
     from mansard.estimator.shape_inference.binding import bind
     from mansard.estimator.shape_inference.inference import infer_shapes
     from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array
@@ -298,7 +298,7 @@ def prepare(
         batch=score.batch,
         dimensions=score.dimensions,
         score=score,
-        notes=(*files.notes, *notes_on(arrays), *notes_for_all(score)),
+        notes=(*files.notes, *notes_on(arrays), *score.general_notes),
         recipe=recipe,
         files=files,
     )
