@@ -41,7 +41,8 @@ class Binding(msgspec.Struct, frozen=True):
 
     ``named`` holds the dimensions that have a name in the file, and those given by axis.
     ``is_batch_guessed``: no dimension has the name of a batch, and the first of ``batch_inputs``
-    may be it; ``batch_name`` is what a person called that.
+    may be it; ``batch_name`` is what a person called that. ``is_batch_sure``: a name says so that
+    stands for nothing else.
     """
 
     tensors: Mapping[str, Tensor]
@@ -53,6 +54,7 @@ class Binding(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...] = ()
     batch_inputs: frozenset[str] = frozenset()
     batch_name: str | None = None
+    is_batch_sure: bool = False
 
 
 def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
@@ -87,6 +89,7 @@ def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
         patterns,
         dimensions.batch_inputs,
         next((dim.symbol for dim in batch if dim.has_meaning), None),
+        dimensions.is_batch_sure,
     )
 
 
