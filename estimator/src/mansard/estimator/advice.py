@@ -17,7 +17,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.model import Given, Model, all_nodes
 from mansard.estimator.numbers import may_keep
-from mansard.estimator.shape_inference.batch import settle_batch
+from mansard.estimator.shape_inference.batch import check_batch, settle_batch
 from mansard.estimator.shape_inference.binding import MissingDimensionsError, bind
 from mansard.estimator.shape_inference.dimensions import find_dimensions
 from mansard.estimator.shape_inference.inference import InferredNetwork, Prepared, infer_shapes
@@ -84,8 +84,11 @@ def _with_batch(attempt: _Attempt, model: Model, prepared: Prepared) -> dict[str
     dims = {name: size for name, size in stated.dims.items() if name not in symbols}
     one = msgspec.structs.replace(stated, batch=1, dims=dims)
     try:
-        is_batch = settle_batch(model, one, prepared) == one and _is_complete(model, one, prepared)
-    except UsageError:
+        binding = bind(model, one)
+        network = infer_shapes(model, binding, prepared)
+        check_batch(model, binding, network)
+        is_batch = settle_batch(model, one, prepared) == one and not _reasons(network)
+    except (ModelError, UsageError):
         is_batch = False
     plain = {name: "--batch 1" if is_batch else f"--dim '{name}=N'" for name in symbols}
     return {name: plain.get(name, flag) for name, flag in attempt.flags.items()}
