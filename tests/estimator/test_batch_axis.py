@@ -164,6 +164,10 @@ BATCHES = {
         "<float[8,3,3,3] w> { y = Conv(x, w) s = Relu(size) }",
         (8, 4),
     ),
+    "rows and the weights of their columns": (
+        "g (float[8,16] x, float[16] k) => (float[8,16] y) { y = Mul(x, k) }",
+        (8, 4),
+    ),
     "images and texts that are compared with one another": (
         "g (float[8,3,32,32] x, float[8,77] t) => (float[8,8] y) "
         "<float[16,3,32,32] w, float[77,16] v> { c = Conv(x, w) f = Flatten(c) e = MatMul(t, v) "

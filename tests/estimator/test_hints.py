@@ -14,7 +14,7 @@ from onnx.backend.test.loader import load_model_tests
 from mansard.core.errors import ModelError
 from mansard.estimator import score, totals, zoo
 from tests.estimator.hints import Command, dead_ends, refusal, ways
-from tests.estimator.models import text_model
+from tests.estimator.models import single_model, text_model
 from tests.estimator.test_advice import NETWORKS
 from tests.estimator.test_batch_axis import BATCHES, JOINED, NO_BATCH
 
@@ -224,3 +224,34 @@ def test_the_cases_of_hints(shared_data: Path) -> None:
     assert totals(followed) == totals(
         score(counts, dims={"N": 3}, values={"chPhCounts": (1, 1, 1)})
     )
+
+
+REFUSED = [
+    ("com.microsoft", "BeamSearch"),
+    ("com.microsoft", "EPContext"),
+    ("org.pytorch.aten", "ATen"),
+    ("ai.onnx.preview.training", "Gradient"),
+]
+
+
+@pytest.mark.parametrize(("domain", "op_type"), REFUSED)
+def test_an_operator_that_cannot_be_scored_is_left_out_visibly(domain: str, op_type: str) -> None:
+    data = single_model(op_type, ["float[2,3]"], domain=domain).SerializeToString()
+    message = refusal(data)
+    assert message is not None
+    assert message.count(f"({op_type})") == 1
+    assert not [*dead_ends(data)]
+    found = score(data, shapes={"y": (2, 3)}, allow_unknown=True)
+    assert found.layers[0].work_flop is None
+    with pytest.raises(ModelError):
+        score(data, shapes={"y": (2, 3)})
+
+
+def test_all_sizes_of_0_are_asked_for_at_once() -> None:
+    data = text_model("g (float[3,0] x, float[3,0] z) => (float[3,a] y) { y = Add(x, z) }")
+    message = refusal(data)
+    assert message is not None
+    assert message.endswith("pass --dim 'x[1]=N' --dim 'z[1]=N', with N = 0 if that is meant")
+    assert not [*dead_ends(data)]
+    # 3 x 5 sums
+    assert totals(score(data, dims={"x[1]": 5, "z[1]": 5})).work_flop == 15

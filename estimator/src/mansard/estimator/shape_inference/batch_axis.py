@@ -127,7 +127,12 @@ def _is_whole(node: Node, axes: Mapping[str, int], sizes: set[int]) -> bool:
 def _other_start(model: Model, starts: frozenset[str]) -> BatchEvidence | None:
     """Evidence against a batch where another input begins with another dimension of its kind."""
     first = min(starts)
-    sizes = {source.name: (source.dimensions or (None,))[0] for source in model.inputs}
+    # A list, such as the sizes of an image, is none of its kind.
+    sizes = {
+        source.name: (source.dimensions or (None,))[0]
+        for source in model.inputs
+        if source.name in starts or len(source.dimensions or ()) > 1
+    }
     size = sizes[first]
     for name, other in sizes.items():
         if name in starts or other in (None, 1) or size in (None, 1):

@@ -101,17 +101,7 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
         sizes.update(dict.fromkeys(dimensions.batch_symbols, given.batch))
     sizes.update(_given_sizes(dimensions, given))
     sizes = {**_listed_sizes(dimensions, given), **sizes}  # they may be given by name as well
-    for dim in dimensions:
-        is_given = dim.symbol in given.dims or dim.tensor in given.shapes
-        if dim.fixed == 0 and dim.size(sizes) == 0 and not is_given:
-            error = MissingDimensionsError(
-                f"dimension {dim.axis} is 0: there is nothing to compute",
-                where=f"input {dim.tensor!r}",
-                fix=f"give it a size with --dim '{dim.symbol}=1', or 0 if that is meant",
-            )
-            error.flags = {dim.symbol: f"--dim '{dim.symbol}=1'"}
-            error.sizes = {dim.symbol: 1}
-            raise error
+    _check_zeros(dimensions, sizes, given)
     for symbol, tree in dimensions.expressions().items():
         if symbol not in sizes and tree.names <= sizes.keys():
             size = tree.evaluate(sizes)
@@ -120,6 +110,27 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
                 raise ModelError(f"dimension {symbol!r} is no size where {known}")
             sizes[symbol] = size
     return sizes
+
+
+def _check_zeros(dimensions: InputDimensions, sizes: Mapping[str, int], given: Given) -> None:
+    """Raise MissingDimensionsError where the file has a size of 0 that nobody meant."""
+    zeros = [
+        dim
+        for dim in dimensions
+        if dim.fixed == 0 and dim.size(sizes) == 0
+        if dim.symbol not in given.dims and dim.tensor not in given.shapes
+    ]
+    if not zeros:
+        return
+    places = ", ".join(f"dimension {dim.axis} of input {dim.tensor!r}" for dim in zeros)
+    verb = "is" if len(zeros) == 1 else "are"
+    flags = {dim.symbol: f"--dim '{dim.symbol}=N'" for dim in zeros}
+    error = MissingDimensionsError(
+        f"{places} {verb} 0: there is nothing to compute",
+        fix=f"pass {' '.join(flags.values())}, with N = 0 if that is meant",
+    )
+    error.flags = flags
+    raise error
 
 
 def _given_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
