@@ -75,6 +75,16 @@ def test_nothing_is_said_of_a_run_that_lacks_nothing(tmp_path: Path) -> None:
     assert notices(results_of(tmp_path, [*CHAINS, *SETS])) == ()
 
 
+def test_what_a_score_notes_of_its_network_is_said(tmp_path: Path) -> None:
+    scored = score("net", [layer(0, 10**9, 10**6)])
+    notes = ("counted as batch 1: …", "1 of 2 layers are unknown, from Odd 'y' on; pass --shape …")
+    write_scores(tmp_path, [msgspec.structs.replace(scored, notes=notes)])
+    found = results_of(tmp_path, [*CHAINS, *SETS])
+    # the second advises options of another command
+    assert notices(found) == ("net: counted as batch 1: …",)
+    assert_drawn(found)
+
+
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan"])
 def test_a_line_with_nan_is_put_aside(tmp_path: Path, word: str) -> None:
     folder = write_run(tmp_path / "r", manifest("r"), CHAINS)

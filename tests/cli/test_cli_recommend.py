@@ -11,6 +11,7 @@ from mansard.cli.__main__ import run
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.cli.cells import row
 from tests.cli.decide_runs import CLOCKS, answer, document, latency_ms, power_w, published_runs
+from tests.estimator.models import text_model
 
 
 @pytest.fixture(scope="module")
@@ -362,3 +363,21 @@ def test_bounds_are_compared_as_ranges(tmp_path: Path, capsys: pytest.CaptureFix
     compared = text.partition("compared with MAXN_SUPER")[2].partition("why:")[0]
     assert compared.count(" between ") == 3
     assert not re.search(r"(energy|power|time) [×+−]", compared)
+
+
+def test_an_image_without_a_batch_is_one_item(
+    measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(
+        text_model(
+            "g (float[3,32,32] x) => (float[1,8,30,30] y) <float[8,3,3,3] w, int64[1] z = {0}> "
+            "{ u = Unsqueeze(x, z) y = Conv(u, w) }"
+        )
+    )
+    (one,) = document(capsys, "recommend", path, "--runs", measured)["recommendations"]
+    assert one["choice"]["batch"] == 1
+    run(["recommend", str(path), "--runs", str(measured), "--batch", "auto"])
+    said = capsys.readouterr().err
+    assert "note: net: counted as batch 1: the first dimension of 'x' (3)" in said
+    assert "a batch size was left out" in said

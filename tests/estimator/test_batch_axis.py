@@ -159,6 +159,21 @@ BATCHES = {
         "<float[8,3,3,3] w> { y = Conv(x, w) s = Relu(size) }",
         (8, 4),
     ),
+    "the size of an image in front of it": (
+        "g (float[2] size, float[8,3,32,32] x) => (float[8,8,30,30] y, float[2] s) "
+        "<float[8,3,3,3] w> { y = Conv(x, w) s = Relu(size) }",
+        (8, 4),
+    ),
+    "rows and the weights of their columns": (
+        "g (float[8,16] x, float[16] k) => (float[8,16] y) { y = Mul(x, k) }",
+        (8, 4),
+    ),
+    "images and texts that are compared with one another": (
+        "g (float[8,3,32,32] x, float[8,77] t) => (float[8,8] y) "
+        "<float[16,3,32,32] w, float[77,16] v> { c = Conv(x, w) f = Flatten(c) e = MatMul(t, v) "
+        "k = Transpose<perm=[1,0]>(e) y = MatMul(f, k) }",
+        (8, 4),
+    ),
     "two inputs of one batch": (
         "g (float[8,4] x, float[8,4] z) => (float[8,4] y) { y = Add(x, z) }",
         (8, 4),
@@ -172,6 +187,69 @@ def test_a_first_axis_that_is_the_batch(name: str) -> None:
     data = text_model(text)
     assert score(data).batch == own
     assert score(data, batch=4).batch == given
+
+
+# Frames and crops of one item: a convolution takes each alone, and then they become one.
+JOINED = {
+    "the mean of frames": (
+        "g (float[16,3,32,32] x) => (float[10] y) <float[8,3,3,3] w, float[8,10] v> "
+        "{ c = Conv(x, w) p = GlobalAveragePool(c) f = Flatten(p) "
+        "m = ReduceMean<axes=[0], keepdims=0>(f) y = MatMul(m, v) }",
+        "node 'm' (ReduceMean) computes along it",
+    ),
+    "frames that become a signal": (
+        "g (float[16,3,32,32] x) => (float[1,4,14] y) "
+        "<float[8,3,3,3] w, float[4,8,3] v, int64[1] z = {0}> "
+        "{ c = Conv(x, w) p = GlobalAveragePool(c) f = Flatten(p) t = Transpose<perm=[1,0]>(f) "
+        "u = Unsqueeze(t, z) y = Conv(u, v) }",
+        "node 'y' (Conv) takes it as a place in an image or signal",
+    ),
+    "a pair of images": (
+        "g (float[2,3,32,32] x) => (float[1] y) <float[8,3,32,32] w, int64 i = {0}, int64 j = {1}> "
+        "{ c = Conv(x, w) f = Flatten(c) a = Gather<axis=0>(f, i) b = Gather<axis=0>(f, j) "
+        "d = Sub(a, b) y = ReduceSum<keepdims=1>(d) }",
+        "node 'a' (Gather) picks elements along it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_images_that_become_one_item(name: str) -> None:
+    text, words = JOINED[name]
+    found = score(text_model(text))
+    assert found.batch == 1
+    assert words in found.notes[-1]
+
+
+_CLOUD = (
+    "g (float[{name},3] x) => (float[16] y) <float[3,16] w> "
+    "{{ h = MatMul(x, w) y = ReduceMax<axes=[0], keepdims=0>(h) }}"
+)
+
+
+def test_a_short_name_may_be_that_of_points() -> None:
+    data = text_model(_CLOUD.format(name="N"))
+    with pytest.raises(ModelError, match=r"pass --dim 'N=N'$"):
+        score(data)
+    with pytest.raises(UsageError, match=r"\(ReduceMax\) computes along it, and must be given"):
+        score(data, batch=1)
+    found = score(data, dims={"N": 6})
+    # 6 points of 3 x 16 products; one cloud
+    assert (found.batch, totals(found).macs) == (1, 6 * 48)
+    assert "computes along it" in found.notes[-1]
+    # a name that means nothing else is believed
+    assert score(text_model(_CLOUD.format(name="batch")), batch=6).batch == 6
+    rows = text_model("g (float[N,16] x) => (float[N,5] y) <float[16,5] w> { y = MatMul(x, w) }")
+    assert score(rows, dims={"N": 6}).batch == 6
+    assert score(rows, dims={"N": 6}).notes == ()
+
+
+def test_an_output_names_the_batch() -> None:
+    text = "g (float[{first},16] x) => (float[batch,5] y) <float[16,5] w> {{ y = MatMul(x, w) }}"
+    assert score(text_model(text.format(first="a")), dims={"a": 6}).batch == 6
+    assert score(text_model(text.format(first="8"))).notes == ()
+    with pytest.raises(ModelError, match=r"pass --batch 1$"):
+        score(text_model(text.format(first="a")))
 
 
 def test_a_batch_without_a_name_is_told() -> None:

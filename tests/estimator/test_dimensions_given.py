@@ -69,7 +69,7 @@ def test_question_marks_are_no_name() -> None:
 
 def test_an_empty_input_has_to_be_meant() -> None:
     data = model("y = Relu(x)", "float[2,0] x")
-    with pytest.raises(ModelError, match="or 0 if that is meant"):
+    with pytest.raises(ModelError, match="with N = 0 if that is meant"):
         score(data)
     assert totals(score(data, dims={"x[1]": 0})).work_flop == 0
     assert totals(score(data, shapes={"x": (2, 0)})).work_flop == 0

@@ -43,7 +43,7 @@ def test_an_input_that_is_no_tensor() -> None:
         (-1, "--dim 'x[1]=N'"),  # what exporters of old write for a size that is not known
         (-2, "dimension -2 is negative"),
         (-(2**63), "is negative"),
-        (0, "dimension 1 is 0: there is nothing to compute"),
+        (0, "dimension 1 of input 'x' is 0: there is nothing to compute"),
         (2**63 - 1, "is absurd"),
         (2**41, "is absurd"),
     ],

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-import msgspec
-
 from mansard.api.boards import board_root, find_modes, require_own
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import onnx_files
+from mansard.api.scores import note_scores, onnx_files, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from mansard.analytics.predict.prediction import Basis, NetworkSelection, Prediction
     from mansard.analytics.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
-    from mansard.estimator import Loaded
+    from mansard.estimator import Settings
 
 Shared = TypeVar("Shared")
 Part = TypeVar("Part")
@@ -98,6 +96,9 @@ def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple
         reporter.note(f"note: {line}")
     modes = None if request.modes is None else _asked_modes(request, models, reporter)
     networks = _select_networks(request, models.observed_networks(), reporter)
+    names = {each.name for each in networks if not each.scores}
+    scored = models.dataset.scores
+    note_scores([score for score in scored if names & {score.model, None}], reporter)  # None: all
     scores = _score_measured(models, request, reporter) if request.calibrate else ()
     return models, basis_of(
         models, networks, modes, calibrate=request.calibrate, measured_scores=scores
@@ -219,7 +220,9 @@ def _select_networks(
             score
             for model in models
             for precision in precisions or (None,)
-            for score in _score_batches(model, batches or (None,), precision, request, reporter)
+            for score in score_batches(
+                model, batches or (None,), _settings(request, precision), reporter
+            )
         ]
         found.append(
             NetworkSelection(
@@ -247,8 +250,17 @@ def _score_measured(
     found: list[ModelScore] = []
     for network, batch, precision, phase in measured.iter_rows():
         if network in zoo.names() and batch and precision and phase == request.phase:
-            found += _score_batches(network, (batch,), precision, request, reporter)
+            found += score_batches(network, (batch,), _settings(request, precision), reporter)
     return found
+
+
+def _settings(request: PredictionRequest, precision: str | None) -> Settings:
+    """How networks are scored; operators that are not known count as unknown, which is said."""
+    from mansard.core.precision import parse_precision
+    from mansard.estimator import Given, Settings
+
+    counted = None if precision is None else parse_precision(precision)
+    return Settings(Given(dims=request.dims), counted, request.phase, allow_unknown=True)
 
 
 def _check_dims(request: PredictionRequest) -> None:
@@ -269,64 +281,3 @@ def _check_dims(request: PredictionRequest) -> None:
             f"--dim {strangers[0]!r} is of no network here",
             fix=f"there is {there}; the batch is given with --batch",
         )
-
-
-def _score_batches(
-    model: Path | str,
-    batches: Sequence[int | None],
-    precision: str | None,
-    request: PredictionRequest,
-    reporter: Reporter,
-) -> list[ModelScore]:
-    """Scores of a file or of a network of the zoo, one for each of ``batches``.
-
-    None is the file's own batch, 1 where that is open. A batch that the file cannot have is left
-    out with a note; a file that can have none of them is scored as it is. Operators that are not
-    known count as unknown: the prediction says so. Raises ModelError where the file cannot be
-    scored, UsageError for an unknown name.
-    """
-    from mansard.core.precision import parse_precision
-    from mansard.estimator import Settings, score_loaded
-    from mansard.estimator.shape_inference.dimensions import check_batch_given, with_open_batch
-
-    loaded, dims = _load(model, request.dims)
-    settings = Settings(
-        precision=None if precision is None else parse_precision(precision),
-        phase=request.phase,
-        allow_unknown=True,
-    )
-
-    def score_as(batch: int | None, *, as_it_is: bool = False) -> ModelScore:
-        given = msgspec.structs.replace(settings.given, batch=batch, dims=dims)
-        check_batch_given(loaded.model, given)
-        if not as_it_is:
-            given = with_open_batch(loaded.model, given)
-        return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
-
-    scores: list[ModelScore] = []
-    faults: list[MansardError] = []
-    for batch in batches:
-        try:
-            scores.append(score_as(batch))
-        except MansardError as error:
-            faults.append(error)
-    if not scores:
-        try:
-            scores = [score_as(None, as_it_is=True)]  # the file's own batch
-        except MansardError as error:
-            raise faults[0] from error  # nothing was wrong with the file but what was asked of it
-        faults = faults[:1]
-    for fault in faults:
-        reporter.note(f"note: a batch size was left out: {fault}")
-    return scores
-
-
-def _load(model: Path | str, dims: Mapping[str, int]) -> tuple[Loaded, dict[str, int]]:
-    """A file, or a network of the zoo with its usual dimensions; and what its dimensions are."""
-    from mansard.estimator import load, zoo
-
-    if isinstance(model, Path):
-        return load(model), dict(dims)
-    usual = {name: size for name, size in zoo.entry(model).dims if name != "batch"}
-    given = {name: size for name, size in dims.items() if name in usual}
-    return load(zoo.read(model), model), usual | given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,12 +12,12 @@ import msgspec
 
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
-from mansard.core.errors import InputError, MansardError, ModelError, StorageError, UsageError
+from mansard.core.errors import InputError, MansardError, StorageError, UsageError
 from mansard.core.files import find_status, make_folder, storage_errors
 from mansard.core.records import Measurement, ModelScore
 
 if TYPE_CHECKING:
-    from mansard.estimator import Given, Loaded, Settings, Skeleton
+    from mansard.estimator import Given, Loaded, Settings, Skeleton, Totals
     from mansard.estimator.zoo import Entry
 
 
@@ -171,29 +171,22 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """A file, or a network of the zoo with its usual dimensions, without weights.
+    """A file, or a network of the zoo, without weights: another machine can score it.
 
-    Another machine can score it; or why it cannot be read.
+    Or why it cannot be read.
     """
 
     path: Path
     skeleton: Skeleton | MansardError
-    usual: dict[str, int]
 
 
 def _read_file(path: Path) -> _Read:
-    from mansard.estimator import read_skeleton
+    from mansard.estimator.defaults import read_network
 
     try:
-        if _is_file(path):
-            return _Read(path, read_skeleton(path), {})
-        from mansard.estimator import zoo
-
-        name = str(path)
-        usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
-        return _Read(path, read_skeleton(zoo.read(name), name), usual)
+        return _Read(path, read_network(path if _is_file(path) else str(path)))
     except MansardError as error:
-        return _Read(path, error, {})
+        return _Read(path, error)
 
 
 def _score_file(read: _Read, request: _Request) -> _Outcome:
@@ -201,7 +194,7 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     from mansard.estimator import load
     from mansard.estimator.shape_inference.binding import keep_known_names
 
-    path, usual = read.path, read.usual
+    path = read.path
     if isinstance(read.skeleton, MansardError):
         return _Outcome(path, (), (read.skeleton,))
     try:
@@ -217,7 +210,7 @@ def _score_file(read: _Read, request: _Request) -> _Outcome:
     for batch in request.batches:
         for stage in request.stages:
             try:
-                scores.append(_score_case(loaded, settings, batch, stage, usual))
+                scores.append(_score_case(loaded, settings, batch, stage))
             except MansardError as error:
                 errors[str(error)] = error
     return _Outcome(path, tuple(scores), tuple(errors.values()), _names_of(settings.given))
@@ -228,16 +221,10 @@ def _score_case(
     settings: Settings,
     batch: int | None,
     stage: Stage | None,
-    usual: Mapping[str, int],
 ) -> ModelScore:
     """One score. What is given wins over the stage, and both over the usual dimensions."""
     from mansard.estimator import score_loaded
-    from mansard.estimator.scoring import naming_model
-    from mansard.estimator.shape_inference.dimensions import (
-        check_batch_given,
-        with_open_batch,
-        with_usual,
-    )
+    from mansard.estimator.defaults import with_defaults
 
     given, kv_cache = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
     notes: tuple[str, ...] = ()
@@ -246,10 +233,7 @@ def _score_case(
         from mansard.estimator import decoding
 
         given, notes = decoding.with_stage(loaded, given, decoding.Stage(*stage))
-    with naming_model(loaded.where):
-        check_batch_given(loaded.model, given)
-    given = with_usual(loaded.model, given, usual)
-    given = with_open_batch(loaded.model, given, is_guessed_too=False)
+    given = with_defaults(loaded, given, is_guessed_too=False)
     settings = msgspec.structs.replace(settings, given=given, kv_cache=kv_cache)
     scored = score_loaded(loaded, settings)
     return msgspec.structs.replace(scored, notes=(*notes, *scored.notes)) if notes else scored
@@ -280,22 +264,18 @@ def _lost(path: Path) -> _Outcome:
     return _Outcome(path, (), (error,))
 
 
-def score_zoo(
-    name: str,
-    *,
-    batch: int = 1,
-    dims: Mapping[str, int] | None = None,
-    precision: str | None = BENCH_PRECISION,
-) -> ModelScore:
-    """Inference of a network of the zoo, with its usual dimensions where none are given.
+def score_zoo(name: str, *, batch: int = 1, precision: str | None = BENCH_PRECISION) -> ModelScore:
+    """Inference of a network of the zoo at its usual dimensions; UsageError for another name."""
+    (found,) = score_batches(name, (batch,), _bench_settings({}, precision), SILENT)
+    return found
 
-    Raises UsageError for an unknown name.
-    """
-    from mansard.estimator import score, zoo
 
-    usual = {dim: size for dim, size in zoo.entry(name).dims if dim != "batch"}
-    given = {dim: size for dim, size in (dims or {}).items() if dim in usual}
-    return score(zoo.read(name), name=name, batch=batch, dims=usual | given, precision=precision)
+def _bench_settings(dims: Mapping[str, int], precision: str | None = BENCH_PRECISION) -> Settings:
+    from mansard.core.precision import parse_precision
+    from mansard.estimator import Given, Settings
+
+    counted = None if precision is None else parse_precision(precision)
+    return Settings(Given(dims=dims), counted, allow_unknown=True)
 
 
 def score_networks(
@@ -307,26 +287,34 @@ def score_networks(
     """Scores of a bench: of ``models``, or of the whole zoo, once for every batch size.
 
     A file whose batch is baked in is scored as it is, and one with operators that are not known
-    without them; any other fault of a file raises ModelError, because a bench of a broken model has
-    no use. A dimension that no network of
-    the zoo has raises UsageError.
+    without them; any other fault of a file raises MansardError, because a bench of a broken model
+    has no use. A dimension that no network of the zoo has raises UsageError.
     """
-    from mansard.estimator import zoo
+    from mansard.estimator import totals, zoo
 
+    settings, scores = _bench_settings(dims), []
+    for path in _find_models(models) if models else ():
+        source = path if _is_file(path) else str(path)
+        of_model = score_batches(source, batches, settings, reporter)
+        _note_unknown(path, totals(of_model[0]), reporter)
+        scores += of_model
     if models:
-        return [
-            score
-            for path in _find_models(models)
-            for score in _score_batches(path, batches, dims, reporter)
-        ]
+        return scores
     names = zoo.names()
     _check_dimensions(dims, {dim for name in names for dim in dict(zoo.entry(name).dims)})
-    scores = []
     with reporter.progress("Scoring the zoo") as progress:
         for number, name in enumerate(names, start=1):
-            scores += [score_zoo(name, batch=batch, dims=dims) for batch in batches]
+            scores += score_batches(name, batches, settings, reporter)
             progress.update(number, len(names), None, name)
     return scores
+
+
+def _note_unknown(path: Path, sums: Totals, reporter: Reporter) -> None:
+    if sums.n_unknown_layers:
+        reporter.note(
+            f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} layers are unknown, so no "
+            f"times are predicted; 'mansard score {path} --allow-unknown' says why"
+        )
 
 
 def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
@@ -376,36 +364,54 @@ def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:
             )
 
 
-def _score_batches(
-    path: Path, batches: Sequence[int], dims: Mapping[str, int], reporter: Reporter
+def score_batches(
+    source: Path | str, batches: Sequence[int | None], settings: Settings, reporter: Reporter
 ) -> list[ModelScore]:
-    from mansard.estimator import score, totals
+    """Scores of a file or of a network of the zoo, one for each of ``batches``.
 
-    if not _is_file(path):
-        return [score_zoo(str(path), batch=batch, dims=dims) for batch in batches]
+    None is the file's own batch, 1 where that is open. A batch that the file cannot have is left
+    out with a note; a file that can have none of them is scored as it is. What every command can
+    print of their notes is told. Raises MansardError where the file cannot be scored, UsageError
+    for an unknown name.
+    """
+    from mansard.estimator import score_loaded
+    from mansard.estimator.defaults import load_network, with_defaults
+    from mansard.estimator.shape_inference.binding import keep_known_names
 
-    def score_as(batch: int | None) -> ModelScore:
-        return score(path, batch=batch, dims=dims, precision=BENCH_PRECISION, allow_unknown=True)
+    loaded, stated = load_network(source), settings.given
+    if isinstance(source, str):  # of the zoo: a dimension may be another network's
+        stated = keep_known_names(loaded.model, stated)
+
+    def score_as(batch: int | None, *, as_it_is: bool = False) -> ModelScore:
+        given = msgspec.structs.replace(stated, batch=batch)
+        if not as_it_is:
+            given = with_defaults(loaded, given)
+        return score_loaded(loaded, msgspec.structs.replace(settings, given=given))
 
     scores: list[ModelScore] = []
-    errors: list[ModelError] = []
+    faults: list[MansardError] = []
     for batch in batches:
         try:
             scores.append(score_as(batch))
-        except ModelError as error:
-            errors.append(error)
+        except MansardError as error:
+            faults.append(error)
     if not scores:
-        # The file's own batch; if it is not the batch that fails, this says what it is.
-        scores.append(score_as(None))
-    for fault in errors:
+        try:
+            scores = [score_as(None, as_it_is=True)]
+        except MansardError as error:
+            raise faults[0] from error  # nothing was wrong with the file but what was asked of it
+        faults = faults[:1]
+    note_scores(scores, reporter)
+    for fault in faults:
         reporter.note(f"note: a batch size was left out: {fault}")
-    sums = totals(scores[0])
-    if sums.n_unknown_layers:
-        reporter.note(
-            f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} layers are unknown, so no "
-            f"times are predicted; 'mansard score {path} --allow-unknown' says why"
-        )
     return scores
+
+
+def note_scores(scores: Iterable[ModelScore], reporter: Reporter) -> None:
+    """Tell once what the scores of networks note, such as what their batch is taken to be."""
+    texts = (f"note: {score.model}: {text}" for score in scores for text in score.general_notes)
+    for text in dict.fromkeys(texts):
+        reporter.note(text)
 
 
 def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"]) -> bytes:

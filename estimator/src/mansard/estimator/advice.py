@@ -17,6 +17,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator.model import Given, Model, all_nodes
 from mansard.estimator.numbers import may_keep
+from mansard.estimator.shape_inference.batch import check_batch, settle_batch
 from mansard.estimator.shape_inference.binding import MissingDimensionsError, bind
 from mansard.estimator.shape_inference.dimensions import find_dimensions
 from mansard.estimator.shape_inference.inference import InferredNetwork, Prepared, infer_shapes
@@ -36,6 +37,7 @@ class _Attempt(msgspec.Struct):
     """What was added to ``given``: dimensions of inputs, and what depends on data."""
 
     given: Given
+    size: int  # for all that is open
     sizes: dict[str, int]  # of lists of integers, which are shorter than other dimensions
     inputs: dict[str, int] = msgspec.field(default_factory=dict)
     flags: dict[str, str] = msgspec.field(default_factory=dict)  # of the inputs' dimensions
@@ -64,12 +66,34 @@ def advise_sizes(
             for name, (op_type, _) in each.open_dims.items()
             if name not in common
         )
-    if attempt is None or (attempt.flags.keys() == error.flags.keys() and not _flags(attempt)):
+    if attempt is None:
+        return error
+    flags_of_inputs = _with_batch(attempt, model, prepared)
+    if flags_of_inputs == error.flags and not _flags(attempt):
         return error
     found = ", ".join(f"{name!r} ({op_type})" for name, (op_type, _) in attempt.open_dims.items())
     also = f"; then sizes that depend on data: {found}" if found else ""
-    flags = " ".join(dict.fromkeys([*attempt.flags.values(), *_flags(attempt)]))
+    flags = " ".join(dict.fromkeys([*flags_of_inputs.values(), *_flags(attempt)]))
     return ModelError(f"{error.what}{also}", where=error.where, fix=f"pass {flags}")
+
+
+def _with_batch(attempt: _Attempt, model: Model, prepared: Prepared) -> dict[str, str]:
+    """The options for dimensions of inputs: --batch 1 for the batch, where the network takes it."""
+    symbols = attempt.flags.keys() & find_dimensions(model, attempt.given).batch_symbols
+    if attempt.size == 1 and attempt.flags.keys() > symbols:
+        return attempt.flags  # whether other sizes go with a batch of 1 was not tried
+    stated = _stated(attempt)
+    dims = {name: size for name, size in stated.dims.items() if name not in symbols}
+    one = msgspec.structs.replace(stated, batch=1, dims=dims)
+    try:
+        binding = bind(model, one)
+        network = infer_shapes(model, binding, prepared)
+        check_batch(model, binding, network)
+        is_batch = settle_batch(model, one, prepared) == one and not _reasons(network)
+    except (ModelError, UsageError):
+        is_batch = False
+    plain = {name: "--batch 1" if is_batch else f"--dim '{name}=N'" for name in symbols}
+    return {name: plain.get(name, flag) for name, flag in attempt.flags.items()}
 
 
 def advise_shapes(
@@ -105,19 +129,19 @@ def _attempts(model: Model, given: Given, prepared: Prepared) -> Iterator[_Attem
     }
     for size in _SIZES:
         for length in (size, *_LENGTHS) if lists else (size,):
-            attempt = _Attempt(given, dict.fromkeys(lists, length))
-            if _complete(attempt, size, model, prepared) or attempt.is_stuck:
+            attempt = _Attempt(given, size, dict.fromkeys(lists, length))
+            if _complete(attempt, model, prepared) or attempt.is_stuck:
                 yield attempt
 
 
-def _complete(attempt: _Attempt, size: int, model: Model, prepared: Prepared) -> bool:
+def _complete(attempt: _Attempt, model: Model, prepared: Prepared) -> bool:
     """Add what is missing, round by round; whether nothing is missing in the end."""
     for _ in range(_MOST_ROUNDS):
         try:
-            network = _inferred(model, _stated(attempt, size), prepared)
+            network = _inferred(model, _stated(attempt), prepared)
         except MissingDimensionsError as error:
             sizes = {**attempt.sizes, **error.sizes}
-            new = {name: sizes.get(name, size) for name in error.flags}
+            new = {name: sizes.get(name, attempt.size) for name in error.flags}
             if new.keys() <= attempt.inputs.keys():
                 return False
             attempt.inputs.update(new)
@@ -128,9 +152,9 @@ def _complete(attempt: _Attempt, size: int, model: Model, prepared: Prepared) ->
         unknown = _reasons(network)
         if not unknown:
             return True
-        trips = {name: size for reason in unknown for name in _TRIP.findall(reason)}
+        trips = {name: attempt.size for reason in unknown for name in _TRIP.findall(reason)}
         if network.missing.keys() <= attempt.open_dims.keys() and not trips.keys() - attempt.trips:
-            values = dict(_values(model, _stated(attempt, size), prepared, network))
+            values = dict(_values(model, _stated(attempt), prepared, network))
             attempt.values.update(values)
             attempt.is_stuck = not values
             return not attempt.is_stuck
@@ -139,11 +163,11 @@ def _complete(attempt: _Attempt, size: int, model: Model, prepared: Prepared) ->
     return False
 
 
-def _stated(attempt: _Attempt, size: int) -> Given:
+def _stated(attempt: _Attempt) -> Given:
     given = attempt.given
     return msgspec.structs.replace(
         given,
-        dims={**given.dims, **attempt.inputs, **dict.fromkeys(_open_names(attempt), size)},
+        dims={**given.dims, **attempt.inputs, **dict.fromkeys(_open_names(attempt), attempt.size)},
         trips={**given.trips, **attempt.trips},
     )
 

@@ -15,6 +15,7 @@ from mansard.core.records import LAYER_COUNTS, LayerScore
 from mansard.estimator.caches import NO_CACHES, Caches
 from mansard.estimator.cost import FLOP_PER_FUNCTION, NOTHING, Counts, Forward
 from mansard.estimator.memory import Memory
+from mansard.estimator.operators.costs import RefusedError
 from mansard.estimator.operators.registry import Operator
 from mansard.estimator.score_context import (
     Kernels,
@@ -189,7 +190,12 @@ def _row(
         return _unknown_row(first, runs, reason, context)
     total = _NO_COUNTS
     for each in passes:
-        counts = raising_model_error(_counts, each.node, operator, weights, context)
+        try:
+            counts = raising_model_error(_counts, each.node, operator, weights, context)
+        except RefusedError as error:
+            if not context.settings.allow_unknown:
+                raise
+            return _unknown_row(first, runs, error.what, context)
         if runs == 1 and is_one:
             total = counts
         else:

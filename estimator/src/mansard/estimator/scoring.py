@@ -14,6 +14,7 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
+from mansard.core.records.score import UNKNOWN_LAYERS
 from mansard.estimator.advice import advise_shapes, advise_sizes
 from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
 from mansard.estimator.caches import Caches, find_caches
@@ -68,6 +69,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
     prepared: Prepared  # what follows from the file alone, for all dimensions
     constant_rows: ConstantRows
     caches: Caches  # where keys and values of earlier tokens come in and go out
+    usual: Mapping[str, int] = {}  # dimensions of a network of the zoo, where nothing is given
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
@@ -77,9 +79,12 @@ class Skeleton(msgspec.Struct, frozen=True, eq=False):
     where: str  # as in Loaded
     model_hash: str
     data: bytes
+    usual: dict[str, int] = {}  # as in Loaded
 
 
-def read_skeleton(source: Path | str | bytes, name: str | None = None) -> Skeleton:
+def read_skeleton(
+    source: Path | str | bytes, name: str | None = None, usual: Mapping[str, int] | None = None
+) -> Skeleton:
     """A model's file without its weights; raises ModelError or StorageError."""
     if isinstance(source, str):
         source = Path(source)
@@ -92,7 +97,7 @@ def read_skeleton(source: Path | str | bytes, name: str | None = None) -> Skelet
         where = f"model {name!r}"
     with naming_model(where):
         data, digest = read_source(source)
-    return Skeleton(name, where, digest, data)
+    return Skeleton(name, where, digest, data, dict(usual or {}))
 
 
 def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Loaded:
@@ -103,7 +108,9 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
         prepared = prepare(model)
         caches = find_caches(model, prepared.tensors)
         rows = ConstantRows()
-        return Loaded(read.name, read.where, read.model_hash, model, prepared, rows, caches)
+        return Loaded(
+            read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual
+        )
 
 
 _SHOWN = 3  # reasons in a note
@@ -187,11 +194,19 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
         return _score(loaded, settings)
 
 
+def settled(loaded: Loaded, given: Given) -> Given:
+    """``given`` with what the network itself says of its caches and its batch.
+
+    Raises UsageError where that contradicts it.
+    """
+    given = with_head_widths(loaded.model, loaded.caches, given)
+    return settle_batch(loaded.model, given, loaded.prepared)
+
+
 def _score(loaded: Loaded, settings: Settings) -> ModelScore:
     if settings.phase != "training":
         settings = msgspec.structs.replace(settings, optimizer="none", recompute=False)
-    given = with_head_widths(loaded.model, loaded.caches, settings.given)
-    given = settle_batch(loaded.model, given, loaded.prepared)
+    given = settled(loaded, settings.given)
     settings = msgspec.structs.replace(settings, given=given)
     try:
         binding = bind(loaded.model, settings.given)
@@ -274,7 +289,7 @@ def _notes(
         reasons = list(dict.fromkeys(layer.unknown["work_flop"] for layer in unknown))
         more = f"; and {len(reasons) - _SHOWN} more reasons" if len(reasons) > _SHOWN else ""
         yield (
-            f"{len(unknown)} of {len(layers)} layers are unknown, from {unknown[0].op_type} "
+            f"{len(unknown)} of {len(layers)} {UNKNOWN_LAYERS} {unknown[0].op_type} "
             f"{unknown[0].name!r} on; sums are of the others: {'; '.join(reasons[:_SHOWN])}{more}"
         )
     if network.bounds:

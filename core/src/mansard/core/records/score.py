@@ -79,6 +79,9 @@ LAYER_COUNTS = (
 Optimizer = Literal["none", "sgd", "momentum", "adam"]
 
 
+UNKNOWN_LAYERS = "layers are unknown, from"  # in a note; options of `mansard score` follow
+
+
 class ModelScore(Record, frozen=True, kw_only=True):
     """All layers of one network for one batch, precision and phase.
 
@@ -110,3 +113,11 @@ class ModelScore(Record, frozen=True, kw_only=True):
     alternatives: tuple[LayerScore, ...]  # of branches that are not taken; in no sum
     bounds: dict[str, int] = msgspec.field(default_factory=dict)  # taken as upper bounds
     kv_cache_update: KvCacheUpdate | Literal["none"] = "copied"  # "none": there is no cache
+
+    @property
+    def general_notes(self) -> tuple[str, ...]:
+        """The notes that every command can print.
+
+        That on unknown layers advises options that ``mansard score`` alone has.
+        """
+        return tuple(text for text in self.notes if UNKNOWN_LAYERS not in text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
 from mansard.estimator.cost import NOTHING, Cost
 from mansard.estimator.operators.registry import CostFunction, ShapeRule
@@ -29,22 +30,28 @@ def no_work(text: str = "No work; reads its inputs and writes its outputs.") -> 
 
 
 def refused(reason: str) -> CostFunction:
-    """The cost of an operator that cannot be scored: a ModelError with its reason."""
+    """The cost of an operator that cannot be scored: a RefusedError with its reason."""
 
     def cost(node: Node) -> Cost:
-        raise node.error(reason)
+        raise RefusedError(reason, where=node.label)
 
     cost.__doc__ = f"Refused: {reason}."
     return cost
 
 
+class RefusedError(ModelError):
+    """The work of an operator cannot be told from the file."""
+
+
+class Refusal(str):
+    """Why an operator cannot be scored: the shape of what it writes alone does not help."""
+
+    __slots__ = ()
+
+
 def refused_shape(reason: str) -> ShapeRule:
     """The shape rule of such an operator."""
-
-    def rule(node: Node) -> str:
-        return f"{node.label}: {reason}"
-
-    return rule
+    return lambda _: Refusal(reason)
 
 
 move = no_work()

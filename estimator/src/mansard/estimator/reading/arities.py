@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import NamedTuple
 
 from mansard.core.errors import ModelError
 from mansard.estimator.model import ModelNode
 from mansard.estimator.tensors import Node
-
-# The newest version of each domain that the schemas have, and the newest format of files (IR).
-NEWEST = MappingProxyType({"": 28, "ai.onnx.ml": 5})
-NEWEST_IR = 14
 
 _TABLES = {
     "": """
@@ -117,6 +112,12 @@ def arity_of(domain: str, op_type: str, opset: int) -> Arity | None:
         if arity.version <= opset:
             held = arity
     return held
+
+
+def first_version(domain: str, op_type: str) -> int | None:
+    """The opset that an operator came with; None where it is not known."""
+    arities = _arities().get((domain, op_type))
+    return arities[0].version if arities else None
 
 
 def arity_error(

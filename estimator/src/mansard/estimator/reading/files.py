@@ -18,12 +18,12 @@ from mansard.core.errors import ModelError, StorageError
 from mansard.core.files import storage_error
 from mansard.core.hashing import file_hash
 from mansard.core.protobuf import damaged, field_at, messages, signed, varint
-from mansard.estimator.model import Model, ModelInput, ModelNode, StatedType
-from mansard.estimator.reading.arities import NEWEST, NEWEST_IR
+from mansard.estimator.model import Model, ModelInput, ModelNode, StatedType, all_nodes
 from mansard.estimator.reading.formats import HEAD_BYTES, recognised
 from mansard.estimator.reading.graphs import GRAPH_KEYS, GraphReader, Parts, read_opsets, sort_nodes
 from mansard.estimator.reading.limits import ReadingBudget
 from mansard.estimator.reading.skeleton import Source, skeleton
+from mansard.estimator.reading.versions import version_notes
 
 WHOLE_BYTES = 1 << 24  # a file up to this size is read at once
 _WINDOW_BYTES = 1 << 14  # after each tensor that is skipped, a new one is read
@@ -98,7 +98,6 @@ def _without_weights(source: Source) -> tuple[bytes, str]:
 
 
 _IR_VERSION, _GRAPH, _OPSET, _FUNCTION = 8, 58, 66, 202
-_OPSETS_SINCE = 3  # IR version
 
 _NOT_ONNX = "this is not an ONNX model"
 _FIX = "give a file written by an ONNX exporter, whole and uncompressed"
@@ -117,10 +116,9 @@ def read_model(data: bytes) -> Model:
 
 def _read(data: bytes) -> Model:
     ir_version, spans = find_parts(data)
-    opsets = read_opsets(data[start:end] for start, end in spans[_OPSET])
-    notes = tuple(_version_notes(ir_version, opsets))
+    imports = read_opsets(data[start:end] for start, end in spans[_OPSET])
     # Before IR version 3 a model had no opset list and meant version 1.
-    opsets.setdefault("", 1)
+    opsets = {"": 1, **dict(imports)}
     budget = ReadingBudget()
     reader = GraphReader(budget)
     parts = reader.graph(_fields(data, spans[_GRAPH]), opsets)
@@ -129,27 +127,9 @@ def _read(data: bytes) -> Model:
 
         contents = (data[start:end] for start, end in spans[_FUNCTION])
         parts = inline(parts, read_functions(contents, opsets, reader, budget), budget)
-    return msgspec.structs.replace(_model(parts, opsets, reader.stated.by_name), notes=notes)
-
-
-def _version_notes(ir_version: int, opsets: Mapping[str, int]) -> Iterator[str]:
-    """What a reader should know of versions that are not known, or not there."""
-    if ir_version > NEWEST_IR:
-        yield (
-            f"the file is of IR version {ir_version}, newer than {NEWEST_IR}, the newest known: "
-            "what is new in it is not counted"
-        )
-    for domain, newest in NEWEST.items():
-        if opsets.get(domain, 1) > newest:
-            yield (
-                f"opset {opsets[domain]} of {domain or 'ai.onnx'} is newer than {newest}, the "
-                "newest known: operators that changed since are counted by their older definition"
-            )
-    if "" not in opsets and ir_version >= _OPSETS_SINCE:
-        yield (
-            "the file does not say which opset it was written for: operators of ai.onnx are "
-            "counted by their first definition"
-        )
+    model = _model(parts, opsets, reader.stated.by_name)
+    notes = tuple(version_notes(ir_version, imports, [*all_nodes(model.nodes)]))
+    return msgspec.structs.replace(model, notes=notes)
 
 
 def find_parts(data: bytes) -> tuple[int, Mapping[int, list[Span]]]:

@@ -74,7 +74,7 @@ def read_functions(
 def _function(
     data: bytes, opsets: Mapping[str, int], reader: GraphReader, budget: ReadingBudget
 ) -> Function:
-    own = read_opsets(content for _, content in messages(data, (_OPSET,)))
+    own = dict(read_opsets(content for _, content in messages(data, (_OPSET,))))
     nodes, others = reader.nodes(messages(data, _KEYS), _NODE, {**opsets, **own})
     texts: dict[int, list[str]] = {
         key: [""] if key in (_NAME, _DOMAIN, _OVERLOAD) else []

@@ -136,16 +136,17 @@ def subgraph(parts: Parts) -> Subgraph:
 
 
 _OPSET_DOMAIN, _OPSET_VERSION = 10, 16  # OperatorSetIdProto of onnx.proto: 8 · field + kind
+_ONNX_DOMAINS = ("", "ai.onnx.ml")
 _NEWEST = 10_000  # ONNX adds about two a year and is at 26: beyond this it is no version
 
 
-def read_opsets(messages: Iterable[bytes]) -> dict[str, int]:
-    """Versions by domain, from messages OperatorSetIdProto.
+def read_opsets(messages: Iterable[bytes]) -> list[tuple[str, int]]:
+    """Domains and their versions, from messages OperatorSetIdProto, in their order.
 
-    Raises ModelError where the version of the default domain is none. One that is
-    newer than any known is fine: an operator is known by its name.
+    Raises ModelError where a version of ONNX's own domains is none. One that is newer than any
+    known is fine: an operator is known by its name.
     """
-    opsets: dict[str, int] = {}
+    opsets: list[tuple[str, int]] = []
     for message in messages:
         domain, version = b"", 0
         for key, content in fields(message):
@@ -153,13 +154,12 @@ def read_opsets(messages: Iterable[bytes]) -> dict[str, int]:
                 domain = content
             elif key == _OPSET_VERSION:
                 version = signed(content)
-        opsets[normal_domain(domain.decode())] = version
-    version = opsets.get("", 1)
-    if not 1 <= version <= _NEWEST:
-        raise ModelError(
-            f"its operator set is of version {version}, which there is not",
-            fix="the file is damaged; export it again",
-        )
+        opsets.append((normal_domain(domain.decode()), version))
+        if opsets[-1][0] in _ONNX_DOMAINS and not 1 <= version <= _NEWEST:
+            raise ModelError(
+                f"its operator set is of version {version}, which there is not",
+                fix="the file is damaged; export it again",
+            )
     return opsets
 
 

@@ -179,6 +179,18 @@ class _Names(dict[bytes, str]):
 _Parts = tuple[list[str], list[str], bytes, bytes, bytes, dict[str, object], int]
 
 
+def _label(name: bytes, outputs: list[str]) -> str:
+    return name.decode("utf-8", "replace") or next(filter(None, outputs), "")
+
+
+def _twice(attribute: str, name: bytes, outputs: list[str]) -> ModelError:
+    return ModelError(
+        f"attribute {attribute!r} is there twice",
+        where=f"node {_label(name, outputs)!r}",
+        fix="the file is broken; export the model again",
+    )
+
+
 class NodeReader:
     """Reads the nodes of one model.
 
@@ -250,6 +262,8 @@ class NodeReader:
             elif key == _ATTRIBUTE:
                 content = data[position:stop]
                 found = known.get(content) or self._attribute(content, name, outputs)
+                if found[0] in attributes:
+                    raise _twice(found[0], name, outputs)
                 attributes[found[0]] = found[1]
                 if size > LONG_BYTES and isinstance(found[1], StoredTensor):
                     n_skipped += size
@@ -271,7 +285,7 @@ class NodeReader:
         return inputs, outputs, name, op_type, domain, attributes, n_skipped
 
     def _attribute(self, data: bytes, name: bytes, outputs: list[str]) -> tuple[str, object]:
-        label = name.decode("utf-8", "replace") or next(filter(None, outputs), "")
+        label = _label(name, outputs)
         found = read_attribute(data, self._budget, label)
         value = found[1]
         if isinstance(value, AttributeReference) and not self.in_functions:

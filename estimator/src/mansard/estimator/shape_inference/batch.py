@@ -44,10 +44,10 @@ def find_batch(model: Model, binding: Binding, network: InferredNetwork) -> Foun
     outputs; else 1.
     """
     is_stated = binding.given.batch is not None  # ``settle_batch`` accepted it
-    if is_stated or not binding.is_batch_guessed or not binding.batch_inputs:
+    if is_stated or binding.is_batch_sure or not binding.batch_inputs:
         return FoundBatch(binding.batch)
     evidence = _evidence(model, binding, network)
-    if evidence.verdict == "batch":
+    if evidence.verdict == "batch" and (binding.batch == 1 or not evidence.reason):
         return FoundBatch(binding.batch)
     place, size = f"the first dimension of {_names(binding.batch_inputs)}", binding.batch
     if evidence.verdict == "shared":
@@ -70,7 +70,9 @@ def find_batch(model: Model, binding: Binding, network: InferredNetwork) -> Foun
 
 def _evidence(model: Model, binding: Binding, network: InferredNetwork) -> BatchEvidence:
     evidence = batch_evidence(model, network.nodes, network.tensors, binding.batch_inputs)
-    if evidence.verdict != "batch" and binding.batch_name is not None:
+    if not binding.is_batch_guessed and not evidence.is_mixed:
+        return BatchEvidence("batch")  # as its name says
+    if evidence.verdict != "batch" and binding.is_batch_guessed and binding.batch_name is not None:
         return BatchEvidence("none", f"its name is {binding.batch_name!r}")
     return evidence
 
@@ -85,7 +87,7 @@ def settle_batch(model: Model, given: Given, prepared: Prepared | None = None) -
     Raises UsageError for a larger batch, or an open dimension, of such a network.
     """
     dimensions = find_dimensions(model, given)
-    if given.batch is None or not dimensions.is_batch_guessed:
+    if given.batch is None or dimensions.is_batch_sure:
         return given
     for stated in (msgspec.structs.replace(given, batch=None), given):
         try:

@@ -19,6 +19,7 @@ from mansard.core.errors import MansardError
 from mansard.estimator.model import Model
 from mansard.estimator.operators.elementwise import PER_ELEMENT
 from mansard.estimator.operators.recurrent import GATES
+from mansard.estimator.shape_inference.dimensions import is_batch_name
 from mansard.estimator.tensors import Node, Origin, Shape, Tensor
 
 Verdict = Literal["batch", "shared", "none", "unknown"]
@@ -27,15 +28,19 @@ Verdict = Literal["batch", "shared", "none", "unknown"]
 class BatchEvidence(msgspec.Struct, frozen=True):
     """What the nodes make of the first axis of the inputs.
 
-    ``batch``: an operator defines it so. ``shared``: it goes from the inputs to the outputs, and
-    no node mixes its elements. ``none``: it is something else, for the ``reason``. ``unknown``:
-    it cannot be followed.
+    ``batch``: an operator or the name of an output says so; with a ``reason``, a later node joins
+    its elements, and no output has them. ``shared``: it goes from the inputs to the outputs, and no
+    node mixes its elements. ``none``: it is something else, for the ``reason``. ``unknown``: it
+    cannot be followed.
     """
 
     verdict: Verdict
     reason: str = ""
     is_sequence: bool = False  # of steps, of a recurrent layer
+    is_mixed: bool = False  # a sum, a comparison or a product over it
 
+
+_IS_BATCH = BatchEvidence("batch")
 
 # Operators on [batch, channels, spatial…].
 _ON_CHANNELS = frozenset(
@@ -75,6 +80,7 @@ def batch_evidence(
 ) -> BatchEvidence:
     """What the nodes make of the first axis of the inputs ``starts``."""
     axes = {name: 0 for name in starts if tensors[name].rank}
+    sizes = {tensors[name].shape[0] for name in axes}
     evidence: BatchEvidence | None = None
     for node in nodes:
         if axes.keys().isdisjoint(tensor.name for tensor in node.present) or _is_unknown(node):
@@ -84,27 +90,49 @@ def batch_evidence(
         except (MansardError, ArithmeticError, LookupError, TypeError, ValueError):
             continue  # the score itself says what is wrong with the node
         if isinstance(axis, BatchEvidence):
-            evidence = evidence or axis
             if axis.is_sequence:
                 return axis  # steps are no items, whatever runs on each of them
+            if evidence == _IS_BATCH and axis.verdict == "none" and _is_whole(node, axes, sizes):
+                evidence = BatchEvidence("batch", axis.reason)
+            evidence = evidence or axis
             axis = 0 if axis.verdict == "batch" and node.op_type not in GATES else None
         if axis is not None:
             axes.update((output.name, axis) for output in node.outputs if output.rank > axis)
-    if evidence is not None:
-        return evidence
-    ends = [output.name for output in model.outputs]
-    reached = [name for name in ends if axes.get(name) == 0]
+    if evidence is None:
+        return _at_the_ends(model, tensors, starts, axes)
+    ends = {size for output in model.outputs for size in tensors[output.name].shape[:1]}
+    return _IS_BATCH if evidence.verdict == "batch" and sizes & ends else evidence
+
+
+def _at_the_ends(
+    model: Model, tensors: Mapping[str, Tensor], starts: frozenset[str], axes: Mapping[str, int]
+) -> BatchEvidence:
+    """What the outputs say of an axis that no node says anything of."""
+    reached = [output for output in model.outputs if axes.get(output.name) == 0]
     if not reached:
         return _declared(model)
+    if any(is_batch_name((output.dimensions or (None,))[0]) for output in reached):
+        return _IS_BATCH
     if all(tensors[name].rank == 1 for name in starts):
         return BatchEvidence("none", "it is the only dimension")
     return _other_start(model, starts) or BatchEvidence("shared")
 
 
+def _is_whole(node: Node, axes: Mapping[str, int], sizes: set[int]) -> bool:
+    """Whether the axis comes into ``node`` as it is, and not merged with others."""
+    data = next(tensor for tensor in node.present if tensor.name in axes)
+    return data.shape[axes[data.name]] in sizes
+
+
 def _other_start(model: Model, starts: frozenset[str]) -> BatchEvidence | None:
     """Evidence against a batch where another input begins with another dimension of its kind."""
     first = min(starts)
-    sizes = {source.name: (source.dimensions or (None,))[0] for source in model.inputs}
+    # A list, such as the sizes of an image, is none of its kind.
+    sizes = {
+        source.name: (source.dimensions or (None,))[0]
+        for source in model.inputs
+        if source.name in starts or len(source.dimensions or ()) > 1
+    }
     size = sizes[first]
     for name, other in sizes.items():
         if name in starts or other in (None, 1) or size in (None, 1):
@@ -174,12 +202,12 @@ def _follow(node: Node, axes: Mapping[str, int]) -> BatchEvidence | int | None: 
 
 def _defined(node: Node, axis: int, batch: int, other: str) -> BatchEvidence:
     if axis == batch:
-        return BatchEvidence("batch")
+        return _IS_BATCH
     return BatchEvidence("none", f"{node.label} takes it as {other}")
 
 
 def _mixed(node: Node) -> BatchEvidence:
-    return BatchEvidence("none", f"{node.label} computes along it")
+    return BatchEvidence("none", f"{node.label} computes along it", is_mixed=True)
 
 
 def _product(node: Node, axes: Mapping[str, int]) -> BatchEvidence | int | None:

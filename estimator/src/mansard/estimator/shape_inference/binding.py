@@ -41,7 +41,8 @@ class Binding(msgspec.Struct, frozen=True):
 
     ``named`` holds the dimensions that have a name in the file, and those given by axis.
     ``is_batch_guessed``: no dimension has the name of a batch, and the first of ``batch_inputs``
-    may be it; ``batch_name`` is what a person called that.
+    may be it; ``batch_name`` is what a person called that. ``is_batch_sure``: a name says so that
+    stands for nothing else.
     """
 
     tensors: Mapping[str, Tensor]
@@ -53,6 +54,7 @@ class Binding(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...] = ()
     batch_inputs: frozenset[str] = frozenset()
     batch_name: str | None = None
+    is_batch_sure: bool = False
 
 
 def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
@@ -87,6 +89,7 @@ def bind(model: Model, given: Given = NOTHING_GIVEN) -> Binding:
         patterns,
         dimensions.batch_inputs,
         next((dim.symbol for dim in batch if dim.has_meaning), None),
+        dimensions.is_batch_sure,
     )
 
 
@@ -98,17 +101,7 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
         sizes.update(dict.fromkeys(dimensions.batch_symbols, given.batch))
     sizes.update(_given_sizes(dimensions, given))
     sizes = {**_listed_sizes(dimensions, given), **sizes}  # they may be given by name as well
-    for dim in dimensions:
-        is_given = dim.symbol in given.dims or dim.tensor in given.shapes
-        if dim.fixed == 0 and dim.size(sizes) == 0 and not is_given:
-            error = MissingDimensionsError(
-                f"dimension {dim.axis} is 0: there is nothing to compute",
-                where=f"input {dim.tensor!r}",
-                fix=f"give it a size with --dim '{dim.symbol}=1', or 0 if that is meant",
-            )
-            error.flags = {dim.symbol: f"--dim '{dim.symbol}=1'"}
-            error.sizes = {dim.symbol: 1}
-            raise error
+    _check_zeros(dimensions, sizes, given)
     for symbol, tree in dimensions.expressions().items():
         if symbol not in sizes and tree.names <= sizes.keys():
             size = tree.evaluate(sizes)
@@ -117,6 +110,27 @@ def _sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:
                 raise ModelError(f"dimension {symbol!r} is no size where {known}")
             sizes[symbol] = size
     return sizes
+
+
+def _check_zeros(dimensions: InputDimensions, sizes: Mapping[str, int], given: Given) -> None:
+    """Raise MissingDimensionsError where the file has a size of 0 that nobody meant."""
+    zeros = [
+        dim
+        for dim in dimensions
+        if dim.fixed == 0 and dim.size(sizes) == 0
+        if dim.symbol not in given.dims and dim.tensor not in given.shapes
+    ]
+    if not zeros:
+        return
+    places = ", ".join(f"dimension {dim.axis} of input {dim.tensor!r}" for dim in zeros)
+    verb = "is" if len(zeros) == 1 else "are"
+    flags = {dim.symbol: f"--dim '{dim.symbol}=N'" for dim in zeros}
+    error = MissingDimensionsError(
+        f"{places} {verb} 0: there is nothing to compute",
+        fix=f"pass {' '.join(flags.values())}, with N = 0 if that is meant",
+    )
+    error.flags = flags
+    raise error
 
 
 def _given_sizes(dimensions: InputDimensions, given: Given) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -25,6 +26,15 @@ _MADE_UP = re.compile(
     r"(unk__|s|u|d|dim_?|sym_?|.*(dynamic_?(axes|axis|dim\w*)|_dim)[_.]*)\d+|dynamic|unknown",
     re.IGNORECASE,
 )
+
+
+# Short ones are other things, too: the points of a cloud.
+_SHORT = re.compile(r"n|b", re.IGNORECASE)
+
+
+def is_batch_name(symbol: Dimension) -> bool:
+    """Whether a dimension is called as the batch is, by a name that stands for nothing else."""
+    return isinstance(symbol, str) and _BATCH_NAMES[0].fullmatch(symbol) is not None
 
 
 class InputDimension(msgspec.Struct, frozen=True):
@@ -63,6 +73,11 @@ class InputDimensions(msgspec.Struct, frozen=True):
     ``batch_symbols`` are those of the batch. ``is_batch_guessed``: no name says so, they only come
     first; what the nodes do with them decides (``batch_axis``).
     """
+
+    @property
+    def is_batch_sure(self) -> bool:
+        """Whether the name of the batch stands for nothing else."""
+        return not self.is_batch_guessed and not all(map(_SHORT.fullmatch, self.batch_symbols))
 
     by_input: Mapping[str, tuple[InputDimension, ...]]
     batch_symbols: frozenset[str]
@@ -191,6 +206,7 @@ def _batch_symbols(
     dimensions: list[InputDimension], firsts: list[InputDimension]
 ) -> tuple[frozenset[str], bool]:
     """The symbols of the batch, and whether that is a guess from position."""
+    ranks = Counter(dim.tensor for dim in dimensions)
     symbols = {dim.symbol for dim in dimensions if dim.fixed is None}
     for pattern in _BATCH_NAMES:
         named = frozenset(symbol for symbol in symbols if pattern.fullmatch(symbol))
@@ -198,7 +214,9 @@ def _batch_symbols(
             return named, False
     if firsts and all(_TF2ONNX.fullmatch(dim.symbol) for dim in firsts):
         return frozenset(dim.symbol for dim in firsts), False
-    # Inputs that do not start as the first one does are something else: states, scales.
+    # Inputs that do not start as the first one does are something else: states. So is a list, such
+    # as the size of an image, in front of the data.
+    firsts.sort(key=lambda dim: ranks[dim.tensor] == 1)
     starts = [(dim.fixed, dim.symbol if dim.has_name else None) for dim in firsts]
     same = {dim.symbol for dim, start in zip(firsts, starts, strict=True) if start == starts[0]}
     return frozenset(same), True

@@ -27,6 +27,7 @@ from mansard.core.errors import ModelError
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelNode
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.constants import constant_tensor
+from mansard.estimator.operators.costs import Refusal
 from mansard.estimator.operators.registry import Spec
 from mansard.estimator.reading.arities import arity_error
 from mansard.estimator.reading.tables import TABLES
@@ -344,7 +345,8 @@ def _infer_outputs(node: Node, context: InferenceContext) -> tuple[InferredOutpu
     if fault is not None:
         raise fault
     if isinstance(found, str):
-        return f"{node.label}: {found}: pass {shape_flags(node.output_names)}"
+        also = "--allow-unknown " if isinstance(found, Refusal) else ""
+        return f"{node.label}: {found}: pass {also}{shape_flags(node.output_names)}"
     # Step 4: dimensions that were given where the rule leaves them open.
     specs = filled_dimensions(node, found, context)
     if isinstance(specs, str):

@@ -23,7 +23,6 @@ from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, Network
 if TYPE_CHECKING:
     import onnx
 
-    from mansard.estimator import Loaded
     from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
     from mansard.inference.accuracy.plan import SampleFile
@@ -196,16 +195,6 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(trial, engine_file=name)
 
 
-def _load(source: Path | str) -> tuple[Loaded, dict[str, int]]:
-    """A file, or a network of the zoo with its usual dimensions, for those that nothing gives."""
-    from mansard.estimator import load, zoo
-
-    if isinstance(source, Path):
-        return load(source), {}
-    usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}
-    return load(zoo.read(source), source), usual
-
-
 def prepare(
     source: Path | str,
     *,
@@ -233,32 +222,23 @@ def prepare(
     ModelError, UsageError, InputError or StorageError.
     """
     from mansard.estimator import Given, Settings, score_loaded
-    from mansard.estimator.cache_sizes import with_head_widths
-    from mansard.estimator.scoring import naming_model
-    from mansard.estimator.shape_inference.batch import find_batch, settle_batch
+    from mansard.estimator.defaults import load_network, with_defaults
+    from mansard.estimator.scoring import naming_model, settled
     from mansard.estimator.shape_inference.binding import bind
-    from mansard.estimator.shape_inference.dimensions import (
-        check_batch_given,
-        with_open_batch,
-        with_usual,
-    )
     from mansard.estimator.shape_inference.inference import infer_shapes
     from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array
     from mansard.inference.preparing.conversion import check_convertible
     from mansard.inference.preparing.guessing import check_guessable, find_readers, guess
     from mansard.inference.preparing.labelling import check_numbers
 
-    loaded, usual = _load(source)
+    loaded = load_network(source)
     arrays: dict[str, Array] = {}
     readers = find_readers(loaded.model)
     with naming_model(loaded.where):
         stated = Given(batch, dict(dims or {}))
         if inputs is not None:
             arrays, stated = given_by_arrays(loaded.model, readers, stated, inputs)
-        check_batch_given(loaded.model, stated)
-        stated = with_open_batch(loaded.model, with_usual(loaded.model, stated, usual))
-        stated = with_head_widths(loaded.model, loaded.caches, stated)
-        stated = settle_batch(loaded.model, stated, loaded.prepared)
+        stated = settled(loaded, with_defaults(loaded, stated))
         own = [each.name for each in loaded.model.inputs if each.name not in arrays]
         check_guessable(own, readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
@@ -318,11 +298,7 @@ def prepare(
         batch=score.batch,
         dimensions=score.dimensions,
         score=score,
-        notes=(
-            *files.notes,
-            *notes_on(arrays),
-            *filter(None, (find_batch(loaded.model, binding, network).note,)),
-        ),
+        notes=(*files.notes, *notes_on(arrays), *score.general_notes),
         recipe=recipe,
         files=files,
     )
