@@ -39,7 +39,7 @@ _MEMBERS: dict[OpClass, str] = {
         " FusedGemm GemmFloat8 GemmFastGelu MatMulInteger16 MatMulIntegerToFloat"
         " DynamicQuantizeMatMul QGemm QOrderedMatMul SparseToDenseMatMul TransposeMatMul"
         " MatMulNBits MatMulBnb4 MatMulFpQ4 MatMulBlockQuantizedFp4Weight"
-        " MatMulBlockQuantizedFp8Weight MatMulNBitsMlp MatMulNBitsQkv MoE QMoE CDist"
+        " MatMulBlockQuantizedFp8Weight MatMulNBitsMlp MatMulNBitsQkv GroupedMatMul MoE QMoE CDist"
     ),
     "attention": (
         "Attention FlexAttention LinearAttention PackedAttention LongformerAttention"
