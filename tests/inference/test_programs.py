@@ -466,6 +466,25 @@ def test_input_that_is_a_file_is_read_by_every_run(tmp_path: Path) -> None:
     assert out.read_text() == "hello\nhello\n"
 
 
+def test_input_that_is_no_file_is_read_once(tmp_path: Path) -> None:
+    command = [
+        *(PYTHON, "-c"),
+        "from mansard.inference.programs.execution import find_input, is_read_once\n"
+        "print(find_input(), is_read_once())",
+    ]
+    piped = subprocess.run(command, input=b"x", capture_output=True, check=True)
+    assert piped.stdout == b"None True\n"
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, check=True
+    )
+    assert closed.stdout == b"None False\n"
+    (tmp_path / "in").write_text("hello\n")
+    with (tmp_path / "in").open("rb") as given:
+        given.seek(3)
+        opened = subprocess.run(command, stdin=given, capture_output=True, check=True)
+    assert opened.stdout == b"3 False\n"
+
+
 def test_windows_of_any_name_cross_as_one_line(tmp_path: Path) -> None:
     path = tmp_path / "windows"
     names = ["decode", "two words", "line\nbreak", "", "é" * 300]

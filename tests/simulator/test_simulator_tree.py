@@ -208,3 +208,22 @@ def test_the_version_of_l4t_is_that_of_the_release(board: BoardSpec) -> None:
     found = re.match(r"R(\d+) \(release\), REVISION: (\d+)", board.release.removeprefix("# "))
     assert found is not None
     assert board.l4t == (int(found[1]), int(found[2]))
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_clocks_are_whole_kilohertz_in_rising_order(board: BoardSpec) -> None:
+    """As in the kernel's tables, whose unit is 1 kHz."""
+    tables = [board.emc_hz, *(gpu.hz for gpu in board.gpus)]
+    for table in tables:
+        assert list(table) == sorted(set(table))
+        assert not [hz for hz in table if hz % 1000]
+
+
+def test_the_lowest_clock_of_a_cluster_is_its_first_step(root: Path, figures: BoardSpec) -> None:
+    for cluster in figures.clusters:
+        folder = f"{CPU}/cpufreq/policy{cluster.cpus[0]}"
+        steps = [
+            int(step) for step in text(root, f"{folder}/scaling_available_frequencies").split()
+        ]
+        ends = [number(root, f"{folder}/cpuinfo_{end}_freq") for end in ("min", "max")]
+        assert ends == [min(steps), max(steps)]

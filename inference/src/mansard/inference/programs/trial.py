@@ -172,7 +172,7 @@ def _read_windows(
     try:
         found = read_windows(lines)
     except (OSError, StorageError) as error:
-        why = str(error) if lines.exists() else "the program removed the file of its windows"
+        why = str(error) if lines.is_file() else "the program removed the file of its windows"
         say(f"{why}: no window is known")
         return ()
     within = [
