@@ -10,7 +10,12 @@ from pathlib import Path
 from tests.cli.test_cli_help import EVERY
 
 ROOT = Path(__file__).resolve().parents[2]
-OPTIONS = {option for command in EVERY.values() for each in command.params for option in each.opts}
+OPTIONS = {
+    option
+    for command in EVERY.values()
+    for each in command.params
+    for option in (*each.opts, *each.secondary_opts)
+}
 OPTIONS |= {"--help", "--probe", "--make"}  # the last two: of python -m mansard.microbench
 # Options of other programs stand behind that program's name.
 OTHERS = re.compile(
