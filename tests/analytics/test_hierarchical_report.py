@@ -67,7 +67,7 @@ def test_a_kept_answer_is_a_section_of_the_report(
 def test_a_name_that_no_file_can_bear_and_a_broken_answer(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("../out", "", ".hidden"):
+    for name in ("../out", "a/b", ".hidden"):
         code, _, err = answer(capsys, "hi", samples, "--runs", tmp_path, "--keep", name)
         assert (code, len(err.splitlines())) == (2, 1)
         assert "cannot name an answer" in err
