@@ -6,6 +6,7 @@ comparison or rounding, one for each function, two for each multiply-add.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mansard.core.errors import ModelError
@@ -85,3 +86,20 @@ def test_a_gradient_in_the_graph_is_refused() -> None:
 def test_registering_an_operator_twice_is_an_error() -> None:
     with pytest.raises(ValueError, match="'Celu' of domain '' registered twice"):
         operator("Celu")(lambda _: Cost())
+
+
+@pytest.mark.parametrize("limit", [(), (np.array([0]),)])
+def test_without_a_number_of_boxes_none_is_selected(limit: tuple[Input, ...]) -> None:
+    row = single("NonMaxSuppression", ("float[1,6,4]", "float[1,2,6]", *limit))
+    # areas of 6 boxes, 12 scores, two sorts of 6·3; no overlaps, and no size is asked for
+    assert row.work_flop == 6 * 3 + 12 + 2 * 18
+
+
+@pytest.mark.parametrize("op_type", ["QuantizeLinear", "DequantizeLinear"])
+def test_one_scale_is_a_number_or_a_list_of_one(op_type: str) -> None:
+    """ONNX Runtime refuses others, too: a scale has one axis at most, or as many as blocks."""
+    data = "float[2,3]" if op_type == "QuantizeLinear" else "uint8[2,3]"
+    for scale in (np.float32(1).reshape(()), np.ones(1, np.float32)):
+        assert single(op_type, (data, scale)).work_flop
+    with pytest.raises(ModelError, match=r"scale \[1, 1\] does not fit axis 1 of \[2, 3\]"):
+        single(op_type, (data, np.ones((1, 1), np.float32)))
