@@ -128,6 +128,7 @@ def _print_sums(rows: Sequence[Row]) -> None:
     whole, free = sum(one.tensor_bytes for one in scored), Counter[str]()
     for one in scored:
         free.update(one.free_bytes)
+    del free[""]  # tables in attributes, which are in no tensor of a kernel
     shares = ", ".join(f"{name} {n_bytes / whole:.1%}" for name, n_bytes in free.most_common())
     print(f"all tensors of all kernels: {whole} bytes; of that free by convention: {shares}")
     kinds = _kinds(rows)

@@ -26,6 +26,10 @@ _ENTRIES = {
 }
 _OLDER_NODES = ("nodes_values", "nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids")
 _TREES = {
+    "TreeEnsemble": (
+        *("nodes_splits", "nodes_modes", *_OLDER_NODES[1:], "nodes_trueleafs", "nodes_falseleafs"),
+        *("leaf_weights", "leaf_targetids"),
+    ),
     "TreeEnsembleRegressor": (*_OLDER_NODES, "target_weights", "target_ids", "base_values"),
     "TreeEnsembleClassifier": (*_OLDER_NODES, "class_weights", "class_ids", "base_values"),
 }
@@ -42,10 +46,29 @@ def table_bytes(node: NodeProto, data_shape: tuple[int, ...]) -> int:
         return whole * min(math.prod(data_shape), longest) // longest if longest else 0
     if node.op_type not in _TREES:
         return 0
-    n_nodes, n_steps = _length(node, "nodes_treeids"), _steps(node)
+    n_nodes = _length(node, "nodes_truenodeids")
+    n_steps = _steps_to_leaves(node) if node.op_type == "TreeEnsemble" else _steps(node)
     n_rows = data_shape[0] if len(data_shape) > 1 else 1
     whole = sum(_n_bytes(node, name) for name in _TREES[node.op_type])
     return whole * min(n_rows * n_steps, n_nodes) // n_nodes
+
+
+def _steps_to_leaves(node: NodeProto) -> int:
+    """The same of a TreeEnsemble, whose leaves are in lists of their own."""
+    held = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    sides = [
+        list(zip(held[f"nodes_{side}nodeids"], held[f"nodes_{side}leafs"], strict=True))
+        for side in ("true", "false")
+    ]
+    total = 0
+    for root in held["tree_roots"]:
+        level = [root]
+        while level:
+            total += 1
+            below = (side[own] for own in level for side in sides)
+            level = [child for child, is_leaf in below if not is_leaf]
+        total += 1
+    return total
 
 
 def _steps(node: NodeProto) -> int:
