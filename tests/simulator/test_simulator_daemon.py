@@ -320,4 +320,7 @@ def test_it_ends_with_the_process_that_it_is_given(agx_orin: Path) -> None:
             assert daemon.poll() is None
             owner.kill()
             owner.wait()
-            assert daemon.wait(10) == 0
+            try:
+                assert daemon.wait(10) == 0
+            finally:
+                daemon.kill()
