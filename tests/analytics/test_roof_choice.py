@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from mansard.analytics.results import compute
 from mansard.analytics.roofs.ceilings import Ceiling
 from mansard.analytics.roofs.kernel_choice import NOT_SETTLED, TOO_FAST, choose_roof, most_ratio
 from mansard.analytics.roofs.roofline import Roofline, rooflines
+from mansard.analytics.sanity.runs import _roughness
 from tests.analytics.factory import MIB, fma_trials, manifest, trial, write_run
 from tests.analytics.score_factory import layer, score, write_scores
 
@@ -187,3 +190,17 @@ def test_kernels_of_one_memory_never_rule_each_other_out(
         time_s = overlap * together + (1 - overlap) * apart
         found.append(made(kernel, (loads + stores) * 1e9 / time_s, 1.0, stable=True))
     assert choose_roof(found).left_out == ()
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "expected"),
+    [(90.0, 100.0, 105.0, 0.1), (98.0, 100.0, 130.0, 0.3), (None, 100.0, 105.0, math.inf)],
+)
+def test_how_rough_a_ceiling_is(
+    tmp_path: Path, low: float | None, value: float, high: float, expected: float
+) -> None:
+    """The wider side of the interval over the value."""
+    ceiling = msgspec.structs.replace(
+        roof_of(tmp_path, set()).bandwidth("DRAM"), low=low, value=value, high=high
+    )
+    assert _roughness(ceiling) == pytest.approx(expected)

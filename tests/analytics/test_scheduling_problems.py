@@ -154,6 +154,7 @@ def test_modelled_times_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str
     found = document(capsys, "schedule", *given, "--modelled")
     groups = [group for network in found["problem"]["networks"] for group in network["groups"]]
     assert [group["source"] for group in groups] == ["modelled", "modelled"]
+    assert [group["enter_s"]["cpu"] for group in groups] == [0.0, 0.0]
     assert found["best"]["value"] == pytest.approx(sum(group["time_s"]["cpu"] for group in groups))
     assert any("squeezenet1_1 on cpu: times are modelled" in line for line in found["notes"])
     code, _, err = answer(capsys, "schedule", *given[:-2], "--modelled")

@@ -68,6 +68,7 @@ def test_what_was_measured_is_printed(tmp_path: Path) -> None:
     assert "loses at worst 40.0 % of its speed" in shown.stdout
     assert "The fit (PCCS, modelled)" in shown.stdout
     assert "already measured" in shown.stderr
+    assert "None" not in shown.stdout + shown.stderr  # a victim without a remark has no line
     told = json.loads(mansard(*command, "--json").stdout)["victims"]
     assert [each["victim"] for each in told] == sorted({spec.victim for spec in plan.trials})
     assert all(each["fit"] and each["is_contended"] for each in told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.cli.in_process import mansard
@@ -31,6 +32,13 @@ def test_pagoda_beside_our_estimates(tmp_path: Path) -> None:
     assert (len(found["counts"]), len(found["points"])) == (55, 25)
     assert found["points"][5]["measured_s"] == 0.015366144  # resnet50 at batch 1
     assert (tmp_path / "p.html").read_text().count("<section id=") == 5
+
+
+def test_the_tables_of_pagoda_begin_with_network_and_batch(tmp_path: Path) -> None:
+    result = mansard("demo", "pagoda", "-o", "p.html", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    heads = [line for line in result.stdout.splitlines() if re.match(r"\W*Network +Batch", line)]
+    assert len(heads) == 2, result.stdout  # of times and of power
 
 
 def test_the_simulated_board_is_a_demo_of_its_own(tmp_path: Path) -> None:

@@ -103,3 +103,16 @@ def test_one_scale_is_a_number_or_a_list_of_one(op_type: str) -> None:
         assert single(op_type, (data, scale)).work_flop
     with pytest.raises(ModelError, match=r"scale \[1, 1\] does not fit axis 1 of \[2, 3\]"):
         single(op_type, (data, np.ones((1, 1), np.float32)))
+
+
+def test_nearest_neighbours_are_copied_with_antialias_too() -> None:
+    sizes = ("float[1,1,4,4]", "", "", np.array([1, 1, 2, 2]))
+    assert single("Resize", sizes, mode="nearest", antialias=1).work_flop == 0
+    # a window of 2·2 neighbours on each of 2 axes, one after the other
+    assert single("Resize", sizes, mode="linear", antialias=1).work_flop
+
+
+def test_scales_of_older_versions_are_an_attribute() -> None:
+    """Upsample has them as an attribute up to opset 8, and as an input from 9 on."""
+    row = single("Upsample", ("float[1,1,2,2]",), opset=8, scales=[1.0, 1.0, 2.0, 2.0])
+    assert row.write_bytes == 4 * 16
