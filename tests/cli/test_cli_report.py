@@ -153,3 +153,12 @@ def test_a_bandwidth_names_the_working_sets_that_it_rests_on(tmp_path: Path) -> 
     assert "512 KiB to 2 MiB" in row(ceilings, "L2")
     assert "48 MiB to 64 MiB" in row(ceilings, "DRAM")
     assert "–" in row(ceilings, "int8 tensor")
+
+
+def test_work_and_traffic_of_scored_networks_are_printed(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_two_modes(runs)
+    write_scores(runs, [score("a", [layer(0, 3 * 10**9, 7_500_000)])])
+    done = mansard("report", "--all", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "GFLOP 3.000, traffic (MB) 7.500" in " ".join(done.stdout.split())
