@@ -456,6 +456,9 @@ def test_a_run_of_version_1_keeps_its_name_and_is_read(tmp_path: Path) -> None:
         (JTOP.replace("Power TOT", "Temp"), FIXED, "has no power of the board"),
         (mlperf("SingleStream", ""), FIXED, "ends before its latencies"),
         (mlperf("Offline", "").replace("PerformanceOnly", "AccuracyOnly"), FIXED, "AccuracyOnly"),
+        (mlperf("Offline", "").replace("Result is : VALID\n", ""), FIXED, "no whole summary"),
+        (mlperf("Offline", "").replace("Scenario : Offline\n", ""), FIXED, "no whole summary"),
+        (mlperf("Offline", "").replace("Mode     : Perf", ""), FIXED, "no whole summary"),
         (json.dumps([LLAMA | {"avg_ns": "x"}]), FIXED, "no whole file of llama-bench"),
         # A line without its end may be cut in a number: 1 J of 15.
         ("start_time,window_name,elapsed_time,gpu0_energy\n1,a,2,1", FIXED, "holds no window"),

@@ -6,11 +6,13 @@ import platform
 import random
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from mansard import api
 from mansard.containers.engine import Engine
 from mansard.containers.images.building import Order, build_image
 from mansard.containers.images.needed import ensure_image
@@ -213,6 +215,14 @@ def test_an_image_for_another_processor_is_refused(engine: Engine) -> None:
     with pytest.raises(ContainerError, match="is for aarch64, and the engine runs on") as raised:
         build_image(engine, jetson)
     assert isinstance(raised.value, MansardError)
+
+
+@pytest.mark.docker
+def test_an_image_that_is_not_built_is_not_saved(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "image.tar.gz"
+    with pytest.raises(ContainerError, match="cpu of this version is not built yet; run 'mansard"):
+        api.save_image(path, "cpu", engine=engine.address)
+    assert not path.exists()
 
 
 def test_progress_counts_the_layers_that_have_begun() -> None:

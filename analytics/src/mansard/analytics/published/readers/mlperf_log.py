@@ -26,8 +26,10 @@ def _read(source: ToolFile) -> Reading:
         if (match := _LINE.fullmatch(line.strip())) is not None:
             found.setdefault(match[1].strip(), match[2].strip())
     scenario, valid = found.get("Scenario", ""), found.get("Result is", "")
-    if found.get("Mode") != "PerformanceOnly" or not scenario or not valid:
-        what = f"is of mode {found['Mode']}" if "Mode" in found else "is no whole summary"
+    is_performance = found.get("Mode") == "PerformanceOnly"
+    if not is_performance or not scenario or not valid:
+        is_other = "Mode" in found and not is_performance
+        what = f"is of mode {found['Mode']}" if is_other else "is no whole summary"
         raise InputError(what, where=source.where, fix="give the one of a performance run")
     is_one = scenario in ONE_BY_ONE
     median_ns = _number(found, "50.00 percentile latency (ns)", source) if is_one else None
