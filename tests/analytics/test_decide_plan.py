@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.decide.outlook import block_of, prior_outlook
+from mansard.analytics.decide.outlook import block_of, find_terms, prior_outlook
 from mansard.analytics.decide.plan import Plan, plan_next
 from mansard.analytics.scaling.network_terms import setting_values
 from mansard.core.errors import UsageError
@@ -356,3 +356,12 @@ def test_a_setting_that_no_mode_to_choose_from_names_is_not_used() -> None:
     assert len(plan.picks) == 2
     assert set(picked(plan)).isdisjoint(ran["mode"].to_list())
     assert "the CPU clock is not used: no mode to choose from names it" in plan.notes
+
+
+def test_power_falls_by_no_more_than_its_terms_and_the_rate_of_the_work() -> None:
+    # 2 -> 1 GHz: what runs always falls to 1, 1/2 or (1/2)³ = 1/8; the energy of the work to
+    # (1/2)² = 1/4, and its rate by the slowing: 1/4 / 2 = 1/8, or 1/4 / 4 = 1/16.
+    fixed = dict.fromkeys(SETTINGS, np.ones(2))
+    terms = find_terms(fixed | {"gpu_hz": np.array([1e9, 2e9])})
+    assert terms.least_power(1, np.array([2.0, 1.0])) == pytest.approx([1 / 8, 1])
+    assert terms.least_power(1, np.array([4.0, 1.0])) == pytest.approx([1 / 16, 1])
