@@ -165,6 +165,13 @@ def test_a_driver_that_is_too_old_is_named_with_the_one_that_is_needed() -> None
     assert "update the driver" in said
 
 
+def test_a_card_that_is_newer_than_the_cuda_of_its_driver() -> None:
+    assert choose_image(card("550.54.14"), TABLE, sm=120).image.name == "card-12"  # its last
+    for sm in (121, 130):
+        with pytest.raises(ContainerError, match="does not know compute capability 1[23]"):
+            choose_image(card("550.54.14"), TABLE, sm=sm)
+
+
 def test_a_card_that_no_cuda_here_runs() -> None:
     with pytest.raises(ContainerError, match=r"no longer runs compute capability 3\.5"):
         choose_image(card("525.60.13"), TABLE, sm=35)
