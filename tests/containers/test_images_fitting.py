@@ -168,7 +168,7 @@ def test_a_driver_that_is_too_old_is_named_with_the_one_that_is_needed() -> None
 def test_a_card_that_is_newer_than_the_cuda_of_its_driver() -> None:
     assert choose_image(card("550.54.14"), TABLE, sm=120).image.name == "card-12"  # its last
     for sm in (121, 130):
-        with pytest.raises(ContainerError, match="does not know compute capability 1[23]"):
+        with pytest.raises(ContainerError, match=r"does not know compute capability 1[23]"):
             choose_image(card("550.54.14"), TABLE, sm=sm)
 
 
