@@ -31,7 +31,7 @@ help: ## print this help
 	@echo "            HOST=user@board  HOSTS=a,b,c  LOCAL=1 (no container)  OFFLINE=1  IMAGE=jetpack-6.1  IMAGES=own.toml  BOARD=folder of a simulated board"
 
 bench: setup ## measure this machine, score and run networks, write the report
-	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" --mode "$$MODE" $${PICK:+--pick "$$PICK"} \
+	@$(BIN)/mansard bench --runs "$$RUNS" --profile "$$PROFILE" $${MODE:+--mode "$$MODE"} $${PICK:+--pick "$$PICK"} \
 	  $${BOARD:+--board "$$BOARD"} $${HOST:+--host "$$HOST"} $${HOSTS:+--host "$$HOSTS"} \
 	  $${IMAGE:+--image "$$IMAGE"} $${IMAGES:+--images "$$IMAGES"} $(if $(LOCAL),--local) $(if $(OFFLINE),--offline) $(MODELS)
 

@@ -60,3 +60,17 @@ def test_settings_are_text(folder: Path, text: str, is_given: bool) -> None:
     for option, value in zip(options, settings.values(), strict=True):
         assert (option, value) in list(pairwise(words))
     assert not (folder / "pwned").exists()
+
+
+def test_settings_that_are_not_given_are_no_options(folder: Path) -> None:
+    """Mansard refuses an option with an empty value."""
+    for settings in ([], ["MODE=", "HOST=", "PICK="]):
+        done = subprocess.run(
+            ["make", "bench", *settings],
+            cwd=folder,
+            env={"PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.splitlines() == ["bench", "--runs", "runs", "--profile", "quick"]
