@@ -36,7 +36,8 @@ from scipy.optimize import nnls
 
 from mansard.analytics.scaling.network_fit import fit_network
 from mansard.analytics.scaling.network_predict import predict_modes
-from mansard.analytics.scaling.network_terms import SETTINGS, setting_values
+from mansard.analytics.scaling.network_terms import setting_values
+from mansard.core.hardware import SETTINGS
 
 Array = NDArray[np.float64]
 COUNTS = (1, 2, 3, 4, 5, 6, 8, 10)

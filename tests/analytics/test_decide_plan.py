@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.decide.outlook import block_of, find_terms, prior_outlook
 from mansard.analytics.decide.plan import Plan, plan_next
-from mansard.analytics.scaling.network_terms import SETTINGS, setting_values
+from mansard.analytics.scaling.network_terms import setting_values
 from mansard.core.errors import UsageError
+from mansard.core.hardware import SETTINGS
 from tests.analytics.network_truth import modes, name, observe, some
 
 GPU = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)

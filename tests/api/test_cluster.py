@@ -38,6 +38,7 @@ from tests.cli.decide_runs import published_runs
 from tests.cli.in_process import mansard
 
 ROOT = Path(__file__).resolve().parents[2]
+_ANOTHER = "the program that answers is not a Dask scheduler"
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +89,15 @@ def listening(greeting: bytes, *, hangs_up: bool = False) -> Iterator[str]:
     [
         (b"", False, "no scheduler of Dask answered in 0.5 s"),
         (b"", True, "no scheduler of Dask answered in 0.5 s"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", False, "what answers there is no scheduler of Dask"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "what answers there is no scheduler of Dask"),
-        (b"\1" + bytes(7), False, "what answers there is no scheduler of Dask"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", False, _ANOTHER),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            True,
+            _ANOTHER,
+        ),
+        (b"\1" + bytes(7), False, _ANOTHER),
         # One frame, of a terabyte; one that never comes.
-        (b"\1" + bytes(7) + (1 << 40).to_bytes(8, "little"), False, "is no scheduler of Dask"),
+        (b"\1" + bytes(7) + (1 << 40).to_bytes(8, "little"), False, "is not a Dask scheduler"),
         (b"\1" + bytes(7) + b"\x10" + bytes(7), False, "no scheduler of Dask answered in 0.5 s"),
     ],
 )

@@ -230,7 +230,7 @@ def _check_greeting(address: str, connect_s: float) -> None:
     n_frames, first_bytes = (int.from_bytes(greeting[at : at + 8], "little") for at in (0, 8))
     if len(greeting) < 16 or not 0 < n_frames <= _MOST_FRAMES or first_bytes > _MOST_FRAMES**3:
         raise ClusterError(
-            "what answers there is no scheduler of Dask",
+            "the program that answers is not a Dask scheduler",
             where=address,
             fix="give the address that 'dask scheduler' prints",
         )
@@ -349,7 +349,7 @@ def _asked_versions(client: Any) -> Mapping[str, Any]:
 
 
 def _reason(error: Exception) -> str:
-    """An exception in words; that of a function which is not there comes in a refused pickle."""
+    """The text of a worker's exception; none of one that came in a pickle, which is not read."""
     is_read = not isinstance(error, RefusedPickle) and not any(
         isinstance(argument, bytes) for argument in error.args
     )

@@ -13,9 +13,9 @@ from mansard.analytics.data.model_frames import MODE_SCHEMA, SETTING_WORDS
 from mansard.analytics.published.cells import Cells, check_modes, read_table
 from mansard.analytics.published.columns import find_columns
 from mansard.analytics.published.filling import fill_modes
-from mansard.analytics.scaling.network_terms import SETTINGS, usable
+from mansard.analytics.scaling.network_terms import usable
 from mansard.core.errors import InputError, UsageError
-from mansard.core.hardware import KnownMode, NamedModes, boards_with, find_mode
+from mansard.core.hardware import SETTINGS, KnownMode, NamedModes, boards_with, find_mode
 from mansard.core.power_mode import custom_name
 from mansard.core.records import PowerMode, Processor, PublishedMode
 from mansard.core.text import printable

@@ -32,8 +32,9 @@ from mansard.analytics.decide.outlook import (
 )
 from mansard.analytics.decide.records import Objective
 from mansard.analytics.scaling.network_fit import NetworkFit, fit_networks
-from mansard.analytics.scaling.network_terms import SETTINGS, setting_values
+from mansard.analytics.scaling.network_terms import setting_values
 from mansard.core.errors import UsageError
+from mansard.core.hardware import SETTINGS
 from mansard.core.records import Record
 from mansard.core.text import printable
 

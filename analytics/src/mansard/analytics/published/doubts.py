@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -48,11 +48,8 @@ def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]
         why = _doubt_of_one(run, mode_of(run)) if run.latency_s is not None else None
         if why is not None:
             doubts[at] = why
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for at, run in enumerate(runs):
-        if run.latency_s is not None and at not in doubts:
-            groups.setdefault(_setting(run), []).append(at)
-    for group in groups.values():
+    timed = (at for at, run in enumerate(runs) if run.latency_s is not None and at not in doubts)
+    for group in _repeats(runs, timed):
         times_s = [run.latency_s for at in group if (run := runs[at]).latency_s is not None]
         doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
     return doubts
@@ -60,16 +57,21 @@ def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]
 
 def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
     """Why powers of ``runs`` lie apart from those of other repeats, by their position."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for at, run in enumerate(runs):
-        if run.power_w is not None and run.remark is None:
-            groups.setdefault(_setting(run), []).append(at)
+    read = (at for at, run in enumerate(runs) if run.power_w is not None and run.remark is None)
     doubts: dict[int, str] = {}
-    for group in groups.values():
+    for group in _repeats(runs, read):
         powers_w = [power_w for at in group if (power_w := runs[at].power_w) is not None]
         found = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
         doubts |= {group[place]: why for place, why in found.items()}
     return doubts
+
+
+def _repeats(runs: Sequence[PublishedRun], places: Iterable[int]) -> Collection[list[int]]:
+    """``places`` in ``runs``, those of one setting together."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for at in places:
+        groups.setdefault(_setting(runs[at]), []).append(at)
+    return groups.values()
 
 
 def _setting(run: PublishedRun) -> tuple[object, ...]:
@@ -228,11 +230,11 @@ def doubt_notes(imported: Imported, module: Module | None = None) -> Iterator[st
     for run in imported.runs:
         if run.remark is not None and METERS_SAY in run.remark:
             yield f"line {run.row}: {run.remark}"
-    settings = [_setting(run) for run in imported.runs]
-    lone = [s for s in dict.fromkeys(settings) if settings.count(s) == 1]
-    if lone and len(lone) < len(set(settings)):
+    groups = _repeats(imported.runs, range(len(imported.runs)))
+    n_lone = sum(len(group) == 1 for group in groups)
+    if 0 < n_lone < len(groups):
         yield (
-            f"{counted(len(lone), 'network')} in a mode with one repeat, where others have several:"
+            f"{counted(n_lone, 'network')} in a mode with one repeat, where others have several:"
             " nothing tells whether it is the first after a switch of the mode"
         )
 

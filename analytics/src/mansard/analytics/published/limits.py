@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 from mansard.analytics.roofs.ceilings import RateUnit
 from mansard.core.hardware import (
     MODULES,
+    SETTINGS,
     Module,
     boards_called,
     memory_bytes_per_s,
@@ -85,18 +87,8 @@ def peaks(module: Module, mode: PublishedMode) -> Iterator[tuple[str, str, float
 
 def without_clocks(mode: PublishedMode) -> PublishedMode:
     """A mode that says no clock and no SMs: limits are the module's highest then."""
-    return PublishedMode(
-        name=mode.name,
-        gpu_hz=None,
-        memory_hz=None,
-        cpu_hz=None,
-        n_sms=None,
-        n_cpus=None,
-        power_limit_w=None,
-        unknown=dict.fromkeys(
-            ("gpu_hz", "memory_hz", "cpu_hz", "n_sms", "n_cpus", "power_limit_w"), "left out"
-        ),
-    )
+    left_out: dict[str, Any] = dict.fromkeys(SETTINGS)
+    return PublishedMode(name=mode.name, **left_out, unknown=dict.fromkeys(SETTINGS, "left out"))
 
 
 def least_time_s(

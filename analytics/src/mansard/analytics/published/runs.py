@@ -157,7 +157,7 @@ def _of_batch(cells: Cells, field: str, batch: int | None) -> float | None:
         raise InputError(
             f"{name} may be of one item or of the batch of {batch or 'unknown size'}",
             where=cells.where,
-            fix="give that of a batch, under a name without 'per'",
+            fix="give the value of a whole batch, in a column without 'per' in its name",
         )
     return value
 

@@ -15,12 +15,12 @@ from mansard.analytics.data.quantities import digits, quantity, seconds
 from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.sanity.finding import Finding
 from mansard.analytics.scaling.repeats import pool_repeats
+from mansard.core.hardware import SETTINGS
 from mansard.core.power_mode import nominal_w
 from mansard.core.precision import rate_unit
 
 Array = NDArray[np.float64]
 Mask: TypeAlias = "NDArray[np.bool_]"
-SETTINGS = ("gpu_hz", "memory_hz", "cpu_hz", "n_sms", "n_cpus", "power_limit_w")
 LEAST_NOTED = 1.1  # times as slow; recorded sweeps of modes scatter by less
 # Recorded boards that throttle lose up to 1.3. A mode of which not all clocks are known may be
 # slower by one that is not: those of one board's modes differ by up to 3.

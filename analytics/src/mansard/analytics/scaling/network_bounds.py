@@ -23,7 +23,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.scaling.network_terms import SETTINGS, Array, setting_values
+from mansard.analytics.scaling.network_terms import Array, setting_values
+from mansard.core.hardware import SETTINGS
 
 # Exponents of settings in the parts of a time, and of what draws power beside the work itself.
 _TIME_PARTS: tuple[Mapping[str, float], ...] = (

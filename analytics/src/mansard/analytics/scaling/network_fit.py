@@ -22,7 +22,6 @@ import polars as pl
 from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY, SETTING_WORDS
 from mansard.analytics.energy.least_squares import solve_active_set, student_quantile
 from mansard.analytics.scaling.network_terms import (
-    SETTINGS,
     Array,
     Basis,
     constant_basis,
@@ -37,6 +36,7 @@ from mansard.analytics.scaling.network_terms import (
 )
 from mansard.analytics.scaling.repeats import pool_repeats
 from mansard.core.errors import InputError
+from mansard.core.hardware import SETTINGS
 
 OVERLAPS = (math.inf, 4.0)  # of a layer's arithmetic and traffic: all of it, most of it
 _OVERLAP_ODDS = (3.0, 1.0)

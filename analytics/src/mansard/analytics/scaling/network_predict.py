@@ -26,7 +26,6 @@ from mansard.analytics.scaling.network_fit import (
     typical_latency_s,
 )
 from mansard.analytics.scaling.network_terms import (
-    SETTINGS,
     Array,
     evaluate,
     is_outside,
@@ -40,6 +39,7 @@ from mansard.analytics.scaling.repeats import (
     pool_repeats,
     single_half,
 )
+from mansard.core.hardware import SETTINGS
 from mansard.core.hashing import content_hash
 from mansard.core.power_mode import nominal_w
 from mansard.core.text import listed

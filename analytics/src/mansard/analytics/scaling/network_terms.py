@@ -36,9 +36,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from mansard.core.hardware import SETTINGS
+
 Array = NDArray[np.float64]
 
-SETTINGS = ("gpu_hz", "memory_hz", "cpu_hz", "n_sms", "n_cpus", "power_limit_w")
 RATE = "rate"  # networks per second, relative; a column of power terms alone
 N_RIDGES = 9  # places for a layer's ridge
 _LEAST_SPAN = 2.0  # ridges lie at least so far to either side of the measured modes

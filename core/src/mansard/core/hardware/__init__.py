@@ -7,6 +7,7 @@ from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, l2_partition
 from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.metering import Metering, metering_of
 from mansard.core.hardware.mode_names import (
+    SETTINGS,
     KnownMode,
     ModeMatch,
     are_near_hz,
@@ -39,6 +40,7 @@ __all__ = [
     "BOARD_CACHES",
     "MODULES",
     "NAMED_MODES",
+    "SETTINGS",
     "WITHOUT_MODES",
     "CoreCluster",
     "KnownMode",

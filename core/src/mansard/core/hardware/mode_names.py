@@ -15,7 +15,7 @@ ROUNDED = 1.02  # clocks are rounded in tables, and to a board's own steps
 _SAME_HZ = 1e6  # names and tables cut clocks to whole MHz
 _CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
 _COUNTS = ("n_sms", "n_cpus", "power_limit_w")
-SETTINGS = (*_CLOCKS, *_COUNTS)
+SETTINGS = (*_CLOCKS, *_COUNTS)  # of a power mode, as records and frames name them
 # What makes a mode of a GPU, and of a CPU: of another setting equal values tell nothing.
 _TELLING = (("gpu_hz", "memory_hz"), ("cpu_hz", "n_cpus"))
 

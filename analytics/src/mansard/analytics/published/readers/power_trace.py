@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _MOST_GAP = 0.5  # of a window may lie between two samples
-_USUAL_GAPS = 3  # steps of the log: a gap of so many is no pause of the logger
+_USUAL_GAPS = 3  # steps of the log; a longer gap is a pause of the logger
 
 Points = Sequence[tuple[float, float]]  # seconds and watts
 

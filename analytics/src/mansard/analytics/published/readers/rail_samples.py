@@ -1,7 +1,7 @@
 """Raw samples of a board's rails, as a table: a row for each sample, or a column for each rail.
 
-Rails contain one another: VDD_IN feeds VDD_CPU_GPU_CV and VDD_SOC, so that their sum is no power of
-anything. What is added is what ``core.hardware.metering`` says of the board that has these rails.
+Rails contain one another: VDD_IN feeds VDD_CPU_GPU_CV and VDD_SOC, so their sum counts power twice.
+``core.hardware.metering`` says which rails make a board's total; only those are added.
 """
 
 from __future__ import annotations
