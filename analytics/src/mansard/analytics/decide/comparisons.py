@@ -248,5 +248,5 @@ def _difference(kind: Quantity, other: Candidate, choice: Candidate) -> str:
 
 
 def _step(value: float) -> float:
-    """Of the second digit."""
+    """The value of one unit in the second significant digit."""
     return float(10.0 ** (math.floor(math.log10(value)) - 1))

@@ -45,9 +45,9 @@ from mansard.analytics.results import Results
 MOST_ROWS = 1500  # in all, over modes, networks, precisions and batches
 _WIDTH_PX, _HEIGHT_PX = 430, 280
 CAPTION = (
-    "The items of a larger batch share the traffic of the weights and the launches. What "
-    "stands at best by the roofs has no measured time in it: then items per second are at most "
-    "those drawn.",
+    "The items of a larger batch share the traffic of the weights and the launches. A "
+    "point that is at best by the roofs rests on no measured time: real items per second are at "
+    "most those drawn.",
 )
 ONE_BATCH = (
     "Only one batch size of each network was scored: "

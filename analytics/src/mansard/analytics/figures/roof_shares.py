@@ -35,9 +35,9 @@ _SOLID = (
     "bar is the best that the model allows."
 )
 _HOLLOW = (
-    "{hollow} Hollow: modelled, not run. What lacks to the roof is lost where some layers are "
-    "bound by memory and others by arithmetic. These are the ones in the roofline; the table has "
-    "all."
+    "{hollow} Hollow: modelled, not run. A network stays below the roof where some of its layers "
+    "are bound by memory and others by arithmetic. These networks are those of the roofline; the "
+    "table has all."
 )
 _ROOF = (
     "The roof is that of the network's precision and of main memory; what stays in the caches can "

@@ -72,7 +72,7 @@ class EnergyWindow(Record, frozen=True, kw_only=True):
 
     @property
     def disturbed_share(self) -> float:
-        """Of its length; 0 where nobody watched for it."""
+        """The disturbed share of the window's length; 0 where disturbances were not recorded."""
         return min(self.disturbed_s or 0.0, self.window_s) / self.window_s if self.window_s else 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""The caps of clocks that a mode of nvpmodel sets, and which parameters are the clocks of what."""
+"""The caps that a mode of nvpmodel sets, and which parameter is the clock of which processor."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _max_paths(param: Param) -> tuple[str, ...]:
 
 
 class ClockParams(msgspec.Struct, frozen=True):
-    """Which parameters are the clocks of what."""
+    """The parameters that cap the clocks of the CPUs, the GPU, the memory and the DLAs."""
 
     cpus: tuple[Param, ...]
     gpu: Param | None
