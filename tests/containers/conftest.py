@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError, ImageNotFound
 
 from mansard.containers.engine import Engine, connect
 from mansard.core.leftovers import temporary_folder
@@ -50,20 +51,33 @@ def docker_client(daemon: Daemon) -> Iterator[Any]:
 
 
 @pytest.fixture(autouse=True)
-def containers_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test leaves on the daemon, because it failed, is gone before the next one begins."""
+def nothing_left_by_a_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test leaves the daemon as it found it, whichever tests run before and after it.
+
+    Images of fixtures with a wider scope are there before this one begins, so they stay.
+    """
     if "daemon" not in request.fixturenames:
         yield
         return
     client = request.getfixturevalue("docker_client")
+    before = image_names(client)
     yield
     assert awaited(lambda: not remove_all(client))
+    for name in image_names(client) - before:
+        with suppress(ImageNotFound):  # its other name was the last one
+            client.api.remove_image(name, force=True, noprune=True)
+
+
+def image_names(client: Any) -> set[str]:
+    """Every name of an image on the daemon: tags, and digests of what was pulled."""
+    images = client.api.images()
+    kinds = ("RepoTags", "RepoDigests")
+    names = {name for image in images for kind in kinds for name in image[kind] or ()}
+    return {name for name in names if not name.startswith("<none>")}
 
 
 def remove_all(client: Any) -> list[Any]:
     """Remove every container; returns those that were there."""
-    from docker.errors import APIError
-
     found = all_containers(client)
     for each in found:
         with suppress(APIError):  # it removes itself at this moment
