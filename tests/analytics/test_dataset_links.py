@@ -87,6 +87,18 @@ def test_a_link_to_a_folder(runs: Path, victim: Path, place: str, *, is_fresh: b
     assert path.is_symlink()
 
 
+def test_what_does_not_bear_our_names_is_left_alone(runs: Path) -> None:
+    ingest(runs)
+    trials = runs / "dataset" / "trials"
+    (trials / "mine").mkdir()
+    (trials / "mine" / "0.parquet").write_bytes(b"mine")
+    (trials / "run_id=a file").write_bytes(b"mine")
+    write_two_modes(runs / "later")
+    ingest(runs)
+    assert (trials / "mine" / "0.parquet").read_bytes() == b"mine"
+    assert (trials / "run_id=a file").read_bytes() == b"mine"
+
+
 @pytest.mark.parametrize(
     "place", ["report.html", "scores.jsonl", "run-1c/trials.jsonl", "run-1c/manifest.json"]
 )

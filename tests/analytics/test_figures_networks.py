@@ -128,6 +128,12 @@ def test_both_charts_can_be_drawn() -> None:
         assert svg.count("<path") >= 6
 
 
+def test_the_axis_of_batches_ends_with_the_first_and_the_last() -> None:
+    curves = batch_points(PREDICTIONS, LABELS, ["MAXN"]).frame  # batches 1, 4 and 16
+    drawn = batch_chart(curves, Chosen(mode="MAXN", network="heavy"), curves.clear()).to_json()
+    assert '"domain":[1,16]' in "".join(drawn.split())
+
+
 def groups() -> pl.DataFrame:
     """Three groups in one mode: 6, 3 and 1 ms; the last does nothing but move."""
     rows = [

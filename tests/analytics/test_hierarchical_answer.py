@@ -25,6 +25,15 @@ def test_calibration_error_by_hand() -> None:
     assert found.bins[1] == pytest.approx((0.5, 3, 0.8, 2 / 3))
 
 
+def test_calibration_has_fifteen_bins() -> None:
+    # As many as C. Guo et al. take: 1/15 = 0.0667, so 0.066 and 0.067 are in two bins.
+    samples = samples_of([0.066, 0.067, 0.999], [0, 1, 1])
+    found = calibration(samples, samples.p1, "p1")
+    assert found.n_bins == 15
+    edges = [edge for edge, *_ in found.bins]
+    assert edges == pytest.approx([0, 1 / 15, 14 / 15])
+
+
 @pytest.mark.parametrize(("power", "is_rejected"), [(1.0, False), (1.3, True)])
 def test_whether_a_miscalibration_can_be_told(power: float, is_rejected: bool) -> None:
     rng = np.random.default_rng(5)

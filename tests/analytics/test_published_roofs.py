@@ -25,6 +25,7 @@ from mansard.analytics.published.store import (
     read_published,
     write_published,
 )
+from mansard.analytics.report.ceilings import bandwidth_table
 from mansard.analytics.report.provenance import source_table
 from mansard.analytics.report.summary import summary
 from mansard.analytics.report.write import render
@@ -202,6 +203,10 @@ def test_published_figures_change_nothing_that_was_measured(tmp_path: Path) -> N
     assert measured.equals(alone.coefficients)
     assert [roof.source for roof in both.roofs[len(alone.roofs) :]] == ["published"] * 2
     assert not any("published" in note for note in both.dataset.notes)
+    table = bandwidth_table(both)
+    at = table.columns.index("Published")
+    figures = [row[at] for row in table.rows]
+    assert (figures[:-2], [figure[:4] for figure in figures[-2:]]) == ([""] * 8, ["200.", "80.0"])
 
 
 def test_a_page_of_published_roofs_alone(tmp_path: Path) -> None:

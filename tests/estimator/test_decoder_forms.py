@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -218,6 +219,29 @@ def test_a_sliding_cache_is_no_longer_than_its_window(
     cache = ("batch", KV_HEADS, "past_sliding_length", "kv_cache_dim")
     data = grouped(cache, local_window_size=64, sliding_window_cache=1)
     assert staged(tmp_path, data, decode=n_cached).kv_cache_bytes == 2 * n_rows * ROW
+
+
+def cut(start: int) -> bytes:
+    """A plain decoder that returns the rows of its cache from ``start`` on."""
+    made = onnx.load_from_string(plain_decoder(present=("k_whole", "v_whole")))
+    numbers = {"starts": [start], "ends": [2**62], "axes": [2]}
+    made.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.array(one), name) for name, one in numbers.items()
+    )
+    for whole, output in zip(("k_whole", "v_whole"), made.graph.output[1:], strict=True):
+        output.name = f"present.0.{whole}"
+        made.graph.node.append(helper.make_node("Slice", [whole, *numbers], [output.name]))
+    data: bytes = made.SerializeToString()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("start", "n_cached", "n_rows"), [(-64, 2048, 64), (-64, 20, 21), (0, 2048, 2049), (0, 20, 21)]
+)
+def test_a_slice_of_the_last_rows_is_a_window_and_one_of_all_rows_is_none(
+    tmp_path: Path, start: int, n_cached: int, n_rows: int
+) -> None:
+    assert staged(tmp_path, cut(start), decode=n_cached).kv_cache_bytes == 2 * n_rows * ROW
 
 
 def test_more_keys_than_a_buffer_holds_are_refused(tmp_path: Path) -> None:
