@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from mansard.analytics.published.doubts import power_doubts, rate_doubt, time_do
 from mansard.analytics.published.filling import fill_modes
 from mansard.analytics.published.importing import Imported, PublishedRow, table_id_of
 from mansard.analytics.published.runs import lacks_batch, without_batch
+from mansard.analytics.published.same_modes import SameModes, find_same_modes
 from mansard.core.errors import InputError
 from mansard.core.files import entries_in, find_status, make_folder
 from mansard.core.jsonl import read_rows, write_rows
@@ -52,11 +53,15 @@ _ROW_TYPES: Mapping[str, Any] = {  # by Imported.kind
 
 @dataclass(frozen=True)
 class Published:
-    """All figures of others in one folder of runs, by table and line."""
+    """All figures of others in one folder of runs, by table and line.
+
+    A mode has one name in all tables of a device: ``renamed`` says which had another.
+    """
 
     rates: tuple[PublishedRate, ...] = ()
     runs: tuple[PublishedRun, ...] = ()
     layers: tuple[PublishedLayer, ...] = ()
+    renamed: SameModes = field(default_factory=SameModes)
 
     @property
     def is_empty(self) -> bool:
@@ -110,7 +115,17 @@ def read_published(*folders: Path) -> Published:
     Raises SchemaError for a file of another version or with an unknown field, InputError for a
     file whose name is not what it holds, StorageError where one cannot be read.
     """
-    return Published(**{kind: _read_all(folders, kind, each) for kind, each in _ROW_TYPES.items()})
+    found = {kind: _read_all(folders, kind, each) for kind, each in _ROW_TYPES.items()}
+    same = find_same_modes(row for rows in found.values() for row in rows)
+    renamed: dict[str, Any] = {
+        kind: tuple(_renamed(row, same) for row in rows) for kind, rows in found.items()
+    }
+    return Published(**renamed, renamed=same)
+
+
+def _renamed(row: PublishedRow, same: SameModes) -> PublishedRow:
+    name = same.names.get((row.table_id, row.mode.name))
+    return row if name is None else replace(row, mode=replace(row.mode, name=name))
 
 
 def _files(runs: Path, kind: str) -> list[Path]:
@@ -260,9 +275,12 @@ def known_modes(published: Published) -> KnownModes:
         device: fill_modes(rows[device].device, rows[device].processor, modes)
         for device, modes in found.items()
     }
+    renamed: dict[str, list[str]] = {}
+    for (_, table_id), device in names.items():
+        renamed.setdefault(device, []).extend(published.renamed.notes.get(table_id, ()))
     return KnownModes(
         {device: each.modes for device, each in filled.items()},
-        {device: each.notes for device, each in filled.items()},
+        {device: (*dict.fromkeys(renamed[device]), *each.notes) for device, each in filled.items()},
     )
 
 
