@@ -39,6 +39,8 @@ from mansard.core.text import MAX_SHOWN_CHARACTERS, printable
         ("curl -H 'Authorization: Bearer abc' x", "curl -H 'Authorization: ***' x"),
         ("X-Api-Key: abc", "X-Api-Key: ***"),
         ('{"password": "x y", "n": 1}', '{"password": "***", "n": 1}'),
+        ("""os.environ["API_KEY"] = "abc\"""", """os.environ["API_KEY"] = "***\""""),
+        ("app --pw abc --license-key=def", "app --pw *** --license-key=***"),
         # By its form.
         ("key AKIAIOSFODNN7EXAMPLE", "key ***"),
         ("login hf_abcdefghijkl", "login ***"),
@@ -81,3 +83,22 @@ def test_words_of_a_command_are_masked_by_the_word_before() -> None:
     shown = ("p", "--password", "***", "-u", "me:***", "PASSWORD=***", "--n", "3", "--token", "***")
     assert masked_words(words) == shown
     assert masked_words(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("sshpass -p pw ssh -p 22 board", "sshpass -p *** ssh -p *** board"),
+        ("/usr/bin/mysql -ppw -h host", "/usr/bin/mysql -p*** -h host"),
+        ("docker login -p pw registry", "docker login -p *** registry"),
+        ("nice redis-cli -a pw ping", "nice redis-cli -a *** ping"),
+        ("ldapsearch -x -w pw", "ldapsearch -x -w ***"),
+        # Elsewhere the letter means something else.
+        ("docker run -p 80:80 image", "docker run -p 80:80 image"),
+        ("server -p 8080 -a all -w 4", "server -p 8080 -a all -w 4"),
+        ("nice -p", "nice -p"),
+    ],
+)
+def test_some_programs_take_a_password_by_one_letter(command: str, shown: str) -> None:
+    assert masked_words(command.split()) == tuple(shown.split())
+    assert masked_words(shown.split()) == tuple(shown.split())

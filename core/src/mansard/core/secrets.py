@@ -27,20 +27,20 @@ _OF_URL = re.compile(
 )
 # Names of values that are secret, whatever stands before and after: DB_PASSWORD, --hf-token. In
 # this field a token is also a piece of text: --max-tokens, tokenizer and n_token hold a number.
-_KEYS = "api|access|private|account|encryption|auth|signing|secret"
+_KEYS = "api|access|private|account|encryption|auth|signing|secret|license"
 _PIECES = "max|num|min|new|eos|bos|pad|per|n"
 _NAME = rf"""(?:[A-Za-z0-9_.-]*
       (?:passw(?:or)?d|passphrase|passcode|pwd|secret|credentials?|bearer|jwt|cookie
         |(?:{_KEYS})[_-]?keys?)[A-Za-z0-9_.-]*
     |(?![_.-]*(?:[A-Za-z0-9]+[_.-])*(?:{_PIECES})[_-]token)(?:[A-Za-z0-9_.-]*[_.-])?
-      (?:token|auth|authorization|authkey|pass|pat)(?:[_.-](?:value|string|hex))?)"""
+      (?:token|auth|authorization|authkey|pass|pat|pw)(?:[_.-](?:value|string|hex))?)"""
 _NAMED = re.compile(rf"(?P<name>{_NAME})(?![A-Za-z0-9_-])", re.VERBOSE | re.IGNORECASE)
 _OPTION = re.compile(
     rf"""(?P<before>(?<![\w-])--?{_NAME}(?:=|\s+))(?P<value>"[^"]*"|'[^']*'|[^\s'"-][^\s]*)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _ASSIGNED = re.compile(
-    rf"""(?P<before>(?<![\w-]){_NAME}["']?\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^\s'",;&]+)""",
+    rf"""(?P<before>(?<![\w-]){_NAME}["']?\]?\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^\s'",;&]+)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _HEADER = re.compile(
@@ -66,6 +66,14 @@ _FORMS = re.compile(
 )
 _PAIR = re.compile(r"[^\s:/]+:[^\s]+")
 _LOGIN_OPTIONS = frozenset({"-u", "--user", "--userpwd", "--proxy-user", "-U", "--login"})
+# Programs whose manuals have a password in an option of one letter, which elsewhere is a port, a
+# path or a priority; of some it is one subcommand.
+_BY_LETTER = {
+    **dict.fromkeys(("docker login", "podman login", "helm login"), "-p"),
+    **dict.fromkeys(("sshpass", "mysql", "mysqldump", "mysqladmin", "mariadb", "mongosh"), "-p"),
+    **dict.fromkeys(("ldapsearch", "ldapmodify"), "-w"),
+    "redis-cli": "-a",
+}
 
 
 def masked(text: str) -> str:
@@ -91,14 +99,29 @@ def masked_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _masked_words(words: Sequence[str]) -> Iterator[str]:
+    letter = _password_letter(words)
     for before, word in pairwise(("", *words)):
         is_named = before.startswith("-") and "=" not in before and is_secret_name(before)
+        is_named |= before == letter != ""
         if is_named and (not word.startswith("-") or len(word) > 1):
             yield MASK
+        elif letter and word.startswith(letter) and word != letter:
+            yield f"{letter}{MASK}"
         elif before in _LOGIN_OPTIONS and _PAIR.fullmatch(word):
             yield f"{word.partition(':')[0]}:{MASK}"
         else:
             yield _masked_assignment(word)
+
+
+def _password_letter(words: Sequence[str]) -> str:
+    """The option of one letter that takes a password in this command line; "" if none does."""
+    for at, word in enumerate(words):
+        program = word.rpartition("/")[2]
+        subcommand = next((each for each in words[at + 1 :] if not each.startswith("-")), "")
+        for name in (program, f"{program} {subcommand}"):
+            if name in _BY_LETTER:
+                return _BY_LETTER[name]
+    return ""
 
 
 def _masked_assignment(word: str) -> str:
