@@ -22,10 +22,11 @@ _PLAIN = {"DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "False"}
 class DaskCluster:
     """Started as people do, without nannies: a worker that is killed stays away."""
 
-    def __init__(self, n_workers: int, environment: dict[str, str]) -> None:
+    def __init__(self, n_workers: int, environment: dict[str, str], protocol: str = "tcp") -> None:
         self._environment = {**os.environ, **_PLAIN, **environment}
         self._processes: list[subprocess.Popen[str]] = []
-        line = self._started("scheduler", "--port", "0", until=r"Scheduler at:\s+(tcp\S+)")
+        words = ("--port", "0", "--protocol", protocol)
+        line = self._started("scheduler", *words, until=r"Scheduler at:\s+(t\S+://\S+)")
         self.address = line
         self.scheduler = self._processes[0]
         self.workers = [self.add_worker() for _ in range(n_workers)]
@@ -77,8 +78,10 @@ def _lines(stream: IO[str]) -> Iterator[str]:
 
 
 @contextmanager
-def dask_cluster(n_workers: int, **environment: str) -> Iterator[DaskCluster]:
-    cluster = DaskCluster(n_workers, environment)
+def dask_cluster(
+    n_workers: int, protocol: str = "tcp", **environment: str
+) -> Iterator[DaskCluster]:
+    cluster = DaskCluster(n_workers, environment, protocol)
     try:
         yield cluster
     finally:

@@ -15,6 +15,7 @@ import pytest
 
 from mansard.api.cluster import connected
 from mansard.core.errors import ClusterError
+from tests.api.dask_cluster import dask_cluster, sleep_s
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -81,7 +82,7 @@ def listening(behaviour: str, certificates: dict[str, tuple[str, str]]) -> Itera
         ("plain text", "TLS refuses what answers"),
         ("another authority", "TLS refuses what answers: self.signed certificate"),
         ("silent in TLS", "no scheduler of Dask answered in 0.5 s"),
-        ("garbage in TLS", "no scheduler of Dask answered in 0.5 s"),
+        ("garbage in TLS", "the program that answers is not a Dask scheduler"),
     ],
 )
 def test_what_is_no_scheduler_is_one_line_in_time(
@@ -101,6 +102,32 @@ def test_what_is_no_scheduler_is_one_line_in_time(
         connected(address, connect_s=0.5 if "in 0.5 s" in words else 10.0),
     ):
         raise AssertionError("it was taken for a scheduler")
+
+
+def test_a_scheduler_with_our_certificate_is_taken(
+    certificates: dict[str, tuple[str, str]],
+) -> None:
+    path, key = certificates["ours"]
+    settings = {"distributed.comm.tls.ca-file": path}
+    for role in ("client", "scheduler", "worker"):
+        place = f"distributed.comm.tls.{role}"
+        settings |= {f"{place}.cert": path, f"{place}.key": key}
+    environment = {
+        f"DASK_{name.upper().replace('.', '__').replace('-', '_')}": value
+        for name, value in settings.items()
+    }
+    with dask_cluster(1, "tls", **environment) as cluster:
+        assert cluster.address.startswith("tls://")
+        with dask.config.set(settings), connected(cluster.address) as workers:
+            assert workers.n_at_once == 1
+            (answer,) = workers.unordered(sleep_s, [0.0])
+            assert answer.result == 0.0
+        with (
+            dask.config.set(settings),
+            pytest.raises(ClusterError, match="no scheduler of Dask answered"),
+            connected(cluster.address.replace("tls", "tcp"), connect_s=0.5),
+        ):
+            raise AssertionError("it connected without TLS")
 
 
 def test_without_certificates_nothing_is_sent(tmp_path: Path) -> None:

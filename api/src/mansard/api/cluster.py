@@ -191,10 +191,7 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
             "--on needs Dask, which is not installed", fix="pip install 'mansard[dask]'"
         ) from error
     _quieten()
-    if address.startswith("tls"):
-        _check_certificates(address)
-    else:
-        _check_greeting(address, connect_s)
+    _check_greeting(address, connect_s, _tls_context(address))
     with refused_pickles() as refused:
         client = _client(Client, address, connect_s)
         try:
@@ -205,23 +202,28 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
                 client.close(timeout=5)
 
 
-def _check_greeting(address: str, connect_s: float) -> None:
+def _check_greeting(address: str, connect_s: float, context: ssl.SSLContext | None) -> None:
     """Raises ClusterError unless what answers speaks first as Dask does, in ``connect_s``.
 
-    Dask waits without end for the greeting of what accepts a connection. Its greeting is the number
-    of frames, their lengths, and the frames, of which the first are short.
+    Dask waits without end for the greeting of what accepts a connection, and tries TLS that was
+    refused again. Its greeting is the number of frames, their lengths, and the frames, of which the
+    first are short.
     """
     host, _, port = address.partition("://")[2].rpartition(":")
     deadline_s = time.monotonic() + connect_s
     greeting = b""
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=connect_s) as stream:
-            while len(greeting) < 16:
-                stream.settimeout(max(0.01, deadline_s - time.monotonic()))
-                data = stream.recv(16 - len(greeting))
-                if not data:
-                    break
-                greeting += data
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=connect_s) as plain:
+            plain.settimeout(max(0.01, deadline_s - time.monotonic()))
+            with plain if context is None else context.wrap_socket(plain) as stream:
+                while len(greeting) < 16:
+                    stream.settimeout(max(0.01, deadline_s - time.monotonic()))
+                    data = stream.recv(16 - len(greeting))
+                    if not data:
+                        break
+                    greeting += data
+    except ssl.SSLError as error:
+        raise _refused(error, address) from error
     except (OSError, OverflowError, ValueError) as error:
         if not greeting:
             raise _unreachable(address, connect_s) from error
@@ -254,18 +256,13 @@ def _client(make: Any, address: str, connect_s: float) -> Any:
     except queue.Empty as error:
         raise _unreachable(address, connect_s) from error
     if isinstance(client, Exception):
-        raise _refused(client, address) or _unreachable(address, connect_s) from client
+        raise _unreachable(address, connect_s) from client
     return client
 
 
-def _refused(error: BaseException, address: str) -> ClusterError | None:
-    """The error of a peer that TLS refuses; None where it never came so far."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
-    if cause is None:
-        return None
-    reason = getattr(cause, "verify_message", None) or cause.reason or str(cause)
+def _refused(error: ssl.SSLError, address: str) -> ClusterError:
+    """The error of a peer that TLS refuses."""
+    reason = getattr(error, "verify_message", None) or error.reason or str(error)
     return ClusterError(
         f"TLS refuses what answers: {reason.lower().replace('_', ' ')}",
         where=address,
@@ -280,17 +277,20 @@ def _quieten() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _check_certificates(address: str) -> None:
-    """Raises ClusterError where Dask has no certificates for TLS."""
+def _tls_context(address: str) -> ssl.SSLContext | None:
+    """What Dask connects with by TLS, None for tcp://; ClusterError without certificates."""
     from distributed.security import Security
 
+    if not address.startswith("tls"):
+        return None
     try:
         settings = cast(Any, Security)().get_connection_args("client")
     except OSError as error:
         what = f"certificates cannot be read: {error}"
     else:
-        if settings["ssl_context"] is not None:
-            return
+        context: ssl.SSLContext | None = settings["ssl_context"]
+        if context is not None:
+            return context
         what = "no certificates are named"
     raise ClusterError(
         what,

@@ -11,6 +11,7 @@ from mansard.cli.console import (
     discard_output,
     finish_notes,
     flush_output,
+    forget_notes,
     prepare_streams,
     print_error,
     take_verbosity,
@@ -45,6 +46,7 @@ def run(arguments: list[str]) -> int:
     arguments = take_verbosity(arguments)
     own = _own(arguments)
     forget_json()
+    forget_notes()
     try:
         with told_work():
             code = _command(arguments)

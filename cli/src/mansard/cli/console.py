@@ -87,6 +87,11 @@ def detail(line: str) -> None:
         note(line)
 
 
+def forget_notes() -> None:
+    """No note was said yet: a command begins."""
+    _said.clear()
+
+
 def finish_notes() -> None:
     """Say how often the notes came that came more than once, and forget all."""
     repeated = [f"{text} ({count} times)" for text, count in _said.items() if count > 1]
