@@ -56,6 +56,15 @@ def test_modes_of_two_tables_are_one_where_their_names_mean_one(
     assert all(notes in note for note in said)
 
 
+def test_notes_of_many_modes_are_one_line(tmp_path: Path) -> None:
+    one, other = (
+        ";".join(f"{prefix}{n}W,a,1,20,9,," for n in range(10, 17)) for prefix in ("", "MODE_")
+    )
+    _, (note,) = names(tmp_path, "Board", one, other)
+    shown = ", ".join(f"MODE_{n}W is {n}W" for n in range(10, 15))
+    assert note == f"{shown} and 2 more so: the names differ in spelling alone"
+
+
 def test_of_two_modes_with_one_name_the_clocks_tell_which_it_is(tmp_path: Path) -> None:
     for rows in ("15W,a,1,9,9,612,3199", "15W,b,1,9,9,408,3199", "MODE_15W,c,1,9,9,408,3199"):
         path = put(tmp_path, f"{HEADER}{rows}\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from mansard.analytics.data.names import display_name
 from mansard.core.hardware import (
@@ -18,8 +19,12 @@ from mansard.core.hardware import (
     contradict,
     find_mode,
 )
+from mansard.core.power_mode import plain_name
 from mansard.core.records import Processor, PublishedLayer, PublishedRate, PublishedRun
+from mansard.core.text import listed
 
+_SHOWN = 5  # modes in a note
+_MOST_ALIKE = 64  # of more modes with equal settings none is told from the others
 Row = PublishedRate | PublishedRun | PublishedLayer
 Table = dict[str, KnownMode]  # its modes by their names there
 
@@ -32,7 +37,7 @@ class SameModes:
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Mode:
     """What any table says of a mode, its name in each, and why the later ones are it."""
 
@@ -50,10 +55,10 @@ def find_same_modes(rows: Iterable[Row]) -> SameModes:
     for row in rows:
         tables = devices.setdefault((display_name(row.device), row.processor), {})
         modes, name = tables.setdefault(row.table_id, {}), row.mode.name
-        said = {key: getattr(row.mode, key) for key in SETTINGS}
-        modes[name] = _with(modes.get(name, KnownMode(name)), said)
+        settings = {key: getattr(row.mode, key) for key in SETTINGS}
+        modes[name] = _with(modes.get(name, KnownMode(name)), settings)
     names: dict[tuple[str, str], str] = {}
-    notes: dict[str, list[str]] = {}
+    said: dict[str, dict[str, list[str]]] = {}  # by table and reason
     for (device, _), tables in devices.items():
         # All that the name may mean: two tables may be of two states of the board's software.
         boards = boards_called(device)
@@ -64,36 +69,82 @@ def find_same_modes(rows: Iterable[Row]) -> SameModes:
             for table, name in found.spelled.items():
                 if name != taken:
                     names[table, name] = taken
-                    notes.setdefault(table, []).append(f"{name} is {taken}: {found.why}")
-    return SameModes(names, notes)
+                    pair = f"{name} is {taken}"
+                    said.setdefault(table, {}).setdefault(found.why, []).append(pair)
+    return SameModes(names, {table: [*_lines(reasons)] for table, reasons in said.items()})
 
 
-def _with(mode: KnownMode, said: Mapping[str, float | None]) -> KnownMode:
+def _lines(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A line for each reason."""
+    for why, pairs in reasons.items():
+        more = [f"{len(pairs) - _SHOWN:,} more so"] if len(pairs) > _SHOWN else []
+        yield f"{listed([*pairs[:_SHOWN], *more])}: {why}"
+
+
+def _with(mode: KnownMode, settings: Mapping[str, float | None]) -> KnownMode:
     """``mode`` with what it does not know yet."""
     known = {key: value for key, value in mode.settings.items() if value is not None}
-    return KnownMode(mode.name, {**said, **known})
+    return KnownMode(mode.name, {**settings, **known})
 
 
-def _modes(tables: Mapping[str, Table], boards: Sequence[NamedModes]) -> Iterator[_Mode]:
+def _modes(tables: Mapping[str, Table], boards: Sequence[NamedModes]) -> Sequence[_Mode]:
     """Each mode of one device, whatever the tables call it."""
     found: list[_Mode] = []
+    index: dict[object, dict[_Mode, None]] = {}  # of thousands of modes few may be the same
     for table, modes in tables.items():
-        others = list(found)  # of the tables before: each is one mode of this table at most
         # Names that have their letters there come first, so that no other takes their place.
-        known = {mode.known.name for mode in others}
+        known = {mode.known.name for mode in found}
         for name, mode in sorted(modes.items(), key=lambda each: each[0] not in known):
-            match = find_mode(mode, [each.known for each in others], boards)
-            if match is None:
-                found.append(_Mode(mode, {table: name}))
-                continue
-            same = next(
-                each
-                for each in others
-                if each.known.name == match.name
-                and not contradict(mode.settings, each.known.settings)
-            )
-            others.remove(same)
+            others = list(index.get(_by_name(mode, boards), ()))
+            same, why = _find(mode, others, table, boards)
+            if same is None:
+                near = [index.get(key, {}) for key in _near_settings(mode)]
+                others = [each for alike in near if len(alike) <= _MOST_ALIKE for each in alike]
+                same, why = _find(mode, others, table, boards)
+            if same is None:
+                same = _Mode(mode, {})
+                found.append(same)
             same.known = _with(same.known, mode.settings)
             same.spelled[table] = name
-            same.why = match.why or same.why
-    yield from found
+            same.why = why or same.why
+            for key in (_by_name(same.known, boards), _by_settings(same.known)):
+                index.setdefault(key, {})[same] = None
+    return found
+
+
+def _find(
+    mode: KnownMode, others: Sequence[_Mode], table: str, boards: Sequence[NamedModes]
+) -> tuple[_Mode | None, str]:
+    """Which of ``others`` the mode of ``table`` is, and why; two modes of a table are two."""
+    usable = [
+        each
+        for each in dict.fromkeys(others)
+        if table not in each.spelled and not contradict(mode.settings, each.known.settings)
+    ]
+    match = find_mode(mode, [each.known for each in usable], boards)
+    if match is None:
+        return None, ""
+    return next(each for each in usable if each.known.name == match.name), match.why
+
+
+def _near_settings(mode: KnownMode) -> Iterator[object]:
+    """The keys under which there may be a mode with equal settings."""
+    clocks, counts = _by_settings(mode)
+    if not any(clocks):
+        return
+    steps = [(None,) if mhz is None else (mhz - 1, mhz, mhz + 1) for mhz in clocks]
+    yield from ((near, counts) for near in product(*steps))
+
+
+def _by_name(mode: KnownMode, boards: Sequence[NamedModes]) -> object:
+    in_tables = tuple(each and each.name for each in (board.find(mode.name) for board in boards))
+    return in_tables if any(in_tables) else plain_name(mode.name)
+
+
+def _by_settings(mode: KnownMode) -> tuple[tuple[int | None, ...], tuple[float | None, ...]]:
+    """Clocks in whole MHz, and counts."""
+    values = [mode.settings.get(name) for name in SETTINGS]
+    is_clock = [name.endswith("_hz") for name in SETTINGS]
+    clocks = [value for value, is_hz in zip(values, is_clock, strict=True) if is_hz]
+    counts = [value for value, is_hz in zip(values, is_clock, strict=True) if not is_hz]
+    return tuple(None if hz is None else int(hz // 1e6) for hz in clocks), tuple(counts)
