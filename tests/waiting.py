@@ -1,7 +1,8 @@
-"""Waiting for what another thread, process or engine does."""
+"""Waiting for what another thread, process or engine does, on a machine that may be busy."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -17,3 +18,11 @@ def awaited(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> b
             return False
         time.sleep(_PERIOD_S)
     return True
+
+
+def is_overloaded() -> bool:
+    """Whether more programs have wanted the cores for the last minute than there are, by a half.
+
+    Then a measurement may have no undisturbed sample, and says so.
+    """
+    return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)

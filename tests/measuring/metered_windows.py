@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from mansard.core.records import EnergyWindow
+from tests.waiting import is_overloaded
 
 
 def is_unread(reason: str) -> bool:
@@ -23,10 +23,5 @@ def windows_read(windows: Iterable[EnergyWindow]) -> list[EnergyWindow]:
     read = [window for window in windows if window.total_j is not None]
     for window in windows:
         assert window in read or "not measurable: " in window.unknown["total_j"], window.unknown
-    assert read or _is_overloaded()
+    assert read or is_overloaded()
     return read
-
-
-def _is_overloaded() -> bool:
-    """Whether more than two programs have wanted each core for the last minute."""
-    return os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
