@@ -70,5 +70,5 @@ class _Server(ThreadingMixIn, WSGIServer):
                 self._begun_s.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: a client that closes its connection is no fault of the server."""
+        """Print no traceback when a client closes its connection early."""
         del request, client_address

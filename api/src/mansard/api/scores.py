@@ -14,7 +14,7 @@ from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, MansardError, StorageError, UsageError
 from mansard.core.files import find_status, make_folder, storage_errors
-from mansard.core.records import Measurement, ModelScore
+from mansard.core.records import Measurement, ModelScore, named_notes
 
 if TYPE_CHECKING:
     from mansard.estimator import Given, Loaded, Settings, Skeleton, Totals
@@ -409,9 +409,8 @@ def score_batches(
 
 def note_scores(scores: Iterable[ModelScore], reporter: Reporter) -> None:
     """Tell once what the scores of networks note, such as what their batch is taken to be."""
-    texts = (f"note: {score.model}: {text}" for score in scores for text in score.general_notes)
-    for text in dict.fromkeys(texts):
-        reporter.note(text)
+    for text in named_notes(scores):
+        reporter.note(f"note: {text}")
 
 
 def encode_scores(scores: Sequence[ModelScore], form: Literal["csv", "parquet"]) -> bytes:

@@ -12,6 +12,8 @@ from itertools import product
 
 from mansard.analytics.data.names import display_name
 from mansard.core.hardware import (
+    CLOCKS,
+    COUNTS,
     SETTINGS,
     KnownMode,
     NamedModes,
@@ -60,6 +62,8 @@ def find_same_modes(rows: Iterable[Row]) -> SameModes:
     names: dict[tuple[str, str], str] = {}
     said: dict[str, dict[str, list[str]]] = {}  # by table and reason
     for (device, _), tables in devices.items():
+        if len(tables) == 1:
+            continue
         # All that the name may mean: two tables may be of two states of the board's software.
         boards = boards_called(device)
         in_files = {mode.name for board in boards for mode in board.modes}
@@ -95,8 +99,7 @@ def _modes(tables: Mapping[str, Table], boards: Sequence[NamedModes]) -> Sequenc
         # Names that have their letters there come first, so that no other takes their place.
         known = {mode.known.name for mode in found}
         for name, mode in sorted(modes.items(), key=lambda each: each[0] not in known):
-            others = list(index.get(_by_name(mode, boards), ()))
-            same, why = _find(mode, others, table, boards)
+            same, why = _find(mode, index.get(_by_name(mode, boards), ()), table, boards)
             if same is None:
                 near = [index.get(key, {}) for key in _near_settings(mode)]
                 others = [each for alike in near if len(alike) <= _MOST_ALIKE for each in alike]
@@ -113,7 +116,7 @@ def _modes(tables: Mapping[str, Table], boards: Sequence[NamedModes]) -> Sequenc
 
 
 def _find(
-    mode: KnownMode, others: Sequence[_Mode], table: str, boards: Sequence[NamedModes]
+    mode: KnownMode, others: Iterable[_Mode], table: str, boards: Sequence[NamedModes]
 ) -> tuple[_Mode | None, str]:
     """Which of ``others`` the mode of ``table`` is, and why; two modes of a table are two."""
     usable = [
@@ -137,14 +140,13 @@ def _near_settings(mode: KnownMode) -> Iterator[object]:
 
 
 def _by_name(mode: KnownMode, boards: Sequence[NamedModes]) -> object:
+    """Its name in the table of each board, else its name without spelling."""
     in_tables = tuple(each and each.name for each in (board.find(mode.name) for board in boards))
     return in_tables if any(in_tables) else plain_name(mode.name)
 
 
 def _by_settings(mode: KnownMode) -> tuple[tuple[int | None, ...], tuple[float | None, ...]]:
     """Clocks in whole MHz, and counts."""
-    values = [mode.settings.get(name) for name in SETTINGS]
-    is_clock = [name.endswith("_hz") for name in SETTINGS]
-    clocks = [value for value, is_hz in zip(values, is_clock, strict=True) if is_hz]
-    counts = [value for value, is_hz in zip(values, is_clock, strict=True) if not is_hz]
-    return tuple(None if hz is None else int(hz // 1e6) for hz in clocks), tuple(counts)
+    clocks_hz = map(mode.settings.get, CLOCKS)
+    clocks = tuple(None if hz is None else int(hz // 1e6) for hz in clocks_hz)
+    return clocks, tuple(map(mode.settings.get, COUNTS))

@@ -16,7 +16,7 @@ from mansard.analytics.roofs.levels import DRAM
 from mansard.analytics.roofs.rates import TRIAL_ORDER, describe
 from mansard.analytics.roofs.roofline import Roofline
 from mansard.analytics.scaling.coefficients import run_notes
-from mansard.core.records import ModelScore
+from mansard.core.records import named_notes
 from mansard.core.text import listed
 
 _MOST_NAMED = 4
@@ -43,7 +43,7 @@ def notices(results: Results) -> tuple[str, ...]:
     by_run = _joined((labels[run_id], what) for run_id, what in found)
     mild = [display_text(each.text) for each in results.findings if not each.is_serious]
     by_mode = run_notes(results.dataset.manifests, device_labels(results.dataset.all_manifests))
-    scored = _score_notes(results.dataset.scores)
+    scored = map(display_text, named_notes(results.dataset.scores))
     return _once(
         (*results.dataset.notes, *by_mode, *results.workload_notes, *scored, *mild, *by_run)
     )
@@ -58,12 +58,6 @@ def _once(lines: Iterable[str]) -> tuple[str, ...]:
     """Each line once, with how often it came."""
     counts = Counter(lines)
     return tuple(f"{line} (× {n})" if n > 1 else line for line, n in counts.items())
-
-
-def _score_notes(scores: Iterable[ModelScore]) -> tuple[str, ...]:
-    """What the scores of networks note, such as what their batch is taken to be."""
-    texts = (f"{score.model}: {text}" for score in scores for text in score.general_notes)
-    return tuple(dict.fromkeys(map(display_text, texts)))
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:

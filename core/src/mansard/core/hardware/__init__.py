@@ -7,6 +7,8 @@ from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, l2_partition
 from mansard.core.hardware.jetpack import jetpack_of
 from mansard.core.hardware.metering import Metering, metering_of
 from mansard.core.hardware.mode_names import (
+    CLOCKS,
+    COUNTS,
     SETTINGS,
     KnownMode,
     ModeMatch,
@@ -38,6 +40,8 @@ from mansard.core.hardware.table import MODULES
 
 __all__ = [
     "BOARD_CACHES",
+    "CLOCKS",
+    "COUNTS",
     "MODULES",
     "NAMED_MODES",
     "SETTINGS",

@@ -13,9 +13,9 @@ from mansard.core.power_mode import plain_name
 
 ROUNDED = 1.02  # clocks are rounded in tables, and to a board's own steps
 _SAME_HZ = 1e6  # names and tables cut clocks to whole MHz
-_CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
-_COUNTS = ("n_sms", "n_cpus", "power_limit_w")
-SETTINGS = (*_CLOCKS, *_COUNTS)  # of a power mode, as records and frames name them
+CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
+COUNTS = ("n_sms", "n_cpus", "power_limit_w")
+SETTINGS = (*CLOCKS, *COUNTS)  # of a power mode, as records and frames name them
 # What makes a mode of a GPU, and of a CPU: of another setting equal values tell nothing.
 _TELLING = (("gpu_hz", "memory_hz"), ("cpu_hz", "n_cpus"))
 
@@ -90,7 +90,7 @@ def contradict(one: Settings, other: Settings) -> bool:
 
 
 def _is_near(name: str, mine: float, its: float) -> bool:
-    return are_near_hz(mine, its) if name in _CLOCKS else math.isclose(mine, its)
+    return are_near_hz(mine, its) if name in CLOCKS else math.isclose(mine, its)
 
 
 def are_near_hz(one_hz: float, other_hz: float) -> bool:
@@ -107,7 +107,7 @@ def agree(one: Settings, other: Settings) -> bool:
         mine, its = one.get(name), other.get(name)
         if mine is None or its is None:
             return False
-        if abs(mine - its) >= (_SAME_HZ if name in _CLOCKS else 1e-9):
+        if abs(mine - its) >= (_SAME_HZ if name in CLOCKS else 1e-9):
             return False
     return True
 

@@ -60,6 +60,7 @@ from mansard.core.records.score import (
     ModelScore,
     Optimizer,
     Phase,
+    named_notes,
 )
 from mansard.core.records.trial import (
     ABOVE_LIMIT,
@@ -186,4 +187,5 @@ __all__ = [
     "ZoneNow",
     "chain_length",
     "chain_name",
+    "named_notes",
 ]

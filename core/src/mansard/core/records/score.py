@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -121,3 +122,9 @@ class ModelScore(Record, frozen=True, kw_only=True):
         That on unknown layers advises options that ``mansard score`` alone has.
         """
         return tuple(text for text in self.notes if UNKNOWN_LAYERS not in text)
+
+
+def named_notes(scores: Iterable[ModelScore]) -> tuple[str, ...]:
+    """The general notes of all ``scores``, each once, behind the name of its network."""
+    texts = (f"{score.model}: {text}" for score in scores for text in score.general_notes)
+    return tuple(dict.fromkeys(texts))

@@ -127,7 +127,7 @@ def _is_whole(node: Node, axes: Mapping[str, int], sizes: set[int]) -> bool:
 def _other_start(model: Model, starts: frozenset[str]) -> BatchEvidence | None:
     """Evidence against a batch where another input begins with another dimension of its kind."""
     first = min(starts)
-    # A list, such as the sizes of an image, is none of its kind.
+    # Inputs of rank 1, such as the sizes of an image, need not have the batch.
     sizes = {
         source.name: (source.dimensions or (None,))[0]
         for source in model.inputs
