@@ -21,8 +21,8 @@ def awaited(condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> b
 
 
 def is_overloaded() -> bool:
-    """Whether more programs have wanted the cores for the last minute than there are, by a half.
+    """Whether the load of the last minute is above 1.5 per core.
 
-    Then a measurement may have no undisturbed sample, and says so.
+    Then a measurement may have no undisturbed sample; it says so.
     """
     return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)

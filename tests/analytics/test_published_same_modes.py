@@ -1,4 +1,4 @@
-"""Tables of one device that spell a mode apart: one mode, with one name, and the reason said."""
+"""Modes that tables of one device spell differently are joined, with a note."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(runs: Path, device: str, *tables: str) -> tuple[list[str], list[str]]:
             "their clocks, cores and SMs are equal",
         ),
         ("Board", "mine,a,1,20,9,1300,3199", "gpu612,b,1,9,9,612,3199", ["gpu612", "mine"], ""),
-        # Spelled apart, and of other clocks: two modes.
+        # Another spelling and other clocks: two modes.
         ("Board", "15W,a,1,9,9,612,3199", "MODE_15W,b,1,9,9,408,3199", ["15W", "MODE_15W"], ""),
         # In one table they are two.
         ("Board", "x,a,1,9,9,612,3199;y,a,1,9,9,612,3199", "x,b,1,9,9,,", ["x", "y"], ""),
@@ -62,7 +62,7 @@ def test_notes_of_many_modes_are_one_line(tmp_path: Path) -> None:
     )
     _, (note,) = names(tmp_path, "Board", one, other)
     shown = ", ".join(f"MODE_{n}W is {n}W" for n in range(10, 15))
-    assert note == f"{shown} and 2 more so: the names differ in spelling alone"
+    assert note == f"{shown} and 2 more: the names differ in spelling alone"
 
 
 def test_of_two_modes_with_one_name_the_clocks_tell_which_it_is(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_engine_goes_away_in_the_middle() -> None:
 
 @pytest.fixture
 def small_disk(folder: Path) -> Iterator[Path]:
-    disk = folder / "d"  # on ``folder`` itself it would hide the lock that keeps it from a sweep
+    disk = folder / "d"  # mounted on ``folder``, it would hide its lock
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(disk)]
     if subprocess.run(command, capture_output=True, check=False).returncode:

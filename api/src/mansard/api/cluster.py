@@ -205,9 +205,9 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
 def _check_greeting(address: str, connect_s: float, context: ssl.SSLContext | None) -> None:
     """Raises ClusterError unless what answers speaks first as Dask does, in ``connect_s``.
 
-    Dask waits without end for the greeting of what accepts a connection, and tries TLS that was
-    refused again. Its greeting is the number of frames, their lengths, and the frames, of which the
-    first are short.
+    Dask waits forever for the greeting of whatever accepts a connection, and repeats a TLS
+    handshake that was refused. Its greeting is the number of frames, their lengths, and the frames,
+    of which the first are short.
     """
     host, _, port = address.partition("://")[2].rpartition(":")
     deadline_s = time.monotonic() + connect_s
@@ -278,7 +278,7 @@ def _quieten() -> None:
 
 
 def _tls_context(address: str) -> ssl.SSLContext | None:
-    """What Dask connects with by TLS, None for tcp://; ClusterError without certificates."""
+    """Dask's TLS context, None for tcp://. Raises ClusterError without certificates."""
     from distributed.security import Security
 
     if not address.startswith("tls"):

@@ -88,7 +88,7 @@ def detail(line: str) -> None:
 
 
 def forget_notes() -> None:
-    """No note was said yet: a command begins."""
+    """Forget the notes of an earlier command in this process."""
     _said.clear()
 
 

@@ -66,8 +66,8 @@ _FORMS = re.compile(
 )
 _PAIR = re.compile(r"[^\s:/]+:[^\s]+")
 _LOGIN_OPTIONS = frozenset({"-u", "--user", "--userpwd", "--proxy-user", "-U", "--login"})
-# Programs whose manuals have a password in an option of one letter, which elsewhere is a port, a
-# path or a priority; of some it is one subcommand.
+# Programs that take a password in a one-letter option, by their manuals. In other programs the
+# letter means a port, a path or a priority.
 _BY_LETTER = {
     **dict.fromkeys(("docker login", "podman login", "helm login"), "-p"),
     **dict.fromkeys(("sshpass", "mysql", "mysqldump", "mysqladmin", "mariadb", "mongosh"), "-p"),
@@ -114,7 +114,7 @@ def _masked_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _password_letter(words: Sequence[str]) -> str:
-    """The option of one letter that takes a password in this command line; "" if none does."""
+    """The one-letter option that takes a password in this command line; "" if there is none."""
     for at, word in enumerate(words):
         program = word.rpartition("/")[2]
         subcommand = next((each for each in words[at + 1 :] if not each.startswith("-")), "")

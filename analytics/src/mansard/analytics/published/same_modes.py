@@ -1,4 +1,4 @@
-"""One name for a power mode that several tables of one device spell apart.
+"""One name for a power mode that several tables of one device spell differently.
 
 A table that says "MODE_15W" and one that says "15W" mean one mode, and so do two tables that give
 it the same settings: ``core.hardware.find_mode`` decides. Two names in one table are two modes.
@@ -26,14 +26,17 @@ from mansard.core.records import Processor, PublishedLayer, PublishedRate, Publi
 from mansard.core.text import listed
 
 _SHOWN = 5  # modes in a note
-_MOST_ALIKE = 64  # of more modes with equal settings none is told from the others
+_MOST_ALIKE = 64  # where more modes have equal settings, none of them is chosen
 Row = PublishedRate | PublishedRun | PublishedLayer
 Table = dict[str, KnownMode]  # its modes by their names there
 
 
 @dataclass(frozen=True)
 class SameModes:
-    """By table and name there what else a mode is called, and by table a line for each."""
+    """What the modes of each table are called instead.
+
+    ``names``: the common name, by table and name there. ``notes``: lines with reasons, by table.
+    """
 
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -41,7 +44,7 @@ class SameModes:
 
 @dataclass(eq=False)
 class _Mode:
-    """What any table says of a mode, its name in each, and why the later ones are it."""
+    """A mode: its settings from all tables, its name in each, and why they are one mode."""
 
     known: KnownMode
     spelled: dict[str, str]
@@ -51,7 +54,7 @@ class _Mode:
 def find_same_modes(rows: Iterable[Row]) -> SameModes:
     """The modes of ``rows`` that have another name in another table of their device.
 
-    Of the spellings NVIDIA's is taken, else the shortest, and of these the first in the alphabet.
+    NVIDIA's spelling wins, then the shortest, then the first in the alphabet.
     """
     devices: dict[tuple[str, Processor], dict[str, Table]] = {}
     for row in rows:
@@ -64,7 +67,7 @@ def find_same_modes(rows: Iterable[Row]) -> SameModes:
     for (device, _), tables in devices.items():
         if len(tables) == 1:
             continue
-        # All that the name may mean: two tables may be of two states of the board's software.
+        # Every board that the name may mean: two tables may be of two releases of JetPack.
         boards = boards_called(device)
         in_files = {mode.name for board in boards for mode in board.modes}
         for found in _modes(tables, boards):
@@ -81,7 +84,7 @@ def find_same_modes(rows: Iterable[Row]) -> SameModes:
 def _lines(reasons: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """A line for each reason."""
     for why, pairs in reasons.items():
-        more = [f"{len(pairs) - _SHOWN:,} more so"] if len(pairs) > _SHOWN else []
+        more = [f"{len(pairs) - _SHOWN:,} more"] if len(pairs) > _SHOWN else []
         yield f"{listed([*pairs[:_SHOWN], *more])}: {why}"
 
 
@@ -94,9 +97,9 @@ def _with(mode: KnownMode, settings: Mapping[str, float | None]) -> KnownMode:
 def _modes(tables: Mapping[str, Table], boards: Sequence[NamedModes]) -> Sequence[_Mode]:
     """Each mode of one device, whatever the tables call it."""
     found: list[_Mode] = []
-    index: dict[object, dict[_Mode, None]] = {}  # of thousands of modes few may be the same
+    index: dict[object, dict[_Mode, None]] = {}  # a table may have thousands of modes
     for table, modes in tables.items():
-        # Names that have their letters there come first, so that no other takes their place.
+        # Exact names come first, so that no other spelling takes their place.
         known = {mode.known.name for mode in found}
         for name, mode in sorted(modes.items(), key=lambda each: each[0] not in known):
             same, why = _find(mode, index.get(_by_name(mode, boards), ()), table, boards)
@@ -118,7 +121,7 @@ def _modes(tables: Mapping[str, Table], boards: Sequence[NamedModes]) -> Sequenc
 def _find(
     mode: KnownMode, others: Iterable[_Mode], table: str, boards: Sequence[NamedModes]
 ) -> tuple[_Mode | None, str]:
-    """Which of ``others`` the mode of ``table`` is, and why; two modes of a table are two."""
+    """The one of ``others`` that the mode of ``table`` is, and why; never two of one table."""
     usable = [
         each
         for each in dict.fromkeys(others)
@@ -140,7 +143,7 @@ def _near_settings(mode: KnownMode) -> Iterator[object]:
 
 
 def _by_name(mode: KnownMode, boards: Sequence[NamedModes]) -> object:
-    """Its name in the table of each board, else its name without spelling."""
+    """Its name in NVIDIA's table of each board, else its plain name."""
     in_tables = tuple(each and each.name for each in (board.find(mode.name) for board in boards))
     return in_tables if any(in_tables) else plain_name(mode.name)
 
