@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.accuracies import Drop, NetworkAccuracy, wilson
-from mansard.analytics.decide.recommend import recommend, recommend_each
-from mansard.analytics.decide.records import Wanted
+from mansard.analytics.decisions.recommend import recommend, recommend_each
+from mansard.analytics.decisions.records import Wanted
 from mansard.core.errors import UsageError
 from tests.analytics.decide_factory import DEVICE, frame, row
 from tests.analytics.model_factory import board_modes
