@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mansard.analytics.decisions.choice import expected_gain
-from mansard.analytics.decisions.recommend import recommend
 from mansard.analytics.decisions.records import Recommendation, Wanted
+from tests.analytics.answers import recommend
 from tests.analytics.decide_factory import frame, row
 
 Z95 = NormalDist().inv_cdf(0.975)

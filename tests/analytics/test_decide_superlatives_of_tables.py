@@ -17,8 +17,8 @@ from mansard.analytics.decisions.batches import batch_table
 from mansard.analytics.decisions.plan import plan_next
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.time_sharing import Mix, Task
-from mansard.analytics.decisions.workload import plan_mix
 from mansard.core.errors import UsageError
+from tests.analytics.answers import plan_mix
 from tests.analytics.claim_checks import kind_of, span, state
 from tests.analytics.decide_factory import frame, row
 from tests.analytics.test_decide_superlatives import CLOCKS, predictions

@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.decisions.offload.analysis import analyse
 from mansard.analytics.decisions.offload.records import (
     OBJECTIVES,
     Goal,
@@ -18,6 +17,7 @@ from mansard.analytics.decisions.offload.records import (
     ModeCosts,
 )
 from mansard.analytics.decisions.offload.samples import Samples, make_samples
+from tests.analytics.answers import analyse
 from tests.analytics.hierarchical_samples import exact
 
 # Grids, so that values tie.

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from mansard.analytics.data.quantities import watts as watts
     from mansard.analytics.decisions.compare import Change as Change
     from mansard.analytics.decisions.compare import Comparison as Comparison
-    from mansard.analytics.decisions.comparisons import change_of as change_of
-    from mansard.analytics.decisions.comparisons import saving_words as saving_words
     from mansard.analytics.decisions.offload.records import Amount as Amount
     from mansard.analytics.decisions.offload.records import Goal as Goal
     from mansard.analytics.decisions.offload.records import Hierarchical as Hierarchical
@@ -46,20 +44,15 @@ if TYPE_CHECKING:
     from mansard.analytics.decisions.offload.records import HiSettings as HiSettings
     from mansard.analytics.decisions.offload.records import Logistic as Logistic
     from mansard.analytics.decisions.offload.records import make_amount as make_amount
-    from mansard.analytics.decisions.offload.wording import POINT_COLUMNS as POINT_COLUMNS
-    from mansard.analytics.decisions.offload.wording import point_cells as point_cells
-    from mansard.analytics.decisions.phrases import amount as amount
     from mansard.analytics.decisions.plan import Pick as Pick
     from mansard.analytics.decisions.plan import Plan as Plan
     from mansard.analytics.decisions.records import UNKNOWN_PRECISION as UNKNOWN_PRECISION
     from mansard.analytics.decisions.records import Candidate as Candidate
     from mansard.analytics.decisions.records import Recommendation as Recommendation
     from mansard.analytics.decisions.records import Wanted as Wanted
-    from mansard.analytics.decisions.scheduling.wording import in_rows as in_rows
     from mansard.analytics.decisions.time_sharing import MixAnswer as MixAnswer
     from mansard.analytics.decisions.time_sharing import MixPlan as MixPlan
     from mansard.analytics.decisions.time_sharing import Share as Share
-    from mansard.analytics.decisions.wording import check_words as check_words
     from mansard.analytics.models.contention import VictimContention as VictimContention
     from mansard.analytics.models.counters.check import CheckedNetwork as CheckedNetwork
     from mansard.analytics.models.counters.check import CheckedPart as CheckedPart
@@ -93,6 +86,13 @@ if TYPE_CHECKING:
     from mansard.analytics.pages.tables.workloads import accuracy_table as accuracy_table
     from mansard.analytics.pages.tables.workloads import network_tables as network_tables
     from mansard.analytics.pages.tables.workloads import program_table as program_table
+    from mansard.analytics.pages.words.comparisons import change_of as change_of
+    from mansard.analytics.pages.words.comparisons import saving_words as saving_words
+    from mansard.analytics.pages.words.offload import POINT_COLUMNS as POINT_COLUMNS
+    from mansard.analytics.pages.words.offload import point_cells as point_cells
+    from mansard.analytics.pages.words.phrases import amount as amount
+    from mansard.analytics.pages.words.schedules import in_rows as in_rows
+    from mansard.analytics.pages.words.sentences import check_words as check_words
     from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult

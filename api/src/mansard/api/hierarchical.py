@@ -65,6 +65,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     """
     from mansard.analytics.decisions.offload.analysis import analyse
     from mansard.analytics.decisions.offload.store import check_name
+    from mansard.analytics.pages.words.offload import with_words
 
     if request.name is not None:
         check_name(request.name)
@@ -78,7 +79,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
     modes = _modes(request, reporter)
     goal = replace(request.goal, minimise=request.goal.minimise or _usual(request.goal, modes))
-    found = analyse(samples, modes, goal, request.settings, judged_on)
+    found = with_words(analyse(samples, modes, goal, request.settings, judged_on))
     _write(request, found, samples)
     return found
 

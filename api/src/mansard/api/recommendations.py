@@ -98,8 +98,9 @@ def _recommend_some(
     networks: Sequence[str] | None, shared: tuple[Basis, _Asked]
 ) -> tuple[tuple[Recommendation, ...], int]:
     """For all networks or some of them, without commands; and how many rows they rest on."""
-    from mansard.analytics.decisions.recommend import recommend_each
+    from mansard.analytics.decisions.recommend import decide_each
     from mansard.analytics.models.predict.preference import prefer_observed
+    from mansard.analytics.pages.words.recommendation import in_words
 
     basis, asked = shared
     modelled = basis.predictions(networks)
@@ -109,7 +110,7 @@ def _recommend_some(
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
     )
-    found = recommend_each(
+    decisions = decide_each(
         predictions,
         basis.modes,
         asked.wanted,
@@ -118,7 +119,7 @@ def _recommend_some(
         accuracies=asked.accuracies,
         observations=basis.observations,
     )
-    return found, modelled.height
+    return tuple(map(in_words, decisions)), modelled.height
 
 
 def _believable(
@@ -156,6 +157,7 @@ def recommend_workload(
     from mansard.analytics.decisions.time_sharing import Mix, Task
     from mansard.analytics.decisions.workload import plan_mixes
     from mansard.analytics.models.predict.preference import prefer_measured
+    from mansard.analytics.pages.words.mixes import mix_in_words
 
     found = read_workload(workload)
     networks = tuple(
@@ -186,7 +188,9 @@ def recommend_workload(
         wanted,
     )
     predictions = _without_drops(predicted, predictions, wanted, reporter)
-    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused, predicted.modes)
+    coefficients, modes = predicted.coefficients, predicted.modes
+    decisions = plan_mixes(predictions, mix, wanted, coefficients, refused, modes)
+    return tuple(map(mix_in_words, decisions))
 
 
 def _without_drops(

@@ -91,7 +91,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
     be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
-    from mansard.analytics.decisions.scheduling.wording import schedule_sentence
+    from mansard.analytics.pages.words.schedules import schedule_sentence
     from mansard.scheduler import check
     from mansard.scheduler.baselines import best_of, gain
     from mansard.scheduler.front import front

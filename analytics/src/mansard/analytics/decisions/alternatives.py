@@ -12,9 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.decisions.comparisons import lost_words
-from mansard.analytics.decisions.limits import Mask, check_limits
-from mansard.analytics.decisions.records import Candidate, Neighbour, Wanted
+from mansard.analytics.decisions.limits import Mask
+from mansard.analytics.decisions.records import Candidate, Wanted
 from mansard.analytics.decisions.values import Array, Values
 
 _GROUP = ("device", "network", "precision", "phase")
@@ -86,14 +85,13 @@ def pareto_front(predictions: pl.DataFrame) -> pl.DataFrame:
 _SHOWN = 5
 
 
-def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tuple[Neighbour, ...]:
+def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tuple[Candidate, ...]:
     """For time, power and energy: the candidate on the front that needs less of it, at the least
     objective.
 
     So each neighbour shows what the next step in that direction costs; the same one may be the
     answer for several of them and is named once.
     """
-    choice = values.candidate(at)
     bands = (values.latency.value, values.power.value, values.energy.value)
     known = [band for band in bands if not np.isnan(band[usable]).all()]
     front = usable & pareto_mask(np.where(usable[:, None], np.column_stack(known), np.nan))
@@ -104,12 +102,7 @@ def find_neighbours(values: Values, wanted: Wanted, at: int, usable: Mask) -> tu
         if len(rows):
             order = np.lexsort((rows, band[rows], objective[rows]))
             found[int(rows[order[0]])] = None
-    return tuple(_neighbour(values.candidate(row), choice, wanted) for row in found)
-
-
-def _neighbour(other: Candidate, choice: Candidate, wanted: Wanted) -> Neighbour:
-    checks = check_limits(other, wanted)
-    return Neighbour(candidate=other, why_lost=lost_words(other, choice, checks, wanted))
+    return tuple(values.candidate(row) for row in found)
 
 
 def find_equals(

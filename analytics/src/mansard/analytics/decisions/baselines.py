@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.decisions.comparisons import is_bounded, ratio_span
 from mansard.analytics.decisions.limits import spread_of
 from mansard.analytics.decisions.records import Candidate, Quantity, Saving
 from mansard.analytics.decisions.values import NO_INTERVAL, Values
@@ -29,6 +29,8 @@ _MOST = {
     "cpu_hz": "the mode with the highest CPU clock",
     "power_limit_w": "the mode with the highest power limit",
 }
+
+Span = tuple[float, float | None, float | None]  # value, low, high
 
 
 @dataclass(frozen=True)
@@ -183,3 +185,31 @@ def _ratio(
     if bounded:
         return (None, *span[1:]), "only bounds are known of one of the two"
     return ((span[0], None, None) if all(roofs) else span), ""
+
+
+def is_bounded(*of: Candidate) -> bool:
+    """Whether one of them is known by bounds alone."""
+    return any(each.certainty == "bounds" for each in of)
+
+
+def ratio_span(mine: Span, its: Span, *, is_bounded: bool) -> Span:
+    """Mine over its: the value, and the ends of its 95 %, or of what is possible of bounds.
+
+    Errors of two spreads are taken as independent.
+    """
+    ratio = mine[0] / its[0]
+    if None in (*mine, *its):
+        return ratio, None, None
+    (value, low, high), (other, other_low, other_high) = _known(mine), _known(its)
+    if is_bounded:
+        return ratio, low / other_high, high / other_low
+    down = math.hypot(math.log(value / low), math.log(other_high / other))
+    up = math.hypot(math.log(high / value), math.log(other / other_low))
+    return ratio, ratio * math.exp(-down), ratio * math.exp(up)
+
+
+def _known(span: Span) -> tuple[float, float, float]:
+    value, low, high = span
+    assert low is not None  # noqa: S101 - the caller has looked
+    assert high is not None  # noqa: S101
+    return value, low, high

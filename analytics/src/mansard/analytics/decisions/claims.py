@@ -16,15 +16,6 @@ from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.values import Array, ValueBand, Values
 
 Certainty = Literal["is", "predicted", "may"]
-_SUPERLATIVES: dict[Objective, tuple[str, str]] = {  # as it is, and as it may be
-    "energy": ("uses the least energy", "use the least energy"),
-    "latency": ("is fastest", "be fastest"),
-    "edp": (
-        "has the least product of energy and time",
-        "have the least product of energy and time",
-    ),
-    "power": ("draws the least power", "draw the least power"),
-}
 _ROUNDING = 1e-12  # of a value: less is no difference
 
 
@@ -35,7 +26,8 @@ class Claim:
     ``is_measured``, ``is_beyond_bounds``: of those that were measured, or are known by more than
     bounds, alone. ``is_counted``: not by the values themselves, but with their uncertainty.
     ``is_only``: there is no other such mode. ``known``: what is not known of others; ``limits``:
-    that they keep them; both empty where all are compared.
+    whether those compared keep the ``n_limits`` limits, or are those known to; both empty where
+    all are compared.
     """
 
     minimise: Objective
@@ -45,23 +37,9 @@ class Claim:
     is_beyond_bounds: bool
     is_counted: bool
     is_only: bool
-    known: str
-    limits: str
-
-    def words(self, *, with_limits: bool = True) -> str:
-        """``uses the least energy of the measured modes that keep the limit``."""
-        noun = f"{'measured ' * self.is_measured}{self.noun}{'' if self.is_only else 's'}"
-        group = ["known by more than bounds"] if self.is_beyond_bounds else []
-        group += [self.limits.format(s="s" * self.is_only)] if self.limits and with_limits else []
-        group += [f"whose {self.known} is known"] if self.known else []
-        if self.is_only:
-            return f"is the only {' '.join([noun, ' and '.join(group)]).strip()}"
-        plain, bare = _SUPERLATIVES[self.minimise]
-        claim = {"is": plain, "predicted": f"is predicted to {bare}", "may": f"may {bare}"}
-        counted = " with its uncertainty counted" if self.is_counted else ""
-        of = f" of the {' '.join([noun, ' and '.join(group)]).strip()}"
-        is_of_all = not group and not self.is_measured
-        return f"{claim[self.certainty]}{counted}{'' if is_of_all else of}"
+    known: Literal["", "energy", "power", "time"]
+    limits: Literal["", "kept", "known"]
+    n_limits: int
 
 
 def find_claim(
@@ -97,6 +75,7 @@ def find_claim(
         is_only=not group.any(),
         known=_unknown(values, screened, wanted, band),
         limits=_limits(values, screened, among),
+        n_limits=len(screened.limits),
     )
 
 
@@ -115,18 +94,19 @@ def _surely(band: ValueBand) -> Array:
     )
 
 
-def _unknown(values: Values, screened: Screen, wanted: Wanted, band: ValueBand) -> str:
+def _unknown(
+    values: Values, screened: Screen, wanted: Wanted, band: ValueBand
+) -> Literal["", "energy", "power", "time"]:
     """What is not known of some that may keep the limits; empty where nothing is."""
     if (np.isnan(band.value) & ~screened.is_broken).any():
         return "power" if wanted.minimise == "power" else "energy"
     return "time" if values.n_timeless and not screened.limits else ""
 
 
-def _limits(values: Values, screened: Screen, kept: Mask) -> str:
+def _limits(values: Values, screened: Screen, kept: Mask) -> Literal["", "kept", "known"]:
     """Which limits the compared ones keep; empty where all rows do, or none is asked for."""
     is_all = kept.all() and not values.n_timeless
     if not screened.limits or is_all:
         return ""
-    noun = "limit" if len(screened.limits) == 1 else "limits"
     is_known = not values.n_timeless and screened.is_broken[~screened.is_kept].all()
-    return f"that keep{{s}} the {noun}" if is_known else f"known to keep the {noun}"
+    return "kept" if is_known else "known"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,17 +195,22 @@ def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) 
     return tuple(int(row) for row in rows[order[:_SHOWN]])
 
 
-def nearest_words(values: Values, screened: Screen, at: int, among: Mask) -> str:
-    """How sure it is that row ``at`` breaks the limits least of all rows ``among``."""
+Nearness = Literal["sure", "known", "bounds", "roof"]
+
+
+def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness:
+    """How sure it is that row ``at`` breaks the limits least of all rows ``among``.
+
+    "known": as far as is known; "bounds": it may be; "roof": by the roofs alone.
+    """
     least, most = _worst_excess(values, screened)
     others = among.copy()
     others[at] = False
     if values.latency.interval[at] == "roof":
-        return "is nearest by the roofs" if others.any() else "is nearest"
+        return "roof" if others.any() else "sure"
     if screened.is_known[at] and (least[others] >= most[at] * (1 - _ROUNDING)).all():
-        return "is nearest"
-    is_bounded = values.latency.interval[at] == "bounds"
-    return "may be nearest" if is_bounded else "is nearest as far as is known"
+        return "sure"
+    return "bounds" if values.latency.interval[at] == "bounds" else "known"
 
 
 def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:

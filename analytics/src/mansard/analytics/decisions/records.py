@@ -17,6 +17,7 @@ from mansard.core.records import ModeCommands, Record, Source
 Objective = Literal["energy", "latency", "edp", "power"]
 Quantity = Literal["latency", "power", "energy", "rate"]
 Holds = Literal["kept", "unknown", "broken"]
+Verdict = Literal["feasible", "uncertain", "infeasible", "unknown"]
 OBJECTIVES: tuple[Objective, ...] = ("energy", "latency", "edp", "power")
 UNITS: dict[Quantity, str] = {"latency": "s", "power": "W", "energy": "J", "rate": "1/s"}
 
@@ -214,7 +215,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     device: str
     network: str
     minimise: Objective
-    verdict: Literal["feasible", "uncertain", "infeasible", "unknown"]
+    verdict: Verdict
     choice: Candidate | None
     sentence: str
     n_candidates: int

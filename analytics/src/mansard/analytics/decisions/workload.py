@@ -9,19 +9,16 @@ arrive while another network runs wait, and that wait is in no latency.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
-from msgspec.structs import replace as replace_fields
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, digits, percent, relative
-from mansard.analytics.data.unknown_modes import UnknownModes, unknown_modes
+from mansard.analytics.data.unknown_modes import unknown_modes
 from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.time_sharing import (
     Mix,
-    MixAnswer,
     MixPlan,
     Options,
     cost_of,
@@ -34,94 +31,34 @@ from mansard.analytics.decisions.time_sharing import (
 from mansard.core.errors import UsageError
 
 
-def mix_sentence(
-    one_mode: MixPlan | None,
-    schedule: MixPlan | None,
-    n_tasks: int,
-    keeps_up: float,
-    *,
-    may_keep_up: bool,
-) -> str:
-    """One mode for all, modes in turn, or that nothing keeps up and by how much.
+@dataclass(frozen=True, kw_only=True)
+class MixDecision:
+    """How one device keeps up with a mix: facts, which ``pages.words`` puts in sentences.
 
-    ``may_keep_up``: by what the networks may take at least, though not as likely as asked.
+    ``one_mode`` and ``schedule``: as in ``MixAnswer``. ``keeps_up``: the share of the rates that
+    it can do; ``may_keep_up``: with all of them, by what the networks take at least. ``hopeless``:
+    networks that keep their limits in no mode or, where they ``may_fit``, in none that is known.
+    ``refused``: why nothing may be recommended; ``error``: why no mix can be planned.
     """
-    networks = f"{n_tasks} network{'s' if n_tasks > 1 else ''}"
-    if one_mode is None and schedule is None:
-        if keeps_up >= 1.0:
-            return f"No mode keeps up with the {networks}: switching between modes takes too long."
-        keeps = "is known to keep" if may_keep_up else "keeps"
-        return (
-            f"No mode {keeps} up with the {networks}: {percent(keeps_up)} of the rates can be kept "
-            "as likely as asked."
-        )
-    parts = []
-    if one_mode is not None:
-        parts.append(f"One mode for all {networks}: {_words(one_mode)}.")
-    else:
-        parts.append(f"No single mode is known to keep up with the {networks}.")
-    if schedule is not None:
-        parts.append(f"Modes in turn: {_words(schedule)}{_gain(one_mode, schedule)}.")
-        parts.append(_switching(schedule))
-    else:
-        parts.append("Modes in turn are not predicted to be better.")
-    return " ".join(parts)
 
+    device: str
+    n_tasks: int = 0
+    one_mode: MixPlan | None = None
+    schedule: MixPlan | None = None
+    keeps_up: float = 0.0
+    may_keep_up: bool = False
+    hopeless: tuple[str, ...] = ()
+    may_fit: bool = False
+    refused: str = ""
+    error: str = ""
+    is_by_time: bool = False  # energies are unknown: the least busy time is the best
+    idle_counts: bool | None = None  # whether idle energy is in the sums; None: none is minimised
+    modes_unknown: Mapping[str, str] = field(default_factory=dict)  # by mode, the reason
 
-def hopeless_sentence(networks: Sequence[str], *, may_fit: bool) -> str:
-    """That some networks keep their limits in no mode, or in none that is known."""
-    names = ", ".join(display_name(name) for name in networks)
-    if may_fit:
-        return (
-            f"No mode is known to run {names} within the limits as likely as asked: loosen them, "
-            "or measure more."
-        )
-    return f"No mode runs {names} within the limits, whatever else runs: loosen them."
-
-
-def _words(plan: MixPlan) -> str:
-    modes = ", ".join(display_name(mode) for mode in plan.modes)
-    power_w = plan.power_w if plan.power_w is not None else plan.active_w
-    drawn = "" if power_w is None else f", {digits(power_w, 3)}{NBSP}W on average"
-    beside = " without what idles" if power_w is not None and plan.power_w is None else ""
-    if plan.roofed():
-        return f"{modes}, busy for at least {percent(plan.busy)} of the time"
-    if plan.is_bounded():
-        return f"{modes}, busy for at most {percent(plan.busy_high)} of the time"
-    return f"{modes}, busy for {percent(plan.busy)} of the time{drawn}{beside}"
-
-
-def _gain(one_mode: MixPlan | None, schedule: MixPlan) -> str:
-    if one_mode is None or one_mode.power_w is None or schedule.power_w is None:
-        return ""
-    if any(plan.roofed() or plan.is_bounded() for plan in (one_mode, schedule)):
-        return ""
-    less = 1 - schedule.power_w / one_mode.power_w
-    return f", {digits(100 * less, 2)}{NBSP}% less power" if less > 0 else ""
-
-
-def _switching(schedule: MixPlan) -> str:
-    if schedule.lost is not None:
-        return f"Switching takes {relative(schedule.lost)} of the time."
-    left = max(0.0, 1.0 - schedule.busy_high)
-    n_modes = len(schedule.modes)
-    return (
-        f"How long a switch takes is unknown: {n_modes} switches in a round may take "
-        f"{percent(left)} of it, no more."
-    )
-
-
-NO_QUEUE = "no queue is modelled: the wait while another network runs is in no latency"
-IDLE_IS_AWAKE = "idle is counted at the mode's constant power; a board that sleeps draws less"
-
-
-def on_roofs(networks: Sequence[str], device: str) -> str:
-    """That nothing tells how much longer than their roofs some networks take."""
-    names = ", ".join(display_name(name) for name in networks)
-    return (
-        f"{names}: not measured on {display_name(device)}, so the times are at best these: whether "
-        "it keeps up, and any limit of time, is not known. Time them there and import the table"
-    )
+    def roofed(self) -> tuple[str, ...]:
+        """The networks of its plans that were not measured."""
+        plans = (self.one_mode, self.schedule)
+        return tuple(dict.fromkeys(name for plan in plans if plan for name in plan.roofed()))
 
 
 def constant_powers(coefficients: pl.DataFrame, device: str) -> dict[str, float]:
@@ -141,59 +78,51 @@ def plan_mixes(
     coefficients: pl.DataFrame,
     refused: Mapping[tuple[str, str], str] | None = None,
     modes: pl.DataFrame | None = None,
-) -> tuple[MixAnswer, ...]:
+) -> tuple[MixDecision, ...]:
     """``plan_mix`` for every device; constant powers are those of ``coefficients``.
 
     ``refused``: by device and network, why nothing is recommended. ``modes``: MODE_SCHEMA of those
     to choose from, where some may have no prediction.
     """
     whys = {device: why for (device, _), why in (refused or {}).items()}
-    answers: list[MixAnswer] = []
+    decisions: list[MixDecision] = []
     errors: list[UsageError] = []
-    for (device,), rows in predictions.group_by("device", maintain_order=True):
-        if (why := whys.get(str(device))) is not None:
-            sentence = f"Nothing can be recommended for {display_name(str(device))}: {why}."
-            answers.append(_cannot(str(device), sentence, why, 0.0))
+    for (name,), rows in predictions.group_by("device", maintain_order=True):
+        device = str(name)
+        if (why := whys.get(device)) is not None:
+            decisions.append(MixDecision(device=device, refused=why))
             continue
         try:
-            found = plan_mix(rows, mix, wanted, constant_powers(coefficients, str(device)))
-            answers.append(_with_unknown(found, rows, mix, wanted, modes))
+            decision = plan_mix(rows, mix, wanted, constant_powers(coefficients, device))
+            reasons = _unknown_reasons(device, rows, mix, wanted, modes)
+            decisions.append(replace(decision, modes_unknown=reasons))
         except UsageError as error:  # another device may well have what this one lacks
             errors.append(error)
-            answers.append(_cannot(str(device), f"{error}.", "it cannot be planned", 0.0))
-    if errors and len(errors) == len(answers):
+            decisions.append(MixDecision(device=device, error=str(error)))
+    if errors and len(errors) == len(decisions):
         raise errors[0]
-    return tuple(answers)
+    return tuple(decisions)
 
 
-def _with_unknown(
-    found: MixAnswer, rows: pl.DataFrame, mix: Mix, wanted: Wanted, modes: pl.DataFrame | None
-) -> MixAnswer:
-    """The answer with the modes that it does not know, and what they leave open."""
+def _unknown_reasons(
+    device: str, rows: pl.DataFrame, mix: Mix, wanted: Wanted, modes: pl.DataFrame | None
+) -> dict[str, str]:
+    """The modes that are asked for and in which a network has no prediction, and why."""
     asked: list[str] = []
     if modes is not None:
-        asked = modes.filter(pl.col("device") == found.device)["mode"].to_list()
+        asked = modes.filter(pl.col("device") == device)["mode"].to_list()
     reasons: dict[str, str] = {}
     for task in mix.tasks:
-        own = rows.filter(pl.col("network") == task.network)
+        of_task = rows.filter(pl.col("network") == task.network)
         batches = wanted.batches if task.batch is None else (task.batch,)
-        for mode, why in unknown_modes(own, asked, batches).reasons.items():
+        for mode, why in unknown_modes(of_task, asked, batches).reasons.items():
             reasons.setdefault(mode, f"{display_name(task.network)} there: {why}")
-    if not reasons:
-        return found
-    sentence = found.sentence
-    if found.one_mode is None and found.schedule is None:
-        sentence = f"Whether a mode keeps up is not known. Of those that are known: {sentence}"
-    return replace_fields(
-        found,
-        sentence=f"{sentence}{UnknownModes(reasons).sentence()}",
-        modes_unknown=reasons,
-    )
+    return reasons
 
 
 def plan_mix(
     predictions: pl.DataFrame, mix: Mix, wanted: Wanted, idle_w: Mapping[str, float]
-) -> MixAnswer:
+) -> MixDecision:
     """How one device keeps up with ``mix``, by PREDICTION_SCHEMA rows of that device.
 
     Minimises the mean power (of energy and power alike), or the time in which it is busy (of
@@ -211,57 +140,27 @@ def plan_mix(
     hopeless = [each for each in options if not each.rows]
     if hopeless:
         lost = [each for each in hopeless if np.isinf(each.least_busy)]
-        names = [each.task.network for each in lost or hopeless]
-        sentence = hopeless_sentence(names, may_fit=not lost)
-        return _cannot(device, sentence, "no mode is known to keep the limits", 0.0)
-    notes = [NO_QUEUE]
-    if wanted.falls_back and any(np.isnan(each.active_w).all() for each in options):
+        names = tuple(each.task.network for each in lost or hopeless)
+        return MixDecision(device=device, hopeless=names, may_fit=not lost)
+    is_by_time = wanted.falls_back and any(np.isnan(each.active_w).all() for each in options)
+    if is_by_time:
         wanted = replace(wanted, minimise="latency")
-        notes.append("energies are unknown: what is busy for the least time is the best")
     if wanted.minimise != "latency":
         options = _with_energy(options)
-        notes.append(IDLE_IS_AWAKE if idle_w else "the constant power is unknown: idle is not in")
     one_mode = _best_single(options, wanted.minimise, idle_w)
     schedule = _best_schedule(options, mix, wanted.minimise, idle_w)
     if one_mode is not None and schedule is not None:
         schedule = schedule if is_better(schedule, one_mode, wanted.minimise) else None
-    roofed = {name: None for plan in (one_mode, schedule) if plan for name in plan.roofed()}
-    if roofed:
-        notes.append(on_roofs(tuple(roofed), device))
-    keeps_up = min(1.0, 1.0 / least_time([each.busy_high for each in options]))
-    may_keep_up = sum(each.least_busy for each in options) <= 1.0
-    sentence = mix_sentence(one_mode, schedule, len(mix.tasks), keeps_up, may_keep_up=may_keep_up)
-    if one_mode is None and schedule is None:
-        return _cannot(device, sentence, "no mode keeps up", keeps_up, tuple(notes))
-    return MixAnswer(
+    return MixDecision(
         device=device,
+        n_tasks=len(mix.tasks),
         one_mode=one_mode,
         schedule=schedule,
-        keeps_up=keeps_up,
-        sentence=sentence,
-        notes=tuple(notes),
-        unknown=_which_missing(one_mode, schedule),
+        keeps_up=min(1.0, 1.0 / least_time([each.busy_high for each in options])),
+        may_keep_up=sum(each.least_busy for each in options) <= 1.0,
+        is_by_time=is_by_time,
+        idle_counts=None if wanted.minimise == "latency" else bool(idle_w),
     )
-
-
-def _cannot(
-    device: str, sentence: str, why: str, keeps_up: float, notes: tuple[str, ...] = ()
-) -> MixAnswer:
-    return MixAnswer(
-        device=device,
-        one_mode=None,
-        schedule=None,
-        keeps_up=keeps_up,
-        sentence=sentence,
-        notes=notes,
-        unknown={"one_mode": why, "schedule": why},
-    )
-
-
-def _which_missing(one_mode: MixPlan | None, schedule: MixPlan | None) -> dict[str, str]:
-    if one_mode is None:
-        return {"one_mode": "no single mode keeps up"}
-    return {} if schedule is not None else {"schedule": "modes in turn would not be better"}
 
 
 def _with_energy(options: Sequence[Options]) -> tuple[Options, ...]:

@@ -13,7 +13,7 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import network_names
 from mansard.analytics.data.published.store import Published
 from mansard.analytics.decisions.modes import join_modes
-from mansard.analytics.decisions.recommend import recommend_each
+from mansard.analytics.decisions.recommend import decide_each
 from mansard.analytics.decisions.records import Recommendation, Wanted
 from mansard.analytics.models.energy.fit import EnergyFit
 from mansard.analytics.models.energy.points import fit_rails
@@ -36,6 +36,7 @@ from mansard.analytics.models.roofs.rates import TrialRate
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.models.sanity.checks import find_faults
 from mansard.analytics.models.sanity.finding import Finding, refusals
+from mansard.analytics.pages.words.recommendation import in_words
 from mansard.core.hardware import boards_called
 
 _RUNS_AT_ONCE = 25  # each has a row for each group: of the zoo in two batch sizes 20,000
@@ -114,6 +115,14 @@ def compute(
     scored = found.scores["score_id"].to_list()
     decided = prefer_measured(found)
     refused = refusals(findings, decided, scored, needs_energy=True)
+    decisions = decide_each(
+        decided,
+        modes,
+        Wanted(falls_back=True),
+        refused=refused,
+        accuracies=network_accuracies(dataset),
+        observations=models.observations,
+    )
     return Results(
         dataset=dataset,
         rates=models.rates,
@@ -142,14 +151,7 @@ def compute(
         memory=memory_traffic(dataset),
         workload_notes=models.notes,
         calibration=calibration_of(models),
-        recommendations=recommend_each(
-            decided,
-            modes,
-            Wanted(falls_back=True),
-            refused=refused,
-            accuracies=network_accuracies(dataset),
-            observations=models.observations,
-        ),
+        recommendations=tuple(map(in_words, decisions)),
         findings=findings,
     )
 

@@ -28,7 +28,6 @@ from mansard.analytics.decisions.offload.records import (
 from mansard.analytics.decisions.offload.resampling import DRAWS, kind_counts, reached
 from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, Array, Samples, split
 from mansard.analytics.decisions.offload.thresholds import Sweep, sweep, thinned
-from mansard.analytics.decisions.offload.wording import with_words
 from mansard.core.errors import UsageError
 
 MOST_POINTS = 120  # of the frontier
@@ -95,7 +94,7 @@ def analyse(
     maybe = {"logistic": logistic, "remote_accuracy": remote_accuracy, **judgement}
     unknown["logistic"] = _no_logistic(fit)
     unknown["remote_accuracy"] = "not every sample has a recorded remote answer"
-    found = Hierarchical(
+    return Hierarchical(
         n_fit=len(fit),
         n_judged=len(judged),
         is_held_out=judged is not fit,
@@ -108,7 +107,6 @@ def analyse(
         unknown={name: why for name, why in unknown.items() if maybe[name] is None},
         **maybe,
     )
-    return with_words(found)
 
 
 def _judge(

@@ -13,10 +13,10 @@ import polars as pl
 
 from mansard.analytics.data.names import in_order
 from mansard.analytics.decisions.offload.records import Amount, Hierarchical, HiPoint
-from mansard.analytics.decisions.offload.wording import POINT_COLUMNS, point_cells
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, shape, told
 from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
 from mansard.analytics.pages.figures.tables import Table
+from mansard.analytics.pages.words.offload import POINT_COLUMNS, point_cells
 
 _SIZE_PX = (300, 270)
 CAPTION = (

@@ -9,10 +9,10 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.decisions.scheduling.wording import slowdown_of
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, told
 from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
 from mansard.analytics.pages.figures.tables import Column, tabulate
+from mansard.analytics.pages.words.schedules import slowdown_of
 from mansard.core.records import Problem, Schedule, ScheduledGroup
 
 _WIDTH_PX, _ROW_PX = 760, 64

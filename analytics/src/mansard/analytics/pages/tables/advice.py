@@ -18,10 +18,10 @@ from mansard.analytics.data.quantities import (
     seconds,
     watts,
 )
-from mansard.analytics.decisions.comparisons import change_of
 from mansard.analytics.decisions.records import Candidate, Recommendation, Saving
 from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.results import Results
+from mansard.analytics.pages.words.comparisons import change_of
 from mansard.core.text import listed
 
 MOST_NAMED = 4  # networks in one sentence

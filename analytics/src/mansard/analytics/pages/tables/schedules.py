@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, joules, seconds, watts
-from mansard.analytics.decisions.scheduling.wording import (
+from mansard.analytics.pages.figures.tables import Table, condensed
+from mansard.analytics.pages.words.schedules import (
     Segment,
     goal_words,
     group_names,
@@ -14,7 +15,6 @@ from mansard.analytics.decisions.scheduling.wording import (
     segments,
     value_text,
 )
-from mansard.analytics.pages.figures.tables import Table, condensed
 from mansard.core.errors import InputError
 from mansard.core.records import Problem, Schedule
 

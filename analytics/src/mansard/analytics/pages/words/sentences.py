@@ -7,19 +7,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.claims import Claim
-from mansard.analytics.decisions.comparisons import compared_facts
-from mansard.analytics.decisions.limits import limits_of
-from mansard.analytics.decisions.phrases import (
-    QUANTITY_WORDS,
-    asked_words,
-    figure,
-    figures,
-    likely,
-    limit_text,
-    limit_words,
-    mode_words,
-    network_words,
-)
+from mansard.analytics.decisions.limits import Nearness, limits_of
 from mansard.analytics.decisions.records import (
     Candidate,
     Counts,
@@ -30,6 +18,18 @@ from mansard.analytics.decisions.records import (
     Relaxation,
     Saving,
     Wanted,
+)
+from mansard.analytics.pages.words.comparisons import compared_facts
+from mansard.analytics.pages.words.phrases import (
+    QUANTITY_WORDS,
+    asked_words,
+    figure,
+    figures,
+    likely,
+    limit_text,
+    limit_words,
+    mode_words,
+    network_words,
 )
 
 _BOUND_WORDS = {
@@ -48,12 +48,46 @@ _CLOCK_WORDS = _BOUND_WORDS | {
 }
 
 
+_SUPERLATIVES: dict[Objective, tuple[str, str]] = {  # as it is, and as it may be
+    "energy": ("uses the least energy", "use the least energy"),
+    "latency": ("is fastest", "be fastest"),
+    "edp": (
+        "has the least product of energy and time",
+        "have the least product of energy and time",
+    ),
+    "power": ("draws the least power", "draw the least power"),
+}
+
+
+def claim_words(claim: Claim, *, with_limits: bool = True) -> str:
+    """``uses the least energy of the measured modes that keep the limit``."""
+    noun = f"{'measured ' * claim.is_measured}{claim.noun}{'' if claim.is_only else 's'}"
+    group = ["known by more than bounds"] if claim.is_beyond_bounds else []
+    group += [_kept_limits(claim)] if claim.limits and with_limits else []
+    group += [f"whose {claim.known} is known"] if claim.known else []
+    if claim.is_only:
+        return f"is the only {' '.join([noun, ' and '.join(group)]).strip()}"
+    plain, bare = _SUPERLATIVES[claim.minimise]
+    says = {"is": plain, "predicted": f"is predicted to {bare}", "may": f"may {bare}"}
+    counted = " with its uncertainty counted" if claim.is_counted else ""
+    of = f" of the {' '.join([noun, ' and '.join(group)]).strip()}"
+    is_of_all = not group and not claim.is_measured
+    return f"{says[claim.certainty]}{counted}{'' if is_of_all else of}"
+
+
+def _kept_limits(claim: Claim) -> str:
+    noun = "limit" if claim.n_limits == 1 else "limits"
+    if claim.limits == "known":
+        return f"known to keep the {noun}"
+    return f"that keep{'s' * claim.is_only} the {noun}"
+
+
 def chosen_sentence(
     choice: Candidate, wanted: Wanted, savings: Sequence[Saving], claim: Claim
 ) -> str:
     """``MAXN is fastest for net in fp16 (4.76 ms; limit 40 ms; modelled); it is also …``."""
     by_roofs = "By the roofs alone " if choice.interval == "roof" else ""
-    return f"{by_roofs}{mode_words(choice)} {claim.words()}{_facts(choice, wanted, savings)}"
+    return f"{by_roofs}{mode_words(choice)} {claim_words(claim)}{_facts(choice, wanted, savings)}"
 
 
 def likeliest_sentence(
@@ -112,6 +146,14 @@ def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
     return compared_facts(f" for {network_words(choice)} ({facts})", choice, savings)
 
 
+NEARNESS_WORDS: dict[Nearness, str] = {
+    "sure": "is nearest",
+    "known": "is nearest as far as is known",
+    "bounds": "may be nearest",
+    "roof": "is nearest by the roofs",
+}
+
+
 def nearest_sentence(
     nearest: Candidate,
     wanted: Wanted,
@@ -119,12 +161,12 @@ def nearest_sentence(
     counts: Counts,
     open_words: str,
     *,
-    rank: str,
+    rank: Nearness,
     is_all_known: bool,
 ) -> str:
     """That no mode of which it is known keeps the limits, and what would.
 
-    ``rank``: how near it is among the others, ``"is nearest"``. ``is_all_known``: a looser limit
+    ``is_all_known``: a looser limit
     that would be enough for one of the modes is known of all of them.
     """
     limits, network = limit_words(wanted), display_name(nearest.network)
@@ -141,7 +183,8 @@ def nearest_sentence(
         relax = "Whether one looser limit is enough is not known."
     if nearest.interval == "roof":
         relax = "How much looser a limit has to be is not known: the network was not measured."
-    return f"{claim}. {mode_words(nearest)} {rank} ({figures(nearest)}; {nearest.source}). {relax}"
+    place = f"{mode_words(nearest)} {NEARNESS_WORDS[rank]}"
+    return f"{claim}. {place} ({figures(nearest)}; {nearest.source}). {relax}"
 
 
 def _relaxed(way: Relaxation) -> str:
@@ -183,10 +226,10 @@ def why_chosen(choice: Candidate, wanted: Wanted, counts: Counts, claim: Claim) 
     if not limits_of(wanted):
         n_compared = counts.n_all - counts.n_unknown
         who = f"of {n_compared} candidates it" if n_compared > 1 else "it"
-        lines = [f"{who} {claim.words()}"]
+        lines = [f"{who} {claim_words(claim)}"]
     elif n_kept:
         keep = f"of {n_all} candidate{'s' * (n_all > 1)} keep{'s' * (n_kept == 1)}"
-        best = f"; of these it {claim.words(with_limits=False)}" if n_kept > 1 else ""
+        best = f"; of these it {claim_words(claim, with_limits=False)}" if n_kept > 1 else ""
         lines = [
             f"{n_kept} {keep} each limit with a probability of at least "
             f"{asked_words(wanted)}{_rest(counts)}{best}"

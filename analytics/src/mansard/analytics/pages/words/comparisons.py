@@ -11,8 +11,17 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits
+from mansard.analytics.decisions.baselines import is_bounded
 from mansard.analytics.decisions.limits import spread_of
-from mansard.analytics.decisions.phrases import (
+from mansard.analytics.decisions.records import (
+    Candidate,
+    LimitCheck,
+    Objective,
+    Quantity,
+    Saving,
+    Wanted,
+)
+from mansard.analytics.pages.words.phrases import (
     QUANTITY_WORDS,
     amount,
     asked_words,
@@ -22,17 +31,7 @@ from mansard.analytics.decisions.phrases import (
     limit_text,
     mode_words,
 )
-from mansard.analytics.decisions.records import (
-    Candidate,
-    LimitCheck,
-    Objective,
-    Quantity,
-    Saving,
-    Wanted,
-)
 from mansard.core.text import listed
-
-Span = tuple[float, float | None, float | None]  # value, low, high
 
 
 def change(ratio: float) -> str:
@@ -41,34 +40,6 @@ def change(ratio: float) -> str:
         return f"×{digits(ratio, 3)}"
     share = round(100 * (ratio - 1), 1 if abs(ratio - 1) < 0.1 else 0)
     return f"{'+' if share > 0 else '−' if share < 0 else '±'}{abs(share):g}{NBSP}%"
-
-
-def is_bounded(*of: Candidate) -> bool:
-    """Whether one of them is known by bounds alone."""
-    return any(each.certainty == "bounds" for each in of)
-
-
-def ratio_span(mine: Span, its: Span, *, is_bounded: bool) -> Span:
-    """Mine over its: the value, and the ends of its 95 %, or of what is possible of bounds.
-
-    Errors of two spreads are taken as independent.
-    """
-    ratio = mine[0] / its[0]
-    if None in (*mine, *its):
-        return ratio, None, None
-    (value, low, high), (other, other_low, other_high) = _known(mine), _known(its)
-    if is_bounded:
-        return ratio, low / other_high, high / other_low
-    down = math.hypot(math.log(value / low), math.log(other_high / other))
-    up = math.hypot(math.log(high / value), math.log(other / other_low))
-    return ratio, ratio * math.exp(-down), ratio * math.exp(up)
-
-
-def _known(span: Span) -> tuple[float, float, float]:
-    value, low, high = span
-    assert low is not None  # noqa: S101 - the caller has looked
-    assert high is not None  # noqa: S101
-    return value, low, high
 
 
 def compared_facts(facts: str, choice: Candidate, savings: Sequence[Saving]) -> str:

@@ -1,4 +1,4 @@
-"""The answer in sentences."""
+"""The answer of hierarchical inference in sentences."""
 
 from __future__ import annotations
 
