@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from mansard.api.reporter import ProgressDisplay, Reporter
 from mansard.containers.board_controller import board_controller
 from mansard.containers.engine import Engine, connect
 from mansard.containers.files_volume import FilesVolume, files_volume
@@ -25,6 +24,7 @@ from mansard.core.errors import DeviceError, MansardError, UsageError
 from mansard.core.text import listed
 from mansard.device.card_presence import SeenCards, cuda_extra, see_cards
 from mansard.device.meters.finding import find_meters
+from mansard.sweeps.reporter import ProgressDisplay, Reporter
 
 if TYPE_CHECKING:
     from mansard.containers.hosts import Host

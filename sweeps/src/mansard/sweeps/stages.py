@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.engine_builds import Builds, builds_files
-from mansard.api.preparation import NetworkSettings, Preparation
-from mansard.api.reporter import Reporter
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import ModelScore
 from mansard.core.text import listed
@@ -24,6 +21,9 @@ from mansard.inference.multi.plan import (
     is_cpu,
     is_dla,
 )
+from mansard.sweeps.engine_builds import Builds, builds_files
+from mansard.sweeps.preparation import NetworkSettings, Preparation
+from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe

@@ -5,39 +5,42 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from mansard.api.accuracies import (
+from mansard.core.errors import MansardError
+from mansard.core.files import make_folder, storage_errors
+from mansard.core.leftovers import temporary_folder
+from mansard.core.model_files import onnx_files
+from mansard.core.records import Copies, PowerMode, Waiting
+from mansard.inference.accuracy.plan import AccuracyTrial
+from mansard.inference.plan import BuildPlan, BuildSettings
+from mansard.inference.planning import SEED, make_plan
+from mansard.sweeps.accuracies import (
     AccuracySettings,
     DataSets,
     calibration_words,
     note_calibration,
     note_preprocessing,
 )
-from mansard.api.engine_builds import Builds, build_missing
-from mansard.api.reporter import Reporter
-from mansard.api.scores import onnx_files
-from mansard.api.targets import BenchTarget
-from mansard.core.errors import MansardError
-from mansard.core.files import make_folder, storage_errors
-from mansard.core.leftovers import temporary_folder
-from mansard.core.records import Copies, PowerMode, Waiting
-from mansard.inference.plan import BuildSettings
+from mansard.sweeps.engine_builds import Builds, build_missing
+from mansard.sweeps.reporter import Reporter
+from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, Gpu, ModelScore
-    from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
+    from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import Samples
     from mansard.measuring.protocol import Protocol
+
+PreparationT = TypeVar("PreparationT", bound="Preparation")
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +61,16 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     build: BuildSettings = BuildSettings()  # of engine files, where the engine needs them
     is_dynamic: bool = False  # one engine file for all batches of a network
     has_scales: bool = False  # int8 files have their ranges in them, whatever the builder could do
+
+
+def sources_of(model: str) -> Sequence[Path | str]:
+    """The networks that ``model`` names: files, those of a folder, or names of the zoo.
+
+    Raises InputError for a folder without any.
+    """
+    from mansard.estimator import zoo
+
+    return onnx_files(model) or zoo.family(model) or (model,)
 
 
 class Preparation:
@@ -99,7 +112,7 @@ class Preparation:
         """The folder of all files that were written."""
         return make_folder(self._folder / "files", self._folder)
 
-    def __enter__(self) -> Preparation:
+    def __enter__(self: PreparationT) -> PreparationT:
         self._folder = self._stack.enter_context(temporary_folder())
         return self
 
@@ -119,8 +132,6 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
-        from mansard.estimator import zoo
-        from mansard.inference.planning import SEED
         from mansard.inference.preparing.chains import write_chains
         from mansard.inference.preparing.prepare import Calibrating, prepare
 
@@ -130,7 +141,7 @@ class Preparation:
             wanted = [
                 (source, batch, precision)
                 for model in models
-                for source in onnx_files(model) or zoo.family(model) or (model,)
+                for source in sources_of(model)
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
@@ -249,9 +260,6 @@ class Preparation:
         reporter: Reporter,
     ) -> None:
         """Build those of the ``wanted`` engine files that ``runs`` lacks; as ``build_missing``."""
-        from mansard.inference.plan import BuildPlan
-        from mansard.inference.planning import make_plan
-
         files, machine = self.new_folder(), target.controller.identify()
         trials = tuple({trial.engine_file: trial for trial in wanted}.values())
         if not trials:
@@ -298,8 +306,6 @@ class Preparation:
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
     ) -> tuple[AccuracyTrial, ...]:
         """One for each network that has samples; how it is timed makes no difference."""
-        from mansard.inference.accuracy.plan import AccuracyTrial
-
         return tuple(
             AccuracyTrial(
                 network=network.trial(
@@ -335,3 +341,19 @@ class Preparation:
     def scores(self) -> tuple[ModelScore, ...]:
         """Of the networks as they are run."""
         return tuple(network.score for network in self.networks)
+
+
+@contextmanager
+def keeping_scores(runs: Path, preparation: Preparation) -> Iterator[None]:
+    """Add the scores of what is prepared to those in ``runs`` once something was measured there.
+
+    A file of scores that cannot be read is an error before anything is measured.
+    """
+    from mansard.analytics.data.scores import keep_scores
+
+    keep_scores(runs, ())
+    try:
+        yield
+    finally:
+        if runs.exists():
+            keep_scores(runs, preparation.scores)

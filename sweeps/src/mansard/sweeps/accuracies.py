@@ -1,21 +1,18 @@
-"""Accuracy of networks: the samples that they are fed with, and the plan that measures it."""
+"""Samples that networks are fed with: for their accuracy, and to calibrate int8."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.measurements import ModePlan
-from mansard.api.reporter import Reporter
 from mansard.core.errors import UsageError
+from mansard.inference.planning import SEED
+from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:
-    from mansard.core.records import Gpu, MachineIdentity
-    from mansard.inference.accuracy.plan import AccuracyTrial
-    from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, InputSpec
     from mansard.inference.preparing.datasets import DataSet
     from mansard.inference.preparing.prepare import PreparedNetwork
@@ -43,7 +40,6 @@ class DataSets:
     """
 
     def __init__(self, settings: AccuracySettings, precisions: Sequence[str]) -> None:
-        from mansard.inference.planning import SEED
         from mansard.inference.preparing.datasets import find_dataset
         from mansard.inference.preparing.preprocessing import parse_preprocessing
 
@@ -112,31 +108,6 @@ def int8_form(engine: str, provider: str) -> Form:
     """Which graph of int8 an engine runs."""
     is_tensorrt = engine in {"tensorrt", "trtexec"} or provider == "tensorrt"
     return "tensorrt" if is_tensorrt else "operators"
-
-
-def plan_accuracy(
-    spec: AccuracyTrial,
-    machine: MachineIdentity,
-    probe: EngineProbe,
-    runs: Path,
-    *,
-    gpu: Gpu | None,
-    files: Path,
-    write: Callable[[], object],
-) -> ModePlan:
-    """A run of ``spec`` alone, whose files ``write`` writes into ``files``.
-
-    It is found again whatever else is asked for, and in whichever modes: the machine is left as it
-    is.
-    """
-    from mansard.inference.accuracy.plan import AccuracyPlan
-    from mansard.inference.planning import any_mode, make_plan
-    from mansard.measuring.runner import missing_trials
-
-    plan = make_plan(AccuracyPlan, machine, any_mode(machine), (spec,), probe, gpu, profile="brief")
-    n_missing = len(missing_trials(plan, runs))
-    title = f"accuracy of {spec.network.model} in {spec.network.precision}"
-    return ModePlan(plan, n_missing, files, write, of=title, is_bounded=False)
 
 
 def note_calibration(

@@ -5,29 +5,34 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.boards import board_root
-from mansard.api.measurements import ModePlan, measure_modes
-from mansard.api.reporter import SILENT, ProgressDisplay, Reporter
-from mansard.api.sweeps import SweepRequest, choose_modes, failure_of
-from mansard.api.targets import LocalTarget
-from mansard.core.documents import read_document
-from mansard.core.errors import MansardError, UsageError
-from mansard.core.jsonl import read_rows
-from mansard.core.records import Manifest, ProgramRun
+from mansard.core.errors import UsageError
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
+from mansard.inference.programs.execution import find_input, is_read_once
+from mansard.inference.programs.metric import compile_metric
+from mansard.inference.programs.plan import ProgramPlan, program_protocol
+from mansard.inference.programs.planning import hash_program, make_program_trial
+from mansard.inference.programs.trial import Passing, program_kind
+from mansard.inference.programs.windows import VARIABLE
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.plan import cpus_of
+from mansard.measuring.protocol import find_protocol
+from mansard.measuring.runner import missing_trials
+from mansard.sweeps.modes import ModePlan
+from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
+from mansard.sweeps.sweep import SweepRequest, Swept, sweep
+from mansard.sweeps.targets import BenchTarget, LocalTarget
 
 if TYPE_CHECKING:
-    from mansard.analytics.predict.measured import ProgramTimes
     from mansard.core.records import MachineIdentity, PowerMode
-    from mansard.device.controller.controller import LocalController
+    from mansard.device.controller.controller import BoardController
     from mansard.inference.programs.plan import ProgramTrial
-    from mansard.inference.programs.trial import Passing
     from mansard.measuring.events import Measurer
 
 MOST_RUNS = 100_000
@@ -46,54 +51,13 @@ class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
     stdout: int = 1  # descriptor that the program's standard output goes to
 
 
-class MeasuredProgram(msgspec.Struct, frozen=True):
-    """A program in one mode; ``manifest`` says in which, and on which machine."""
+def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
+    """Run a program in each mode as often as it takes; its runs in the order of the modes.
 
-    manifest: Manifest
-    run: ProgramRun
-    times: tuple[ProgramTimes, ...]  # of the program as a whole, and of each window by name
-
-
-class ProgramResult(msgspec.Struct, frozen=True):
-    """A program in the modes asked for, measured now or before, and what could not be measured."""
-
-    measured: tuple[MeasuredProgram, ...]
-    failure: MansardError | None
-
-    def check(self) -> None:
-        """Raise ``failure``, if there is one."""
-        if self.failure is not None:
-            raise self.failure
-
-
-class ProgramRuns(msgspec.Struct, frozen=True):
-    """The ids of a program's runs, one for each mode, and what could not be measured."""
-
-    run_ids: tuple[str, ...]
-    failure: MansardError | None
-
-
-def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> ProgramResult:
-    """Run a program in each mode as often as it takes, with time, memory and energy.
-
-    Its streams are those of this process. What was measured before is not measured again, unless
-    asked for. Raises ProgramFailed with the program's own exit code where it fails: the modes
-    before are kept, and the board is put back; UsageError, and what keeps a board from being
-    measured.
+    It needs msgspec alone. Raises ProgramFailed with the program's own exit code where it fails:
+    the modes before are kept, and the board is put back; UsageError, and what keeps a board from
+    being measured.
     """
-    done = run_program(request, reporter)
-    return ProgramResult(_read(request.runs, done.run_ids), done.failure)
-
-
-def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> ProgramRuns:
-    """``measure_program`` up to the runs on disk; it needs msgspec alone. Raises the same."""
-    from mansard.device.controller.controller import LocalController
-    from mansard.inference.programs.execution import find_input, is_read_once
-    from mansard.inference.programs.metric import compile_metric
-    from mansard.inference.programs.planning import hash_program, make_program_trial
-    from mansard.inference.programs.trial import Passing
-    from mansard.inference.programs.windows import VARIABLE
-
     if request.hosts:
         raise UsageError(
             "a program is measured on the machine that it runs on, not with --host",
@@ -109,26 +73,39 @@ def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Program
     if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
         raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
     trial = make_program_trial(request.command, request.name, request.metric, request.variables)
-    root = board_root(request.board)
-    controller = LocalController(root)
-    modes = choose_modes(controller, request, reporter)
-    reporter = _BesideOutput(reporter, is_told=len(modes) > 1)
-    plans = [_plan(trial, request, controller.identify(), mode) for mode in modes]
-    if is_read_once() and sum(each.n_missing for each in plans) * (request.n_runs or 2) > 1:
-        reporter.note(
-            "standard input is a pipe: only the first run can read it; use a file (< FILE) or "
-            "--repeat 1"
-        )
+    beside_output = _BesideOutput(reporter)
     passing = Passing(reporter.note, request.stdout, request.command, find_input())
-    target = _ProgramTarget(root, controller, passing)
-    done = measure_modes(plans, target, request.runs, reporter)
+    swept = sweep(
+        request,
+        partial(_plan_modes, trial, request, beside_output),
+        beside_output,
+        make_local=partial(_ProgramTarget, passing),
+    )
     if hash_program(request.command, trial.environment) != trial.program_hash:
         reporter.note(
             "a file among the arguments changed during the measurement: the next command will "
             "measure the program anew; name files that it writes inside a script"
         )
-    run_ids = [each.plan.run_id for each in plans if each.plan.run_id in done.run_ids]
-    return ProgramRuns(tuple(run_ids), failure_of(done, len(modes)))
+    return swept
+
+
+def _plan_modes(
+    trial: ProgramTrial,
+    request: ProgramRequest,
+    beside_output: _BesideOutput,
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    reporter: Reporter,
+) -> list[ModePlan]:
+    beside_output.has_several_modes = len(modes) > 1
+    machine = target.controller.identify()
+    plans = [_plan(trial, request, machine, mode) for mode in modes]
+    if is_read_once() and sum(plan.n_missing for plan in plans) * (request.n_runs or 2) > 1:
+        reporter.note(
+            "standard input is a pipe: only the first run can read it; use a file (< FILE) or "
+            "--repeat 1"
+        )
+    return plans
 
 
 def _plan(
@@ -138,11 +115,6 @@ def _plan(
 
     Runs of the same plan differ in its seed alone.
     """
-    from mansard.inference.programs.plan import ProgramPlan, program_protocol
-    from mansard.measuring.plan import cpus_of
-    from mansard.measuring.protocol import find_protocol
-    from mansard.measuring.runner import missing_trials
-
     find_protocol(request.profile)  # an unknown one is an error
     plan = ProgramPlan(
         profile=request.profile,  # type: ignore[arg-type]  # checked above
@@ -167,35 +139,15 @@ def _plan(
     return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False, again=_AGAIN)
 
 
-def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:
-    from mansard.analytics.data.names import device_labels
-    from mansard.analytics.predict.measured import program_times
-    from mansard.inference.programs.trial import PROGRAMS
-
-    manifests = [
-        read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids
-    ]
-    devices = device_labels(manifests)
-    found = []
-    for manifest in manifests:
-        run_id, mode = manifest.run_id, manifest.mode_read_back.name
-        (row,) = read_rows(runs / run_id / PROGRAMS.rows_name, ProgramRun, runs).rows
-        found.append(MeasuredProgram(manifest, row, program_times(row, devices[run_id], mode)))
-    return tuple(found)
-
-
 class _ProgramTarget(LocalTarget):
     """This machine, with a program's streams passed on and its notes told."""
 
-    def __init__(self, root: Path, controller: LocalController, passing: Passing) -> None:
+    def __init__(self, passing: Passing, root: Path, controller: BoardController) -> None:
         super().__init__(root, controller)
         self._passing = passing
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """A measurer of programs with this machine's meters."""
-        from mansard.inference.programs.trial import program_kind
-        from mansard.measuring.measurer import LocalMeasurer
-
         kind = program_kind(self._passing)
         meters = find_meters(self._root, self.controller.identify())
         return LocalMeasurer(meters=meters, root=self._root, kind=kind, files=files)
@@ -204,14 +156,15 @@ class _ProgramTarget(LocalTarget):
 class _BesideOutput:
     """A reporter beside a program that has the terminal: a note for each mode, and no bar."""
 
-    def __init__(self, reporter: Reporter, *, is_told: bool) -> None:
-        self._is_told = is_told
+    has_several_modes = False  # else there is nothing to tell apart
+
+    def __init__(self, reporter: Reporter) -> None:
         self.note, self.ask = reporter.note, reporter.ask
 
     @contextlib.contextmanager
     def progress(self, title: str) -> Iterator[ProgressDisplay]:
         """Note the title when the program starts, where there are several modes."""
-        yield _Titled(title, self.note if self._is_told else SILENT.note)
+        yield _Titled(title, self.note if self.has_several_modes else SILENT.note)
 
 
 class _Titled:

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mansard.api.measurements import ModePlan, measure_modes
-from mansard.api.reporter import Reporter
-from mansard.api.targets import BenchTarget
 from mansard.core.errors import (
     ControllerLost,
     DeniedError,
@@ -26,7 +23,15 @@ from mansard.core.errors import (
     UsageError,
 )
 from mansard.core.records import PowerMode
+from mansard.inference.engine_files import EngineFiles
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.engine import BuildingEngine
+from mansard.inference.engines.tensorrt.versions import has
 from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, ShapeRange
+from mansard.inference.planning import SEED
+from mansard.sweeps.modes import ModePlan, measure_modes
+from mansard.sweeps.reporter import Reporter
+from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, MachineIdentity
@@ -76,9 +81,6 @@ def is_stand_in(probe: EngineProbe) -> bool:
 
 def builds_files(engine: str) -> bool:
     """Whether an engine runs networks from files that it built before."""
-    from mansard.inference.engines import find_engine
-    from mansard.inference.engines.engine import BuildingEngine
-
     return isinstance(find_engine(engine), BuildingEngine)
 
 
@@ -134,7 +136,6 @@ class Builds:
         probe: EngineProbe,
         device: str,
     ) -> BuildTrial:
-        from mansard.inference.engines.tensorrt.versions import has
         from mansard.inference.preparing.parts import PreparedPart
 
         version, settings, samples = str(probe.version), self._settings, network.recipe.calibration
@@ -176,7 +177,6 @@ class Builds:
 
     def _other(self, network: PreparedNetwork, *, is_fp32: bool, is_open: bool) -> PreparedNetwork:
         """``network`` before it was converted to int8, with its batch left open, or both."""
-        from mansard.inference.planning import SEED
         from mansard.inference.preparing.prepare import Calibrating, prepare
 
         recipe, key = network.recipe, (network.file, is_fp32)
@@ -257,8 +257,6 @@ def build_missing(
     ``write_files`` writes the networks of the missing ones into. A mode that cannot be set now is
     left out for the next one. Raises what keeps all from being built.
     """
-    from mansard.inference.engine_files import EngineFiles
-
     kept, ranked = EngineFiles(runs), highest_first(modes)
     trials = {trial.engine_file: trial for trial in make_plan(ranked[0]).trials}
     missing = [trial for name, trial in trials.items() if kept.find(name) is None]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mansard.api.targets import LocalTarget
 from mansard.core.errors import DeviceError
+from mansard.sweeps.targets import LocalTarget
 
 if TYPE_CHECKING:
     from mansard.core.hardware import Module
