@@ -76,10 +76,10 @@ class DataSets:
 
         if self._is_random:
             return random_samples(specs, self._seed)
-        found = self._calibration or self._data
-        if found is None:
+        data = self._calibration or self._data
+        if data is None:
             return None
-        return samples_for(found, specs, self._preprocessing, is_for_calibration=True)
+        return samples_for(data, specs, self._preprocessing, is_for_calibration=True)
 
     def samples(self, network: PreparedNetwork) -> Samples | None:
         """What the accuracy of ``network`` is measured with; None: there is no data set.
@@ -114,11 +114,11 @@ def note_calibration(
     networks: Sequence[PreparedNetwork], settings: AccuracySettings, reporter: Reporter
 ) -> None:
     """Say what int8 networks are calibrated with, once each."""
-    found = [network.calibration for network in networks]
+    calibrations = [network.calibration for network in networks]
     more = ""
     if settings.calibration is None and settings.data is not None:
         more = ", of those that accuracy is measured with; --calibration gives others"
-    for words in dict.fromkeys(each.in_words for each in found if each is not None):
+    for words in dict.fromkeys(samples.in_words for samples in calibrations if samples is not None):
         reporter.note(f"int8 is calibrated with {words}{more}")
 
 
@@ -137,7 +137,7 @@ def note_preprocessing(
 
 def calibration_words(network: PreparedNetwork, build: BuildTrial | None) -> str:
     """What the ranges of ``network`` come from; ``build``: of its engine file, where it has one."""
-    found = network.calibration
-    if found is not None and build is not None and build.settings.calibration_file:
-        return f"entropy calibration of TensorRT, {found.in_words}"
+    samples = network.calibration
+    if samples is not None and build is not None and build.settings.calibration_file:
+        return f"entropy calibration of TensorRT, {samples.in_words}"
     return network.calibration_words

@@ -22,9 +22,8 @@ from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import builds_files, choose_engine, is_stand_in
-from mansard.sweeps.loaded_files import LoadedFiles
 from mansard.sweeps.modes import ModePlan
-from mansard.sweeps.networks import choose_provider
+from mansard.sweeps.networks import LoadedFiles, choose_provider
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep

@@ -142,10 +142,10 @@ class PartPreparation(Preparation):
 
         alone = self._alone
         if alone.n_groups is None and not alone.with_transitions:
-            found = cut(network, self.store, alone.kind)
-            for line in found.left_out:
+            layers = cut(network, self.store, alone.kind)
+            for line in layers.left_out:
                 reporter.note(f"note: {line}")
-            return self._chosen(found.parts, reporter)
+            return self._chosen(layers.parts, reporter)
         cuts = group_cuts(network, self.store, alone.n_groups or sys.maxsize)
         stages = split(network, self.store, cuts)
         if len(stages) < (alone.n_groups or 0):

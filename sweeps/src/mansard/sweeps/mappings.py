@@ -28,9 +28,8 @@ from mansard.inference.planning import make_plan
 from mansard.measuring.plan import cpus_of
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import choose_engine, is_stand_in
-from mansard.sweeps.loaded_files import LoadedFiles
 from mansard.sweeps.modes import ModePlan
-from mansard.sweeps.networks import EngineRequest, choose_provider, with_image
+from mansard.sweeps.networks import EngineRequest, LoadedFiles, choose_provider, with_image
 from mansard.sweeps.preparation import NetworkSettings, keeping_scores, sources_of
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.stages import MultiPreparation, MultiSettings
@@ -191,8 +190,8 @@ def _plan(
     gpu = None if all(map(is_cpu, devices)) else gpu
     preparation.cut(mappings, reporter, engines.form)
     built = preparation.builds_of(mappings, used, device_name(gpu, machine))
-    found = [preparation.multi_trial(each, used, built, request.multi) for each in mappings]
-    trials = list({each.trial_id: each for each in found}.values())  # two ends may mean one cut
+    drafts = [preparation.multi_trial(mapping, used, built, request.multi) for mapping in mappings]
+    trials = list({trial.trial_id: trial for trial in drafts}.values())  # two ends, one cut
     versions = {name: text for probe, _ in used.values() for name, text in probe.versions.items()}
     probe = msgspec.structs.replace(used[devices[-1]][0], versions=versions)
     files, plans = LoadedFiles(preparation, request.runs, reporter), list[ModePlan]()

@@ -73,7 +73,7 @@ class ModePlan(msgspec.Struct, frozen=True):
     least_s: float = 0.0
     n_after: int = 0
     again: str = ""  # empty: to move its folder away
-    kept: EngineFiles | None = None  # of a run of builds: where its engine files are kept
+    engine_files: EngineFiles | None = None  # of a run of builds: where its files are kept
 
     @property
     def title(self) -> str:
@@ -122,20 +122,22 @@ def begun(of: tuple[Manifest, Record]) -> tuple[str, str]:
 
 def time_cap_s(plans: Sequence[ModePlan]) -> float:
     """Seconds that measuring what is missing takes at most."""
-    return sweep_time([(each.plan.protocol, each.n_missing) for each in plans])
+    return sweep_time([(planned.plan.protocol, planned.n_missing) for planned in plans])
 
 
 def describe_time(plans: Sequence[ModePlan]) -> str:
     """How much is to be measured, and how long that takes at most, in words."""
-    bounded = [each for each in plans if each.is_bounded]
-    beside = dict.fromkeys(each.of for each in plans if each.n_missing and not each.is_bounded)
-    n_modes = len({each.plan.mode.name for each in bounded or plans if each.n_missing})
+    bounded = [planned for planned in plans if planned.is_bounded]
+    beside = dict.fromkeys(
+        planned.of for planned in plans if planned.n_missing and not planned.is_bounded
+    )
+    n_modes = len({planned.plan.mode.name for planned in bounded or plans if planned.n_missing})
     modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
     if not bounded:
-        least_s = sum(each.n_missing * each.least_s for each in plans)
+        least_s = sum(planned.n_missing * planned.least_s for planned in plans)
         least = f": at least {format_duration(least_s)}" if least_s else ""
         return f"{modes} to measure{least}"
-    n_missing = sum(each.n_missing for each in bounded)
+    n_missing = sum(planned.n_missing for planned in bounded)
     longest = format_duration(time_cap_s(bounded))
     trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
     names = [*beside][:_MOST_NAMED]
@@ -155,44 +157,46 @@ def measure_modes(
     run_ids: dict[str, None] = {}
     failed: list[str] = []
     denied: dict[str, DeniedError] = {}
-    n_modes = len({each.plan.mode.name for each in plans})
+    n_modes = len({planned.plan.mode.name for planned in plans})
     _send_files(plans, target, reporter)
     with ExitStack() as stack:
         held = None
-        if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
+        if any(needs_setting(planned.plan.mode) and planned.n_missing for planned in plans):
             held = stack.enter_context(target.controller.hold())
             for line in held.left_behind:
                 reporter.note(line)
             plans = _without_reboots(plans, held, reporter)
-        elif any(each.n_missing for each in plans):
+        elif any(planned.n_missing for planned in plans):
             _wait_for_turn(stack, target, reporter)
-        if any(each.n_missing for each in plans):
+        if any(planned.n_missing for planned in plans):
             reporter.note(describe_time(plans))
-        setter, left = _Setter(held), TimeLeft([_stage(each) for each in plans])
-        for number, each in enumerate(plans):
-            if each.plan.mode.name in failed:
+        setter, left = _Setter(held), TimeLeft([_stage(planned) for planned in plans])
+        for number, planned in enumerate(plans):
+            if planned.plan.mode.name in failed:
                 continue
             left.begin(number)
             try:
-                run_ids[_measure_mode(each, setter, target, runs, reporter, left)] = None
+                run_ids[_measure_mode(planned, setter, target, runs, reporter, left)] = None
             except (ContainerError, DeviceError, UsageError) as error:
                 if (n_modes == 1 and not run_ids) or isinstance(error, ControllerLost):
                     raise
-                failed.append(each.plan.mode.name)
+                failed.append(planned.plan.mode.name)
                 if isinstance(error, DeniedError):
-                    denied[each.plan.mode.name] = error
+                    denied[planned.plan.mode.name] = error
                 else:
-                    reporter.note(f"{each.plan.mode.name}: left out: {error}")
+                    reporter.note(f"{planned.plan.mode.name}: left out: {error}")
     _note_denied(denied, n_plans=n_modes, reporter=reporter)
     return Measured(tuple(run_ids), tuple(failed))
 
 
 def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Reporter) -> None:
     """Before a mode is set: a board does not stay in one while gigabytes are written and sent."""
-    for each in plans:
-        if each.write_files and each.n_missing:
-            each.write_files()
-    for files in sorted({each.files for each in plans if each.files and each.n_missing}):
+    for planned in plans:
+        if planned.write_files and planned.n_missing:
+            planned.write_files()
+    for files in sorted(
+        {planned.files for planned in plans if planned.files and planned.n_missing}
+    ):
         target.send(files, reporter)
 
 
@@ -256,40 +260,44 @@ def needs_setting(mode: PowerMode) -> bool:
 
 
 def _measure_mode(
-    each: ModePlan,
+    planned: ModePlan,
     setter: _Setter,
     target: BenchTarget,
     runs: Path,
     reporter: Reporter,
     left: TimeLeft,
 ) -> str:
-    read_back, changes = setter.set(each.plan.mode) if each.n_missing else (None, None)
-    with reporter.progress(f"Measuring {each.title}") as progress:
+    engine_files = planned.engine_files
+    read_back, changes = setter.set(planned.plan.mode) if planned.n_missing else (None, None)
+    with reporter.progress(f"Measuring {planned.title}") as progress:
         outcome = run_plan(
-            each.plan,
+            planned.plan,
             runs,
-            measurer=_measurer(each, target),
+            measurer=_measurer(planned, target),
             read_back=read_back,
             changes=changes,
             image=target.image,
-            is_there=lambda row: each.kept is None or each.kept.find(row.engine_file) is not None,
+            is_there=lambda row: (
+                engine_files is None or engine_files.find(row.engine_file) is not None
+            ),
             on_progress=partial(_show, progress, left),
         )
-    _note_outcome(each, outcome, reporter)
+    _note_outcome(planned, outcome, reporter)
     return outcome.run_id
 
 
-def _measurer(each: ModePlan, target: BenchTarget) -> Measurer:
-    if each.kept is not None and each.files is not None:
-        return target.builder(each.files, each.kept)
-    return target.measurer(each.files if each.n_missing else None)
+def _measurer(planned: ModePlan, target: BenchTarget) -> Measurer:
+    if planned.engine_files is not None and planned.files is not None:
+        return target.builder(planned.files, planned.engine_files)
+    return target.measurer(planned.files if planned.n_missing else None)
 
 
-def _stage(each: ModePlan) -> Stage:
+def _stage(planned: ModePlan) -> Stage:
     """The trials of one mode that are missing: those that were measured come first in a plan."""
-    known = each.least_s or (prior_s(each.plan.protocol) if each.is_bounded else 0)
-    titles = [spec.title for spec in each.plan.trials][len(each.plan.trials) - each.n_missing :]
-    return Stage(each.of, titles, known, n_after=each.n_after)
+    known = planned.least_s or (prior_s(planned.plan.protocol) if planned.is_bounded else 0)
+    trials = planned.plan.trials
+    titles = [trial.title for trial in trials[len(trials) - planned.n_missing :]]
+    return Stage(planned.of, titles, known, n_after=planned.n_after)
 
 
 def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
@@ -298,16 +306,16 @@ def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
     progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
 
 
-def _note_outcome(each: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
+def _note_outcome(planned: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
     if outcome.torn_path is not None:
         reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
     if outcome.n_measured == 0:
-        again = each.again or f"move {outcome.folder} away"
+        again = planned.again or f"move {outcome.folder} away"
         line = f"already measured, nothing to do; to measure it again, {again}"
-        reporter.note(f"{each.title}: {line}")
+        reporter.note(f"{planned.title}: {line}")
     elif outcome.n_resumed:
         there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
-        reporter.note(f"{each.title}: resumed, {there} already there")
+        reporter.note(f"{planned.title}: resumed, {there} already there")
 
 
 def _without_reboots(
@@ -319,24 +327,26 @@ def _without_reboots(
     run in that mode only a reboot leads back: on the GPU such a mode is not even tried. On a
     simulated board CUDA never runs.
     """
-    left_out = dict(held.needing_reboot([each.plan.mode for each in plans if each.n_missing]))
-    for each in plans:
-        gpu, n_sms = each.plan.gpu, each.plan.mode.n_sms
-        if gpu is None or n_sms is None or each.plan.machine.is_simulated:
+    left_out = dict(
+        held.needing_reboot([planned.plan.mode for planned in plans if planned.n_missing])
+    )
+    for planned in plans:
+        gpu, n_sms = planned.plan.gpu, planned.plan.mode.n_sms
+        if gpu is None or n_sms is None or planned.plan.machine.is_simulated:
             continue
-        if n_sms != gpu.n_sms and each.n_missing:
+        if n_sms != gpu.n_sms and planned.n_missing:
             words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
-            left_out.setdefault(each.plan.mode.name, words)
+            left_out.setdefault(planned.plan.mode.name, words)
     for name, words in left_out.items():
         reporter.note(f"{name}: left out, it needs a reboot: {words}")
-    kept = [
-        each
-        for each in plans
-        if each.plan.mode.kind != "nvpmodel" or each.plan.mode.name not in left_out
+    settable = [
+        planned
+        for planned in plans
+        if planned.plan.mode.kind != "nvpmodel" or planned.plan.mode.name not in left_out
     ]
-    if not kept:
+    if not settable:
         raise DeviceError(
             "every mode asked for needs a reboot",
             fix="set one with 'sudo nvpmodel -m', reboot, and measure the board as it is then",
         )
-    return kept
+    return settable

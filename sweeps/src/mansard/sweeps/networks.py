@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -14,13 +14,15 @@ from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.records import Manifest, Measurement, PowerMode, chain_length
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.builds import device_name
+from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
+from mansard.inference.multi.plan import MultiTrial, stage_networks
 from mansard.inference.networks import NETWORKS
-from mansard.inference.plan import NetworkPlan
+from mansard.inference.plan import NetworkPlan, NetworkTrial
 from mansard.inference.planning import any_mode, kept_to, make_plan
+from mansard.measuring.runner import missing_trials
 from mansard.sweeps.accuracies import int8_form
 from mansard.sweeps.engine_builds import choose_engine, is_stand_in
-from mansard.sweeps.loaded_files import LoadedFiles
 from mansard.sweeps.modes import ModePlan, begun, rows_of
 from mansard.sweeps.preparation import NetworkSettings, Preparation, keeping_scores
 from mansard.sweeps.reporter import Reporter
@@ -30,6 +32,8 @@ from mansard.sweeps.targets import BenchTarget, find_processor
 if TYPE_CHECKING:
     from mansard.core.records import Gpu, MachineIdentity
     from mansard.inference.engines.engine import EngineProbe
+    from mansard.inference.plan import BuildTrial
+    from mansard.measuring.plan import PlannedTrial, RunPlan
 
 
 RequestT = TypeVar("RequestT", bound="EngineRequest")
@@ -87,10 +91,8 @@ def _plan(
     reporter: Reporter,
 ) -> list[ModePlan]:
     machine = target.controller.identify()
-    found = find_processor(target, machine, request.processor, reporter)
-    return plan_networks(
-        preparation, request.models, target, modes, request, reporter, gpu=found.gpu
-    )
+    gpu = find_processor(target, machine, request.processor, reporter).gpu
+    return plan_networks(preparation, request.models, target, modes, request, reporter, gpu=gpu)
 
 
 def plan_networks(
@@ -185,6 +187,57 @@ def _require_cpu_is_meant(
     reporter.note(f"note: {what}; the networks run on the CPU, {machine.name}")
 
 
+class LoadedFiles:
+    """What planned trials load on one board: ONNX files, samples, engine files; made where missing.
+
+    ``runs`` keeps the rows, and the engine files that were built.
+    """
+
+    def __init__(self, preparation: Preparation, runs: Path, reporter: Reporter) -> None:
+        self._preparation, self._runs, self._reporter = preparation, runs, reporter
+        self._folder = preparation.new_folder()
+        self._engine_files: set[str] = set()  # that missing trials load
+
+    def plan(self, plan: RunPlan, **fields: Any) -> ModePlan:
+        """``plan`` with the files of the trials that the runs lack; ``fields``: of ``ModePlan``."""
+        ids = {trial.trial_id for trial in missing_trials(plan, self._runs)}
+        missing = [trial for trial in plan.trials if trial.trial_id in ids]
+        networks = [network for trial in missing for network in _networks_of(trial)]
+        self._engine_files |= {network.engine_file for network in networks}
+        write = partial(self._write, missing, networks)
+        return ModePlan(plan, len(missing), self._folder, write, **fields)
+
+    def build(
+        self,
+        builds: Iterable[BuildTrial],
+        probe: EngineProbe,
+        gpu: Gpu | None,
+        target: BenchTarget,
+        modes: Sequence[PowerMode],
+    ) -> None:
+        """Build those of ``builds`` that missing trials load and the runs lack."""
+        wanted = [build for build in builds if build.engine_file in self._engine_files]
+        self._preparation.build(
+            wanted, probe, gpu, target, modes, runs=self._runs, reporter=self._reporter
+        )
+
+    def _write(self, trials: Sequence[PlannedTrial], networks: Sequence[NetworkTrial]) -> None:
+        onnx = [trial for trial in networks if not trial.engine_file or trial.inputs_file]
+        self._preparation.write(onnx, self._folder, self._reporter)
+        built = {trial.engine_file for trial in networks}
+        EngineFiles(self._runs).link(filter(None, built), self._folder)
+        for trial in trials:
+            if isinstance(trial, AccuracyTrial):
+                self._preparation.write_samples(trial.samples.file, self._folder, self._reporter)
+
+
+def _networks_of(trial: PlannedTrial) -> Sequence[NetworkTrial]:
+    if isinstance(trial, MultiTrial):
+        return stage_networks(trial)
+    network = trial.network if isinstance(trial, AccuracyTrial) else trial
+    return (network,) if isinstance(network, NetworkTrial) else ()
+
+
 def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) -> str:
     """The provider that is asked for, or the fastest: TensorRT, CUDA, the CPU.
 
@@ -212,13 +265,13 @@ def choose_provider(probe: EngineProbe, wanted: str | None, *, has_gpu: bool) ->
             )
         return wanted
     order = ("tensorrt", "cuda", "cpu") if has_gpu else ("cpu",)
-    found = next((name for name in order if name in probe.providers), None)
-    if found is None:
+    fastest = next((name for name in order if name in probe.providers), None)
+    if fastest is None:
         raise UsageError(
             f"{probe.engine} runs on the GPU alone, and the CPU is to be measured",
             fix="use --engine ort, or measure the GPU",
         )
-    return found
+    return fastest
 
 
 def measured_rows(

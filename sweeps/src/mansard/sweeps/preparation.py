@@ -187,10 +187,10 @@ class Preparation:
         """What the accuracy of ``network`` is measured with: of one batch size, the first."""
         if self.settings.batches and batch != self.settings.batches[0]:
             return None
-        found = datasets.samples(network)
-        if found is not None:
-            self.samples[found.file.file] = found
-        return found
+        samples = datasets.samples(network)
+        if samples is not None:
+            self.samples[samples.file.file] = samples
+        return samples
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
@@ -204,23 +204,23 @@ class Preparation:
         from mansard.inference.preparing.writing import check_space
 
         files = {trial.file for trial in trials}
-        found = [
-            each
-            for each in (*self.networks, *self.chains, *self._builds.others.values())
-            if each.file in files and not (folder / each.file).exists()
+        missing = [
+            network
+            for network in (*self.networks, *self.chains, *self._builds.others.values())
+            if network.file in files and not (folder / network.file).exists()
         ]
-        if not found:
+        if not missing:
             return
         store = self.store
-        self._check_stages(found, reporter)
+        self._check_stages(missing, reporter)
         with self._lock, reporter.progress("Writing networks") as progress:
-            check_space([network.files for network in found], store)
-            for number, network in enumerate(found):
-                progress.update(number, len(found), None, network.model)
+            check_space([network.files for network in missing], store)
+            for number, network in enumerate(missing):
+                progress.update(number, len(missing), None, network.model)
                 for name in write(network, store):
                     with storage_errors(folder / name), suppress(FileExistsError):
                         os.link(store / name, folder / name)
-            progress.update(len(found), len(found), None, "done")
+            progress.update(len(missing), len(missing), None, "done")
 
     def _check_stages(self, written: Sequence[PreparedNetwork], reporter: Reporter) -> None:
         """Run the stages of networks that ``written`` are cut out of, once; raises ModelError."""
@@ -244,9 +244,9 @@ class Preparation:
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
         """The engine file of each network, by the name of its ONNX file, as ``Builds.trials``."""
         with self._lock:
-            found = self._builds.trials(self.networks, probe, device)
+            builds = self._builds.trials(self.networks, probe, device)
             self.samples |= self._builds.samples
-            return found
+            return builds
 
     def build(
         self,
@@ -273,10 +273,10 @@ class Preparation:
         def plan_in(mode: PowerMode) -> BuildPlan:
             return make_plan(BuildPlan, machine, mode, trials, probe, gpu)
 
-        found = build_missing(
+        rows = build_missing(
             plan_in, target, modes, runs, reporter, files=files, write_files=write_files
         )
-        self.built.update({row.engine_file: row for row in found})
+        self.built.update({row.engine_file: row for row in rows})
 
     def trials(
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]

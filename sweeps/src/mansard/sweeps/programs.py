@@ -140,7 +140,7 @@ def _plan(
 
 
 class _ProgramTarget(LocalTarget):
-    """This machine, with a program's streams passed on and its notes told."""
+    """This machine, with a program's streams passed on and its notes passed too."""
 
     def __init__(self, passing: Passing, root: Path, controller: BoardController) -> None:
         super().__init__(root, controller)

@@ -27,7 +27,6 @@ from mansard.sweeps.modes import (
     time_cap_s,
 )
 from mansard.sweeps.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
-from mansard.sweeps.simulated_gpu import StandInTarget
 from mansard.sweeps.targets import (
     BenchTarget,
     LocalTarget,
@@ -109,8 +108,18 @@ def sweep(
     if request.hosts:
         return _sweep_hosts(request, chosen_hosts(request), planner, reporter)
     with _opened(request, reporter, make_local) as (target, modes):
-        plans = planner(target, modes, reporter)
-        measured = measure_modes(plans, target, request.runs, reporter)
+        return _sweep_board(target, modes, request, planner, reporter)
+
+
+def _sweep_board(
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    request: SweepRequest,
+    planner: Planner,
+    reporter: Reporter,
+) -> Swept:
+    plans = planner(target, modes, reporter)
+    measured = measure_modes(plans, target, request.runs, reporter)
     return Swept(measured.run_ids, _failure_of(measured, len(modes)))
 
 
@@ -163,9 +172,9 @@ def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget)
     steps = iter(target.controller.planned_steps([m for m in modes.values() if needs_setting(m)]))
     planned = []
     for name, mode in modes.items():
-        own = [each for each in plans if each.plan.mode.name == name]
-        n_trials = sum(len(each.plan.trials) for each in own)
-        n_missing = sum(each.n_missing for each in own)
+        in_mode = [plan for plan in plans if plan.plan.mode.name == name]
+        n_trials = sum(len(plan.plan.trials) for plan in in_mode)
+        n_missing = sum(plan.n_missing for plan in in_mode)
         planned.append(
             PlannedMode(mode, n_trials, n_missing, next(steps) if needs_setting(mode) else ())
         )
@@ -205,6 +214,8 @@ def _open_target(
     machine = controller.identify()
     target = LocalTarget(root, controller)
     if machine.is_simulated and request.processor == "gpu":
+        from mansard.sweeps.simulated_gpu import StandInTarget  # imports NumPy
+
         yield StandInTarget(root, controller)
         return
     is_here = request.is_local or (is_dry_run and machine.is_simulated)
@@ -264,7 +275,7 @@ def _sweep_hosts(
         lambda message: message.payload(),
     )
     run_ids = tuple(
-        dict.fromkeys(one for measured in fleet.results.values() for one in measured.run_ids)
+        dict.fromkeys(run_id for swept in fleet.results.values() for run_id in swept.run_ids)
     )
     try:
         fleet.check()
@@ -275,7 +286,7 @@ def _sweep_hosts(
 
 def _sweep_host(
     request: SweepRequest, planner: Planner, reporter: Reporter, worker: Worker
-) -> Measured:
+) -> Swept:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
     reporter = _WorkerReporter(worker, reporter)
     with remote_target(worker.host, request.wanted_image, reporter) as target:
@@ -283,12 +294,10 @@ def _sweep_host(
         worker.claim(target.controller.identify())
         worker.on_stop(partial(stop_containers, target.address))
         modes = _choose_modes(target.controller, request, reporter)
-        plans = planner(target, modes, reporter)
-        measured = measure_modes(plans, target, request.runs, reporter)
-    failure = _failure_of(measured, len(modes))
-    if failure is not None:
-        raise failure
-    return measured
+        swept = _sweep_board(target, modes, request, planner, reporter)
+    if swept.failure is not None:
+        raise swept.failure
+    return swept
 
 
 class _WorkerReporter:
