@@ -133,7 +133,7 @@ class Preparation:
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
         from mansard.inference.preparing.chains import write_chains
-        from mansard.inference.preparing.prepare import Calibrating, prepare
+        from mansard.inference.preparing.prepare import prepare
 
         with self._lock:
             if self._is_done:
@@ -150,27 +150,15 @@ class Preparation:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
                     try:
-                        prepared = prepare(
-                            source,
-                            batch=batch,
-                            dims=self.settings.dims,
-                            inputs=self.settings.inputs,
-                            seed=SEED,
-                            precision=precision,
-                            calibrating=Calibrating(form, datasets.calibrate),
-                        )
-                        samples = self._samples(datasets, prepared, batch)
+                        network = self._add(source, batch, precision, datasets, form)
                     except MansardError as error:
                         if not is_lenient:
                             raise
                         reporter.note(f"note: {source} is not run: {error}")
                         continue
                     if isinstance(source, Path):  # that the zoo's have no weights is known
-                        for line in prepared.notes:
-                            reporter.note(f"note: {prepared.model}: {line}")
-                    self.networks.append(prepared)
-                    if samples is not None:
-                        self.with_samples.append((prepared, samples))
+                        for line in network.notes:
+                            reporter.note(f"note: {network.model}: {line}")
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
                 folder = make_folder(self._folder / "chains", self._folder)
@@ -181,16 +169,33 @@ class Preparation:
             note_preprocessing(self.with_samples, reporter)
             self._is_done = True
 
-    def _samples(
-        self, datasets: DataSets, network: PreparedNetwork, batch: int | None
-    ) -> Samples | None:
-        """What the accuracy of ``network`` is measured with: of one batch size, the first."""
-        if self.settings.batches and batch != self.settings.batches[0]:
-            return None
-        samples = datasets.samples(network)
+    def _add(
+        self,
+        source: Path | str,
+        batch: int | None,
+        precision: str | None,
+        datasets: DataSets,
+        form: Form,
+    ) -> PreparedNetwork:
+        """Look at one network; its accuracy is measured at one batch size, the first."""
+        from mansard.inference.preparing.prepare import Calibrating, prepare
+
+        network = prepare(
+            source,
+            batch=batch,
+            dims=self.settings.dims,
+            inputs=self.settings.inputs,
+            seed=SEED,
+            precision=precision,
+            calibrating=Calibrating(form, datasets.calibrate),
+        )
+        is_first = not self.settings.batches or batch == self.settings.batches[0]
+        samples = datasets.samples(network) if is_first else None
         if samples is not None:
             self.samples[samples.file.file] = samples
-        return samples
+            self.with_samples.append((network, samples))
+        self.networks.append(network)
+        return network
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
