@@ -21,7 +21,7 @@ $(foreach text,$(TEXTS),$(eval override $(text) := $$(value $(text))))
 export $(TEXTS)
 
 BIN := .venv/bin
-ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers api cli
+ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers sweeps api cli
 
 .PHONY: help bench demo report docs test test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
 

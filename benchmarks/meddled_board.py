@@ -29,9 +29,6 @@ import msgspec
 from meddling.board_log import BoardLog, State, states_within
 from meddling.meddler import Meddler
 
-from mansard.api.benches import plan_kernels
-from mansard.api.measurements import measure_modes
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import DeviceError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import PowerMode, Processor, Trial
@@ -50,6 +47,9 @@ from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import Probe, probe
 from mansard.microbench.trial import kernel_kind, sample_on_cpu
 from mansard.simulator import create_board, running
+from mansard.sweeps.kernels import plan_kernels
+from mansard.sweeps.modes import measure_modes
+from mansard.sweeps.reporter import SILENT, Reporter
 
 BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
 NEAR_S = 0.1

@@ -32,11 +32,12 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.models.predict.models import Models, find_models
 from mansard.analytics.models.predict.prediction import Prediction, predict
 from mansard.api.benches import BenchRequest, bench
-from mansard.api.networks import MeasureRequest, measure_networks
-from mansard.api.preparation import NetworkSettings
+from mansard.api.measurements import measure_networks
 from mansard.core.errors import InputError, MansardError
 from mansard.core.records import Measurement
 from mansard.estimator import zoo
+from mansard.sweeps.networks import MeasureRequest
+from mansard.sweeps.preparation import NetworkSettings
 
 WAYS = ("classes", "totals", "naive", "roofs")
 # 4.4 GB of weights, and as much again while they are packed.

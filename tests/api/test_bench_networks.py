@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.api.reporter import SilentReporter
 from mansard.api.scores import score_networks
 from mansard.estimator import totals, zoo
+from mansard.sweeps.reporter import SilentReporter
 from tests.estimator.test_stated_shapes import CONV_MACS, custom
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.api.scores import replace_scores
+from mansard.analytics.data.scores import replace_scores
 from mansard.core.jsonl import read_rows
 from mansard.core.records import ModelScore
 from tests.analytics.factory import measurement, write_networks

@@ -23,9 +23,9 @@ from schedules.instances import XAVIER, drawn
 from mansard import api
 from mansard.api.cluster import connected
 from mansard.api.parallel import Work, do_work
-from mansard.api.reporter import SilentReporter
 from mansard.core.errors import ClusterError, UsageError
 from mansard.scheduler.search import solve
+from mansard.sweeps.reporter import SilentReporter
 from tests.api.dask_cluster import (
     DaskCluster,
     dask_cluster,

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mansard.api.benches import plan_kernels
-from mansard.api.measurements import Measured, measure_modes
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import ControllerLost, DeviceError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Processor, Trial
@@ -29,6 +26,9 @@ from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import Probe, probe
 from mansard.microbench.trial import kernel_kind
 from mansard.simulator import snapshot
+from mansard.sweeps.kernels import plan_kernels
+from mansard.sweeps.modes import Measured, measure_modes
+from mansard.sweeps.reporter import SILENT, Reporter
 from tests.device.controller_process import ProcessChannel, controller_process
 from tests.measuring.test_runner import stub_sampling
 from tests.simulator.simulator_bench import CPU, run, small_board

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.networks import choose_provider
-from mansard.api.reporter import ProgressDisplay, SilentReporter
 from mansard.core.errors import InputError, UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import ModelScore
 from mansard.inference.engines.engine import EngineProbe
+from mansard.sweeps.networks import choose_provider
+from mansard.sweeps.reporter import ProgressDisplay, SilentReporter
 from tests.inference.small_networks import perceptron
 
 

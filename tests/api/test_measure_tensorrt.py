@@ -15,16 +15,16 @@ import pytest
 from onnx import helper
 
 from mansard import api
-from mansard.api.engine_builds import choose_engine, highest_first
-from mansard.api.networks import with_image
-from mansard.api.reporter import SilentReporter
-from mansard.api.targets import LocalTarget
 from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
 from mansard.device.controller.controller import LocalController
 from mansard.simulator import create_board
+from mansard.sweeps.engine_builds import choose_engine, highest_first
+from mansard.sweeps.networks import with_image
+from mansard.sweeps.reporter import SilentReporter
+from mansard.sweeps.targets import LocalTarget
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron, write
 

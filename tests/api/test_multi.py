@@ -9,9 +9,9 @@ import pytest
 
 from mansard import api
 from mansard.analytics.data.opening import open_runs
-from mansard.api.reporter import SilentReporter
 from mansard.core.errors import InputError, MansardError, ModelError, UsageError
 from mansard.device.identity import identify
+from mansard.sweeps.reporter import SilentReporter
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 

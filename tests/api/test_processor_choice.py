@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mansard.api.networks import choose_provider, plan_networks
-from mansard.api.preparation import NetworkSettings, Preparation
-from mansard.api.reporter import SILENT
-from mansard.api.sweeps import SweepRequest
-from mansard.api.targets import find_processor
 from mansard.core.errors import UsageError
 from mansard.core.records import Gpu, MachineIdentity, Processor
 from mansard.device.card_presence import SeenCards, see_cards
 from mansard.inference.engines.engine import EngineProbe
 from mansard.microbench.planning import Probe, probe
+from mansard.sweeps.networks import choose_provider, plan_networks
+from mansard.sweeps.preparation import NetworkSettings, Preparation
+from mansard.sweeps.reporter import SILENT
+from mansard.sweeps.sweep import SweepRequest
+from mansard.sweeps.targets import find_processor
 from tests.device.grid_machines import machine
 from tests.device.identity_boards import write
 

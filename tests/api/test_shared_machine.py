@@ -16,9 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from mansard.api.benches import plan_kernels
-from mansard.api.measurements import measure_modes
-from mansard.api.reporter import SILENT, ProgressDisplay, Reporter
 from mansard.core.errors import BusyError
 from mansard.core.records import Trial
 from mansard.device.controller.controller import LocalController
@@ -26,6 +23,9 @@ from mansard.device.controller.remote import remote_controller
 from mansard.device.identity import SIMULATED_MARK
 from mansard.microbench.planning import probe
 from mansard.simulator import create_board, running, snapshot
+from mansard.sweeps.kernels import plan_kernels
+from mansard.sweeps.modes import measure_modes
+from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
 from tests.api.test_controller_lost import Target, kept
 from tests.device.clock_trees import make_laptop
 from tests.device.controller_process import controller_process

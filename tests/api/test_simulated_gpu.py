@@ -78,8 +78,8 @@ def test_power_of_a_busy_gpu_is_that_of_the_board(folder: Path) -> None:
 
 
 def test_a_board_of_no_known_module_has_no_stand_in(tmp_path: Path) -> None:
-    from mansard.api.simulated_gpu import stand_in_gpu
     from mansard.device.identity import identify
+    from mansard.sweeps.simulated_gpu import stand_in_gpu
 
     unknown = msgspec.structs.replace(identify(), board=None)
     with pytest.raises(DeviceError, match="its module is not known"):

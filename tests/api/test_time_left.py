@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.api.time_left import Stage, SteadyTimeLeft, TimeLeft
 from mansard.core.clock import VirtualClock
+from mansard.sweeps.reporter import Stage, SteadyTimeLeft, TimeLeft
 
 # Seconds of each trial as a sweep of four modes took them, on a machine that others used too.
 KERNELS = (

@@ -11,7 +11,7 @@ import pytest
 from tools import structure
 
 # The modules that work inside folders of runs.
-ROOMS = ("measuring/src", "analytics/src", "api/src")
+ROOMS = ("measuring/src", "analytics/src", "sweeps/src", "api/src")
 # Functions that touch files, with the place of ``within`` among their arguments.
 WITHIN = {
     "write_rows": 3,

@@ -25,7 +25,7 @@ def test_numba_cudas_own_warning_is_none_of_ours() -> None:
 
 def test_a_wait_for_the_machine_is_no_failure_of_the_test_that_waits() -> None:
     line = "/: this machine is in use by another sweep, process 7; waiting until it has ended"
-    warn(line, UserWarning, "mansard.api.measurements")
+    warn(line, UserWarning, "mansard.sweeps.modes")
 
 
 @pytest.mark.parametrize(

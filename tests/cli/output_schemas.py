@@ -20,10 +20,9 @@ from mansard import api
 from mansard.analytics.decisions.batches import BATCH_SCHEMA
 from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.api.images import ImageList
-from mansard.api.networks import MeasuredNetwork
+from mansard.api.measurements import MeasuredNetwork
 from mansard.api.plans import PlanAnswer
 from mansard.api.schedules import ScheduleAnswer
-from mansard.api.sweeps import DryRun
 from mansard.cli.json_output import ErrorDocument
 from mansard.containers.images.building import Built
 from mansard.containers.images.fitting import Fit
@@ -34,6 +33,7 @@ from mansard.device.power_modes.listing import ListedMode
 from mansard.device.tegrastats.sample import Rail, TegrastatsSample
 from mansard.estimator.zoo import Entry
 from mansard.measuring.manifest import ContainerImage
+from mansard.sweeps.sweep import DryRun
 
 VERSION = 1
 Fields = Mapping[str, Any]  # of an output: each name with its type

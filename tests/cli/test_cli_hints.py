@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from mansard.api.reporter import SILENT
 from mansard.api.scores import score_batches
 from mansard.cli.options import parse_dimensions
 from mansard.core.errors import MansardError
 from mansard.estimator import Given, Settings
 from mansard.inference.preparing.prepare import prepare
+from mansard.sweeps.reporter import SILENT
 from tests.cli.in_process import mansard
 from tests.estimator.hints import SIZES, ways, words
 from tests.estimator.test_advice import NETWORKS

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mansard.api.programs import ProgramRequest, run_program
+from mansard.sweeps.programs import ProgramRequest, run_program
 from tools.card_check import Software
 from tools.card_check.steps.load import METRIC
 from tools.card_check.workfolder import WorkFolder

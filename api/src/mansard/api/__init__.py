@@ -93,11 +93,11 @@ if TYPE_CHECKING:
     from mansard.analytics.pages.words.phrases import amount as amount
     from mansard.analytics.pages.words.schedules import in_rows as in_rows
     from mansard.analytics.pages.words.sentences import check_words as check_words
-    from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
     from mansard.api.benches import bench as bench
     from mansard.api.benches import dry_run as dry_run
+    from mansard.api.benches import measure_kernels as measure_kernels
     from mansard.api.boards import AvailableModes as AvailableModes
     from mansard.api.boards import doctor as doctor
     from mansard.api.boards import find_modes as find_modes
@@ -105,16 +105,15 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
+    from mansard.api.contention import ContentionResult as ContentionResult
+    from mansard.api.contention import dry_run_contention as dry_run_contention
+    from mansard.api.contention import measure_contention as measure_contention
     from mansard.api.contention import measured_contention as measured_contention
-    from mansard.api.contention_runs import ContentionResult as ContentionResult
-    from mansard.api.contention_runs import dry_run_contention as dry_run_contention
-    from mansard.api.contention_runs import measure_contention as measure_contention
-    from mansard.api.counter_runs import CountedNetwork as CountedNetwork
-    from mansard.api.counter_runs import CountRequest as CountRequest
-    from mansard.api.counter_runs import CountResult as CountResult
-    from mansard.api.counter_runs import count_networks as count_networks
+    from mansard.api.counters import CountedNetwork as CountedNetwork
+    from mansard.api.counters import CountResult as CountResult
     from mansard.api.counters import ImportedExport as ImportedExport
     from mansard.api.counters import check_counters as check_counters
+    from mansard.api.counters import count_networks as count_networks
     from mansard.api.counters import import_counters as import_counters
     from mansard.api.data import Compared as Compared
     from mansard.api.data import ImportedTable as ImportedTable
@@ -128,7 +127,6 @@ if TYPE_CHECKING:
     from mansard.api.demos import demo as demo
     from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
-    from mansard.api.drawn_mappings import run_drawn as run_drawn
     from mansard.api.exporter import Exporter as Exporter
     from mansard.api.exporter import export_metrics as export_metrics
     from mansard.api.hierarchical import HiRequest as HiRequest
@@ -143,30 +141,26 @@ if TYPE_CHECKING:
     from mansard.api.images import list_libraries as list_libraries
     from mansard.api.images import load_image as load_image
     from mansard.api.images import save_image as save_image
-    from mansard.api.kernels import measure_kernels as measure_kernels
-    from mansard.api.layers import LayerSettings as LayerSettings
-    from mansard.api.layers import LayersResult as LayersResult
-    from mansard.api.layers import measure_layers as measure_layers
-    from mansard.api.layers import parse_cpus as parse_cpus
-    from mansard.api.layers import parse_each_layer as parse_each_layer
-    from mansard.api.layers import write_nn_profiler as write_nn_profiler
     from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
     from mansard.api.logs import LiveSummary as LiveSummary
     from mansard.api.logs import OnLine as OnLine
     from mansard.api.logs import live_telemetry as live_telemetry
     from mansard.api.logs import telemetry as telemetry
     from mansard.api.logs import write_lines as write_lines
+    from mansard.api.measurements import LayersResult as LayersResult
+    from mansard.api.measurements import MeasuredNetwork as MeasuredNetwork
+    from mansard.api.measurements import MeasuredProgram as MeasuredProgram
+    from mansard.api.measurements import MeasureResult as MeasureResult
+    from mansard.api.measurements import ProgramResult as ProgramResult
+    from mansard.api.measurements import measure_layers as measure_layers
+    from mansard.api.measurements import measure_networks as measure_networks
+    from mansard.api.measurements import measure_program as measure_program
+    from mansard.api.measurements import write_nn_profiler as write_nn_profiler
     from mansard.api.multi import MeasuredMulti as MeasuredMulti
-    from mansard.api.multi import MultiRequest as MultiRequest
     from mansard.api.multi import MultiResult as MultiResult
+    from mansard.api.multi import run_drawn as run_drawn
     from mansard.api.multi import run_mappings as run_mappings
-    from mansard.api.multi import whole_mapping as whole_mapping
     from mansard.api.multi import write_run_files as write_run_files
-    from mansard.api.multi_preparation import MultiSettings as MultiSettings
-    from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
-    from mansard.api.networks import MeasureRequest as MeasureRequest
-    from mansard.api.networks import MeasureResult as MeasureResult
-    from mansard.api.networks import measure_networks as measure_networks
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
@@ -174,13 +168,8 @@ if TYPE_CHECKING:
     from mansard.api.predictions import NetworkRequest as NetworkRequest
     from mansard.api.predictions import PredictionRequest as PredictionRequest
     from mansard.api.predictions import predict as predict
-    from mansard.api.preparation import NetworkSettings as NetworkSettings
     from mansard.api.problem_files import read_problem as read_problem
     from mansard.api.problem_files import write_problem as write_problem
-    from mansard.api.programs import MeasuredProgram as MeasuredProgram
-    from mansard.api.programs import ProgramRequest as ProgramRequest
-    from mansard.api.programs import ProgramResult as ProgramResult
-    from mansard.api.programs import measure_program as measure_program
     from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
     from mansard.api.recommendations import batch as batch
     from mansard.api.recommendations import parse_optional as parse_optional
@@ -188,12 +177,6 @@ if TYPE_CHECKING:
     from mansard.api.recommendations import parse_rate as parse_rate
     from mansard.api.recommendations import recommend as recommend
     from mansard.api.recommendations import recommend_workload as recommend_workload
-    from mansard.api.reporter import SILENT as SILENT
-    from mansard.api.reporter import LineProgress as LineProgress
-    from mansard.api.reporter import ProgressDisplay as ProgressDisplay
-    from mansard.api.reporter import Reporter as Reporter
-    from mansard.api.reporter import SilentReporter as SilentReporter
-    from mansard.api.reporter import format_duration as format_duration
     from mansard.api.schedule_runs import RanNetwork as RanNetwork
     from mansard.api.schedule_runs import RanSchedule as RanSchedule
     from mansard.api.schedules import ScheduleAnswer as ScheduleAnswer
@@ -206,9 +189,6 @@ if TYPE_CHECKING:
     from mansard.api.scores import score as score
     from mansard.api.scores import show_network as show_network
     from mansard.api.scores import write_networks as write_networks
-    from mansard.api.sweeps import DryRun as DryRun
-    from mansard.api.sweeps import SweepRequest as SweepRequest
-    from mansard.api.targets import WantedImage as WantedImage
     from mansard.api.watch_files import SampleFile as SampleFile
     from mansard.api.watch_files import read_samples as read_samples
     from mansard.api.watch_files import record_samples as record_samples
@@ -249,6 +229,26 @@ if TYPE_CHECKING:
     from mansard.scheduler.rescheduling import NetworkState as NetworkState
     from mansard.scheduler.rescheduling import Rescheduled as Rescheduled
     from mansard.scheduler.rescheduling import reschedule as reschedule
+    from mansard.sweeps.accuracies import AccuracySettings as AccuracySettings
+    from mansard.sweeps.counters import CountRequest as CountRequest
+    from mansard.sweeps.layers import LayerSettings as LayerSettings
+    from mansard.sweeps.layers import parse_cpus as parse_cpus
+    from mansard.sweeps.layers import parse_each_layer as parse_each_layer
+    from mansard.sweeps.mappings import MultiRequest as MultiRequest
+    from mansard.sweeps.mappings import whole_mapping as whole_mapping
+    from mansard.sweeps.networks import MeasureRequest as MeasureRequest
+    from mansard.sweeps.preparation import NetworkSettings as NetworkSettings
+    from mansard.sweeps.programs import ProgramRequest as ProgramRequest
+    from mansard.sweeps.reporter import SILENT as SILENT
+    from mansard.sweeps.reporter import LineProgress as LineProgress
+    from mansard.sweeps.reporter import ProgressDisplay as ProgressDisplay
+    from mansard.sweeps.reporter import Reporter as Reporter
+    from mansard.sweeps.reporter import SilentReporter as SilentReporter
+    from mansard.sweeps.reporter import format_duration as format_duration
+    from mansard.sweeps.stages import MultiSettings as MultiSettings
+    from mansard.sweeps.sweep import DryRun as DryRun
+    from mansard.sweeps.sweep import SweepRequest as SweepRequest
+    from mansard.sweeps.targets import WantedImage as WantedImage
 
 
 @cache

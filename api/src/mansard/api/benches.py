@@ -11,21 +11,20 @@ import msgspec
 from msgspec.structs import replace
 
 from mansard.api.data import Report, report
-from mansard.api.measurements import ModePlan, plan_modes
-from mansard.api.networks import plan_networks
-from mansard.api.preparation import NetworkSettings, Preparation
-from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import keep_scores, replace_scores, score_networks
-from mansard.api.sweeps import DryRun, SweepRequest, chosen_hosts, sweep
-from mansard.api.sweeps import dry_run as dry_run_sweep
-from mansard.api.targets import BenchTarget, find_processor
-from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.records import PowerMode
+from mansard.api.scores import score_networks
+from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.records import PowerMode, Trial
+from mansard.sweeps.kernels import find_probe, plan_kernels
+from mansard.sweeps.modes import ModePlan
+from mansard.sweeps.networks import plan_networks
+from mansard.sweeps.preparation import NetworkSettings, Preparation
+from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.sweep import DryRun, SweepRequest, chosen_hosts, sweep
+from mansard.sweeps.sweep import dry_run as dry_run_sweep
+from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
-    from mansard.core.records import MachineIdentity
-    from mansard.microbench.plan import KernelPlan
-    from mansard.microbench.planning import Probe
+    from mansard.microbench.kernel import Kernel
 
 
 class BenchRequest(SweepRequest, frozen=True, kw_only=True):
@@ -64,6 +63,8 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
     a note, and a board of several that fails does not stop the others: the result's ``failure``
     names them. Raises any MansardError that keeps everything from being measured.
     """
+    from mansard.analytics.data.scores import keep_scores
+
     models = _models(request)
     settings = NetworkSettings(engine="ort", batches=request.batches[:1], dims=request.dims)
     with Preparation(settings) as preparation:
@@ -77,7 +78,8 @@ def bench(request: BenchRequest, reporter: Reporter = SILENT) -> BenchResult:
             keep_scores(request.runs, preparation.scores)
     written = None
     if swept.run_ids or swept.failure is None:
-        written = report([str(request.runs)], run_ids=swept.run_ids, reporter=reporter)
+        run_ids = frozenset(swept.run_ids)
+        written = report([str(request.runs)], run_ids=run_ids, reporter=reporter)
     return BenchResult(written, swept.failure or _nothing_measured(written))
 
 
@@ -131,18 +133,15 @@ def _plan(
     The networks are scored first where ``is_scored``.
     """
     machine = target.controller.identify()
-    # Core counts are modes of the CPU alone.
-    of_cpu = all(mode.kind == "cores" for mode in modes)
-    processor = request.processor or ("cpu" if of_cpu else None)
-    found = find_processor(target, machine, processor, reporter)
-    kernels = plan_kernels(machine, modes, request.profile, request.runs, found)
+    probe = find_probe(request, target, modes, reporter)
+    kernels = plan_kernels(machine, modes, request.profile, request.runs, probe)
     if is_scored:
         _score(request, reporter)
     if not models:
         return kernels
     try:
         networks = plan_networks(
-            preparation, models, target, modes, request, reporter, gpu=found.gpu, is_lenient=True
+            preparation, models, target, modes, request, reporter, gpu=probe.gpu, is_lenient=True
         )
     except MeasurementError as error:  # there is no engine
         reporter.note(f"note: {error}")
@@ -150,26 +149,44 @@ def _plan(
     return [each for pair in zip(kernels, networks, strict=True) for each in pair]
 
 
-def plan_kernels(
-    machine: MachineIdentity, modes: Sequence[PowerMode], profile: str, runs: Path, found: Probe
-) -> list[ModePlan]:
-    """The plan of each mode's kernels, in the order of ``modes``; raises UsageError."""
-    from mansard.microbench.planning import make_plan
-
-    # The stand-in for a simulated board's GPU runs in virtual time: it costs what is computed in
-    # it, which is each launch, so samples are longer, and no trial is out of time.
-    is_virtual = machine.is_simulated and found.gpu is not None
-    paced = {"sample_s": 0.02, "time_cap_s": 60.0} if is_virtual else {}
-
-    def plan(mode: PowerMode) -> KernelPlan:
-        made = make_plan(machine, mode, profile, found)
-        return replace(made, protocol=replace(made.protocol, **paced))
-
-    plans = plan_modes(plan, modes, runs)
-    return [replace(each, is_bounded=not is_virtual) for each in plans]
-
-
 def _score(request: BenchRequest, reporter: Reporter) -> None:
     """Score the networks: what is wrong with them is found before minutes of measuring."""
+    from mansard.analytics.data.scores import replace_scores
+
     scores = score_networks(request.models, request.batches, request.dims, reporter)
     replace_scores(request.runs, scores)
+
+
+def measure_kernels(
+    kernels: Sequence[Kernel],
+    *,
+    runs: Path = Path("runs"),
+    n_cores: int = 1,
+    profile: str = "brief",
+) -> tuple[Trial, ...]:
+    """Measure ``kernels`` in this process on the first ``n_cores`` cores, as the machine is.
+
+    One trial for each precision and chain of a kernel of the family "fma", or for each working set
+    of a stream. The rows are a run in ``runs``, which a report shows beside others; what it holds
+    already is not measured again; a kernel that fails, as one that does not compile, is a row with
+    ``failure``. Raises UsageError for a kernel that this CPU does not run, and as a bench does.
+    """
+    from mansard.core.jsonl import read_rows
+    from mansard.core.power_mode import core_count_mode
+    from mansard.device.identity import identify
+    from mansard.measuring.runner import run_plan
+    from mansard.microbench.catalog import with_kernels
+    from mansard.microbench.planning import make_plan
+
+    names = {kernel.name for kernel in kernels}
+    with with_kernels(kernels):
+        plan = make_plan(identify(), core_count_mode(n_cores), profile)
+        trials = tuple(spec for spec in plan.trials if spec.kernel in names)
+        if lacking := names - {spec.kernel for spec in trials}:
+            raise UsageError(
+                f"the profile {profile} has no trial of {', '.join(sorted(lacking))}",
+                fix="ask for the profile quick",
+            )
+        outcome = run_plan(replace(plan, trials=trials), runs)
+    rows = read_rows(outcome.folder / "trials.jsonl", Trial, runs).rows
+    return tuple(sorted(rows, key=lambda row: (row.kernel, row.working_set_bytes)))

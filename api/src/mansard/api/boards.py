@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import KnownMode, boards_called, boards_with, find_mode
 from mansard.core.text import printable
@@ -33,7 +32,8 @@ from mansard.device.power_modes.selection import (
     mode_notes,
     names_grid,
 )
-from mansard.device.system import SYSTEM_ROOT
+from mansard.device.system import SYSTEM_ROOT, board_root
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.decisions.modes import ModeFrame
@@ -55,14 +55,6 @@ class AvailableModes(msgspec.Struct, frozen=True):
     machine: str
     modes: tuple[PowerMode, ...]
     notes: tuple[str, ...]
-
-
-def board_root(board: Path | None) -> Path:
-    """The root folder of ``board``, this machine's by default; raises UsageError."""
-    root = SYSTEM_ROOT if board is None else board
-    if not root.is_dir():
-        raise UsageError(f"{str(root)!r} is no folder", fix="give the root folder of a board")
-    return root
 
 
 def modes(board: Path | None = None, config: Path | None = None) -> Listing | AvailableModes:
@@ -255,9 +247,9 @@ def restore_hosts(
     A board that fails does not stop the others; ``check`` of the result raises its error.
     Raises UsageError and InputError for hosts that are not understood.
     """
-    from mansard.api.targets import WantedImage, remote_target
     from mansard.containers.fleet import Fleet
     from mansard.containers.hosts import read_hosts
+    from mansard.sweeps.targets import WantedImage, remote_target
 
     restored: dict[str, tuple[str, ...]] = {}
     errors: dict[str, MansardError] = {}
@@ -277,8 +269,7 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
     UsageError where ``board`` is no folder.
     """
     from mansard.api import board_checks, checks
-    from mansard.api.container_checks import check_containers
-    from mansard.api.engine_checks import check_counters, check_engines
+    from mansard.api.engine_checks import check_containers, check_counters, check_engines
 
     root = board_root(board)
     machine = identify(root)

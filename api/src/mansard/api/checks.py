@@ -1,7 +1,7 @@
 """What ``doctor`` checks of any machine: Python, cores, meters, kernels, room on the disk.
 
-A check is one thing that was looked at. ``board_checks`` and ``container_checks`` hold those of a
-Jetson and of containers.
+A check is one thing that was looked at. ``board_checks`` and ``engine_checks`` hold those of a
+Jetson and of engines.
 """
 
 from __future__ import annotations

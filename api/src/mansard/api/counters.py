@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.reporter import SILENT, Reporter
-from mansard.core.errors import InputError, MansardError, UsageError
+from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
 from mansard.core.files import entries_in, find_status
-from mansard.core.records import Manifest, Measurement, ModelScore
-from mansard.core.text import is_utf8
+from mansard.core.model_files import find_onnx_files
+from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
+from mansard.core.text import is_utf8, listed
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mansard.analytics.models.counters.counted import Counted
     from mansard.analytics.models.counters.importing import ExportOrigin
     from mansard.analytics.models.predict.group_times import CountedBytes
+    from mansard.sweeps.counters import CountRequest
 
 
 class ImportedExport(msgspec.Struct, frozen=True):
@@ -36,6 +38,76 @@ class ImportedExport(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     was_there: bool  # imported before, and not written again
     path: Path
+
+
+class CountedNetwork(msgspec.Struct, frozen=True):
+    """A network in one mode: its row, where its table is, and its kernels by their share of time.
+
+    ``launches``: of all calls. ``notes``: on what the table lacks.
+    """
+
+    mode: str
+    row: CounterRun
+    table: Path | None
+    launches: int
+    call: CallSum | None  # of all kernels, for one call
+    kernels: tuple[KernelSum, ...]
+    notes: tuple[str, ...]
+
+
+class CountResult(msgspec.Struct, frozen=True):
+    """What was counted, now or before, and what could not be."""
+
+    rows: tuple[CountedNetwork, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, if there is one, or name the networks that could not be run."""
+        if self.failure is not None:
+            raise self.failure
+        failed = [found.row for found in self.rows if found.row.failure is not None]
+        if failed:
+            names = listed(list(dict.fromkeys(row.model for row in failed)))
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} networks could not be counted: {names}",
+                fix="the remarks above say why; the same command tries them again",
+            )
+
+
+def count_networks(request: CountRequest, reporter: Reporter = SILENT) -> CountResult:
+    """Run networks under Nsight Compute in each mode, and keep its tables in ``request.runs``.
+
+    It runs on this machine and not in a container: counters need rights that no measuring
+    container is given. What was counted before is not counted again. Raises UsageError,
+    DeniedError where this user may not read counters, and what keeps a board from being measured.
+    """
+    from mansard.sweeps.counters import sweep_counters
+
+    swept = sweep_counters(request, reporter)
+    rows = [row for run_id in swept.run_ids for row in _counted_networks(request.runs, run_id)]
+    return CountResult(tuple(rows), swept.failure)
+
+
+def _counted_networks(runs: Path, run_id: str) -> list[CountedNetwork]:
+    """What the run of a mode holds; a table that cannot be read is a note."""
+    from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
+    from mansard.analytics.models.counters.counted import counters_of_run
+    from mansard.inference.counters.trial import COUNTERS
+    from mansard.sweeps.modes import rows_of
+
+    tables = {table.run.trial_id: table for table in counters_of_run(runs / run_id) if table.run}
+    counted = []
+    for manifest, row in rows_of(runs, [run_id], COUNTERS):
+        mode, table = manifest.mode_read_back.name, tables.get(row.trial_id)
+        if table is None or row.export is None or not table.rows:
+            notes = table.notes if table else ()
+            counted.append(CountedNetwork(mode, row, None, 0, None, (), notes))
+            continue
+        n_launches = sum(kernel.n_launches for kernel in table.rows)
+        call, sums = call_sum(table.rows, row.n_calls), by_kernel(table.rows, row.n_calls)
+        path = runs / run_id / row.export
+        counted.append(CountedNetwork(mode, row, path, n_launches, call, sums, table.notes))
+    return counted
 
 
 def import_counters(
@@ -101,8 +173,6 @@ def check_counters(
     ``cache_bytes``: the last-level cache; None: that of the device, where it is known. Raises
     UsageError, InputError, ModelError, StorageError.
     """
-    from mansard.api.scores import find_onnx_files
-
     found = _counted(runs, reporter)
     if not found:
         raise InputError(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.api.boards import find_modes, require_own
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
 from mansard.core.text import is_utf8
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from mansard.api.benches import BenchResult, plan_kernels
+from mansard.api.benches import BenchResult
 from mansard.api.data import Report, report
-from mansard.api.measurements import ModePlan
-from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import score_zoo
-from mansard.api.sweeps import SweepRequest, Swept, sweep
-from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.files import make_folder
 from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore, PowerMode
+from mansard.sweeps.kernels import plan_kernels
+from mansard.sweeps.modes import ModePlan
+from mansard.sweeps.reporter import SILENT, Reporter
+from mansard.sweeps.sweep import SweepRequest, Swept, sweep
+from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame
@@ -129,7 +130,7 @@ def demo_simulated(
     runs = folder / "runs"
     swept = _sweep_simulated(board, mode, folder, runs, reporter)
     _score_demo(runs)
-    written = report([str(runs)], run_ids=swept.run_ids, reporter=reporter)
+    written = report([str(runs)], run_ids=frozenset(swept.run_ids), reporter=reporter)
     return BenchResult(written, swept.failure)
 
 

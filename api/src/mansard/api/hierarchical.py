@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.analytics.decisions.offload.records import Goal, HiSettings
-from mansard.api.accuracies import AccuracySettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.recommendations import Kind, parse_quantity
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, UsageError
+from mansard.sweeps.accuracies import AccuracySettings
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.decisions.offload.records import (

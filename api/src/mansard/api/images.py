@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.boards import board_root
-from mansard.api.reporter import SILENT, Reporter
 from mansard.containers.engine import connect
 from mansard.containers.images.building import Built, Order, library_lines, ready_image
 from mansard.containers.images.building import build_image as build
@@ -22,6 +20,8 @@ from mansard.containers.images.store import save_image as save
 from mansard.containers.images.table import Image, ImageTable, user_table
 from mansard.core.errors import ContainerError, MansardError
 from mansard.device.identity import identify
+from mansard.device.system import board_root
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity

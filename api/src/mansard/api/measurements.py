@@ -1,313 +1,268 @@
-"""Measuring the modes of one board, with progress; the board is put back afterwards."""
+"""Networks, their layers and programs, measured in each mode, beside what is predicted of them."""
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.reporter import ProgressDisplay, Reporter, SilentReporter, format_duration
-from mansard.api.targets import BenchTarget
-from mansard.api.time_left import Stage, TimeLeft, prior_s
-from mansard.core.errors import (
-    BusyError,
-    ContainerError,
-    ControllerLost,
-    DeniedError,
-    DeviceError,
-    UsageError,
-)
-from mansard.core.records import PowerMode
-from mansard.core.text import listed, printable
+from mansard.api.counters import group_bytes_in
+from mansard.api.profiler_files import write_profiler_files
+from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.records import Manifest, Measurement, ProgramRun
+from mansard.core.text import listed
+from mansard.inference.failures import NOT_BUILT, is_for_now
+from mansard.inference.programs.trial import PROGRAMS
+from mansard.sweeps.layers import LayerSettings, PartPreparation
+from mansard.sweeps.modes import rows_of
+from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_networks, with_image
+from mansard.sweeps.preparation import Preparation
+from mansard.sweeps.programs import ProgramRequest, run_program
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.device.controller.controller import Holding
-    from mansard.inference.engine_files import EngineFiles
-    from mansard.measuring.events import Measurer
-    from mansard.measuring.plan import RunPlan
-    from mansard.measuring.run_writer import SweepState
-    from mansard.measuring.runner import RunOutcome
-
-_MOST_NAMED = 3  # of what is measured beside what has a bounded time
-_TURN_S = 0.5  # between two looks at whether another sweep has ended
-_SILENT_S = 3.0  # of a wait that a caller without a reporter does not hear of
-_LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
+    from mansard.analytics.data.accuracies import NetworkAccuracy
+    from mansard.analytics.models.predict.group_times import GroupTimes
+    from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
+    from mansard.analytics.models.predict.memory_use import MemoryTraffic
+    from mansard.analytics.models.predict.parts import PartSum, PartTimes
+    from mansard.core.records import EngineBuild
 
 
-class ModePlan(msgspec.Struct, frozen=True):
-    """What is to be measured in one mode, and how many of its trials are missing.
+class MeasuredNetwork(msgspec.Struct, frozen=True):
+    """A row, and the mode that it was measured in."""
 
-    ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
-    trials into it. ``of``: what is measured, for progress; empty for kernels. ``is_bounded``:
-    whether the protocol bounds how long a trial takes; ``least_s``: else, how long at least.
-    ``n_after``: trials that are to come when the sweep is over. ``again``: how to measure it again,
-    in words.
+    machine: str
+    mode: str
+    row: Measurement
+
+
+class MeasureResult(msgspec.Struct, frozen=True):
+    """What was measured, now or before, beside what is predicted, and what could not be.
+
+    ``times``: of the newest row of each network in each mode; ``accuracies``: of networks that were
+    fed with samples. Both are empty where the folder as a whole cannot be read, which a note says.
     """
 
-    plan: RunPlan
-    n_missing: int
-    files: Path | None = None
-    write_files: Callable[[], object] | None = None
-    of: str = ""
-    is_bounded: bool = True
-    least_s: float = 0.0
-    n_after: int = 0
-    again: str = ""  # empty: to move its folder away
-    kept: EngineFiles | None = None  # of a run of builds: where its engine files are kept
+    rows: tuple[MeasuredNetwork, ...]
+    times: tuple[NetworkTimes, ...]
+    accuracies: tuple[NetworkAccuracy, ...]
+    failure: MansardError | None
+    memory: tuple[MemoryTraffic, ...] = ()  # of boards that report their memory's use
+    builds: tuple[EngineBuild, ...] = ()  # of the engine files that were needed to measure
 
-    @property
-    def title(self) -> str:
-        """The mode, and what is measured in it."""
-        name = printable(self.plan.mode.name)
-        return f"{name}, {self.of}" if self.of else name
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """The runs of a sweep, and the modes that could not be measured."""
-
-    run_ids: frozenset[str]
-    failed: tuple[str, ...]
-
-
-def plan_modes(
-    make: Callable[[PowerMode], RunPlan],
-    modes: Sequence[PowerMode],
-    runs: Path,
-) -> list[ModePlan]:
-    """What ``make`` plans for each mode, in their order; raises what it raises."""
-    from mansard.measuring.runner import missing_trials
-
-    plans = [make(mode) for mode in modes]
-    return [ModePlan(plan, len(missing_trials(plan, runs))) for plan in plans]
+    def check(self) -> None:
+        """Raise ``failure``, if there is one, or name the networks that could not be run."""
+        if self.failure is not None:
+            raise self.failure
+        failed = [found for found in self.rows if found.row.failure is not None]
+        wrong = [found for found in self.accuracies if found.remark]
+        if wrong and not failed:
+            first = wrong[0]
+            raise MeasurementError(
+                f"the accuracy of {first.network} in {first.precision} could not be measured: "
+                f"{first.remark}",
+                fix="to try again, move the folder of its run away",
+            )
+        if failed:
+            reasons = [str(found.row.failure) for found in failed]
+            names = listed(list(dict.fromkeys(found.row.model for found in failed)))
+            lasting = [why for why in reasons if not is_for_now(why)]
+            again = "to try one again, move the folder of its run away"
+            if any(why.startswith(NOT_BUILT) for why in lasting):
+                again += ", and of what could not be built also the .json in RUNS/engines"
+            if not lasting:
+                again = "the same command tries again"
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} measurements failed, of {names}",
+                fix=f"the remarks above say why; {again}",
+            )
 
 
-def time_cap_s(plans: Sequence[ModePlan]) -> float:
-    """Seconds that measuring what is missing takes at most."""
-    from mansard.measuring.protocol import sweep_time
+def measure_networks(request: MeasureRequest, reporter: Reporter = SILENT) -> MeasureResult:
+    """Run ``request.models`` in each mode, and keep every row in ``request.runs``.
 
-    return sweep_time([(each.plan.protocol, each.n_missing) for each in plans])
-
-
-def describe_time(plans: Sequence[ModePlan]) -> str:
-    """How much is to be measured, and how long that takes at most, in words."""
-    bounded = [each for each in plans if each.is_bounded]
-    beside = dict.fromkeys(each.of for each in plans if each.n_missing and not each.is_bounded)
-    n_modes = len({each.plan.mode.name for each in bounded or plans if each.n_missing})
-    modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
-    if not bounded:
-        least_s = sum(each.n_missing * each.least_s for each in plans)
-        least = f": at least {format_duration(least_s)}" if least_s else ""
-        return f"{modes} to measure{least}"
-    n_missing = sum(each.n_missing for each in bounded)
-    longest = format_duration(time_cap_s(bounded))
-    trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
-    names = [*beside][:_MOST_NAMED]
-    more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
-    others = f"; and {listed([*names, *more])}" if beside else ""
-    return f"{modes}, {trials} to measure: at most {longest}{others}"
-
-
-def measure_modes(
-    plans: Sequence[ModePlan], target: BenchTarget, runs: Path, reporter: Reporter
-) -> Measured:
-    """Measure what ``runs`` does not hold yet of every mode, and put the board back.
-
-    Modes that need a reboot are left out with a note; one that cannot be set for another
-    reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
+    One row for each network, precision, batch and mode; what was measured before is not measured
+    again. Raises any MansardError that keeps everything from being measured.
     """
-    run_ids: set[str] = set()
-    failed: list[str] = []
-    denied: dict[str, DeniedError] = {}
-    n_modes = len({each.plan.mode.name for each in plans})
-    _send_files(plans, target, reporter)
-    with ExitStack() as stack:
-        held = None
-        if any(needs_setting(each.plan.mode) and each.n_missing for each in plans):
-            held = stack.enter_context(target.controller.hold())
-            for line in held.left_behind:
-                reporter.note(line)
-            plans = _without_reboots(plans, held, reporter)
-        elif any(each.n_missing for each in plans):
-            _wait_for_turn(stack, target, reporter)
-        if any(each.n_missing for each in plans):
-            reporter.note(describe_time(plans))
-        setter, left = _Setter(held), TimeLeft([_stage(each) for each in plans])
-        for number, each in enumerate(plans):
-            if each.plan.mode.name in failed:
-                continue
-            left.begin(number)
-            try:
-                run_ids.add(_measure_mode(each, setter, target, runs, reporter, left))
-            except (ContainerError, DeviceError, UsageError) as error:
-                if (n_modes == 1 and not run_ids) or isinstance(error, ControllerLost):
-                    raise
-                failed.append(each.plan.mode.name)
-                if isinstance(error, DeniedError):
-                    denied[each.plan.mode.name] = error
-                else:
-                    reporter.note(f"{each.plan.mode.name}: left out: {error}")
-    _note_denied(denied, n_plans=n_modes, reporter=reporter)
-    return Measured(frozenset(run_ids), tuple(failed))
+    request = with_image(request)
+    with Preparation(request.settings) as preparation:
+        return _measure(request, preparation, reporter)
 
 
-def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Reporter) -> None:
-    """Before a mode is set: a board does not stay in one while gigabytes are written and sent."""
-    for each in plans:
-        if each.write_files and each.n_missing:
-            each.write_files()
-    for files in sorted({each.files for each in plans if each.files and each.n_missing}):
-        target.send(files, reporter)
+def _measure(
+    request: MeasureRequest, preparation: Preparation, reporter: Reporter
+) -> MeasureResult:
+    swept = sweep_networks(request, preparation, reporter)
+    rows = _measured(request.runs, swept.run_ids)
+    times, accuracies, memory = _known(request.runs, frozenset(swept.run_ids), reporter)
+    builds = tuple(preparation.built.values())
+    return MeasureResult(rows, times, accuracies, swept.failure, memory, builds)
 
 
-class _Setter:
-    """Sets each mode once, for all that is measured in it; None: no mode is set."""
-
-    def __init__(self, held: Holding | None) -> None:
-        self._held = held
-        self._mode: PowerMode | None = None
-        self._read_back: PowerMode | None = None
-
-    def set(self, mode: PowerMode) -> tuple[PowerMode | None, Callable[[], tuple[str, ...]] | None]:
-        """The mode as it was read back, and what tells how it was left since."""
-        if self._held is None or not needs_setting(mode):
-            return None, None
-        if mode != self._mode:
-            self._mode = None  # until it is set
-            self._read_back = self._held.set(mode)
-            self._mode = mode
-        return self._read_back, self._held.changes
+def _measured(
+    runs: Path, run_ids: Iterable[str], *, of_parts: bool = False
+) -> tuple[MeasuredNetwork, ...]:
+    return tuple(
+        MeasuredNetwork(manifest.machine.name, manifest.mode_read_back.name, row)
+        for manifest, row in measured_rows(runs, run_ids, of_parts=of_parts)
+    )
 
 
-def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) -> None:
-    """Have the machine alone until the end of ``stack``: two sweeps would measure each other.
+def _known(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[NetworkTimes, ...], tuple[NetworkAccuracy, ...], tuple[MemoryTraffic, ...]]:
+    """What these runs measured beside what the folder's other runs predict of it, and the use of
+    the memory."""
+    from mansard.analytics.data.accuracies import network_accuracies
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.models.predict.measured import measured_networks
+    from mansard.analytics.models.predict.memory_use import memory_traffic
+    from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+    from mansard.analytics.models.scaling.observations import network_measurements
 
-    A caller without a reporter hears of a wait by Python's warnings.
+    try:
+        dataset = open_runs([runs], newest_only=True)
+        rows = [row for row in network_measurements(dataset) if row.run_id in run_ids]
+        wanted = [NetworkSelection(name=name) for name in dict.fromkeys(row.model for row in rows)]
+        found = measured_networks(dataset, predict(dataset, wanted).predictions)
+        memory = memory_traffic(dataset)
+    except MansardError as error:
+        reporter.note(f"note: what was measured is kept, but not compared: {error}")
+        return (), (), ()
+    return (
+        tuple(each for each in found if not run_ids.isdisjoint(each.run_ids)),
+        tuple(each for each in network_accuracies(dataset, run_ids) if each.run_id in run_ids),
+        tuple(each for each in memory if each.run_id in run_ids),
+    )
+
+
+class LayersResult(msgspec.Struct, frozen=True):
+    """Whole networks and their parts, and the sum of these against the whole.
+
+    ``parts``: of the newest row of each part in each mode.
     """
-    is_told, begun_s = False, time.monotonic()
-    is_silent = getattr(reporter.note, "__func__", None) is SilentReporter.note
-    while True:
-        try:
-            stack.enter_context(target.controller.hold(is_set=False))
-        except BusyError as error:
-            where = f"{error.where}: " if error.where else ""
-            line = f"{where}{error.what}; waiting until it has ended"
-            if not is_told and not is_silent:
-                reporter.note(line)
-                is_told = True
-            elif not is_told and time.monotonic() - begun_s > _SILENT_S:
-                warnings.warn(line, stacklevel=2)
-                is_told = True
-            time.sleep(_TURN_S)
-        else:
-            return
+
+    whole: MeasureResult
+    rows: tuple[MeasuredNetwork, ...]  # of the parts
+    parts: tuple[PartTimes, ...]
+    sums: tuple[PartSum, ...]
+    groups: tuple[GroupTimes, ...]  # stages and groups by accelerator, where some of these were run
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise what could not be measured."""
+        self.whole.check()
+        if self.failure is not None:
+            raise self.failure
+        failed = [found.row.model for found in self.rows if found.row.failure is not None]
+        if failed:
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} measurements failed, of "
+                f"{listed(list(dict.fromkeys(failed)))}",
+                fix="the remarks above say why; to try one again, move the folder of its run away",
+            )
 
 
-def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:
-    """One line for all modes that this user may not set; raises it where there is no other mode."""
-    if not denied:
-        return
-    name, error = next(iter(denied.items()))
-    if len(denied) == n_plans:
-        raise error
-    more = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
-    reporter.note(f"{name}{more}: left out: {error}")
+def measure_layers(
+    request: MeasureRequest, alone: LayerSettings, reporter: Reporter = SILENT
+) -> LayersResult:
+    """Run ``request.models`` whole, then their layers or stages one by one, in each mode.
+
+    Networks are measured as by ``measure_networks``, and kept in the same runs; parts have a run
+    of their own in each mode. An int8 network has its ranges in its file, as its parts have: those
+    that a builder finds itself are of the whole alone. Raises any MansardError that keeps
+    everything from being measured.
+    """
+    if request.settings.is_dynamic:
+        raise UsageError("a layer has the shapes of its batch", fix="leave --dynamic out")
+    settings = msgspec.structs.replace(request.settings, has_scales=True)
+    request = msgspec.structs.replace(request, settings=settings)
+    request = with_image(request)
+    with Preparation(request.settings) as prepared:
+        prepared.later_partitions = alone.partitions
+        whole = _measure(request, prepared, reporter)
+        ran = [found.row for found in whole.rows if found.row.failure is None]
+        with PartPreparation(prepared, request.profile, alone, ran) as preparation:
+            swept = sweep_networks(request, preparation, reporter)
+    rows = _measured(request.runs, swept.run_ids, of_parts=True)
+    parts, sums, groups = _compared(request.runs, frozenset(swept.run_ids), reporter)
+    return LayersResult(whole, rows, parts, sums, groups, swept.failure)
 
 
-def needs_setting(mode: PowerMode) -> bool:
-    """Whether measuring in ``mode`` changes a setting of the machine."""
-    return mode.kind not in _LEFT_ALONE or mode.cpu_hz is not None
+def _compared(
+    runs: Path, run_ids: frozenset[str], reporter: Reporter
+) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...], tuple[GroupTimes, ...]]:
+    """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.models.predict.group_times import group_times
+    from mansard.analytics.models.predict.parts import measured_parts, part_sums
+
+    try:
+        dataset = open_runs([runs], newest_only=True)
+        parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
+        counted = group_bytes_in([runs], dataset.scores)
+        return tuple(parts), part_sums(dataset, run_ids), group_times(dataset, run_ids, counted)
+    except MansardError as error:
+        reporter.note(f"note: what was measured is kept, but not compared: {error}")
+        return (), (), ()
 
 
-def _measure_mode(
-    each: ModePlan,
-    setter: _Setter,
-    target: BenchTarget,
-    runs: Path,
-    reporter: Reporter,
-    left: TimeLeft,
-) -> str:
-    from mansard.measuring.runner import run_plan
+def write_nn_profiler(runs: Path, folder: Path, *, replaces: bool = False) -> tuple[Path, ...]:
+    """Write all parts in the folder ``runs`` into ``folder`` as NN-Profiler does, a file of a mode.
 
-    read_back, changes = setter.set(each.plan.mode) if each.n_missing else (None, None)
-    with reporter.progress(f"Measuring {each.title}") as progress:
-        outcome = run_plan(
-            each.plan,
-            runs,
-            measurer=_measurer(each, target),
-            read_back=read_back,
-            changes=changes,
-            image=target.image,
-            is_there=lambda row: each.kept is None or each.kept.find(row.engine_file) is not None,
-            on_progress=partial(_show, progress, left),
+    Returns their paths. A file that Mansard did not write raises UsageError unless it
+    ``replaces``. Raises StorageError, and what is wrong with the runs.
+    """
+    from mansard.analytics.data.opening import open_runs
+    from mansard.analytics.pages.report.nn_profiler import mode_files, parts_of
+
+    files = mode_files(parts_of(open_runs([runs], newest_only=True)))
+    return write_profiler_files(files, folder, replaces=replaces)
+
+
+class MeasuredProgram(msgspec.Struct, frozen=True):
+    """A program in one mode; ``manifest`` says in which, and on which machine."""
+
+    manifest: Manifest
+    run: ProgramRun
+    times: tuple[ProgramTimes, ...]  # of the program as a whole, and of each window by name
+
+
+class ProgramResult(msgspec.Struct, frozen=True):
+    """A program in the modes asked for, measured now or before, and what could not be measured."""
+
+    measured: tuple[MeasuredProgram, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+
+def measure_program(request: ProgramRequest, reporter: Reporter = SILENT) -> ProgramResult:
+    """Run a program in each mode as often as it takes, with time, memory and energy.
+
+    Its streams are those of this process. What was measured before is not measured again, unless
+    asked for. Raises ProgramFailed with the program's own exit code where it fails: the modes
+    before are kept, and the board is put back; UsageError, and what keeps a board from being
+    measured.
+    """
+    from mansard.analytics.data.names import device_labels
+    from mansard.analytics.models.predict.measured import program_times
+
+    swept = run_program(request, reporter)
+    rows = rows_of(request.runs, swept.run_ids, PROGRAMS)
+    devices = device_labels([manifest for manifest, _ in rows])
+    measured = [
+        MeasuredProgram(
+            manifest,
+            row,
+            program_times(row, devices[manifest.run_id], manifest.mode_read_back.name),
         )
-    _note_outcome(each, outcome, reporter)
-    return outcome.run_id
-
-
-def _measurer(each: ModePlan, target: BenchTarget) -> Measurer:
-    if each.kept is not None and each.files is not None:
-        return target.builder(each.files, each.kept)
-    return target.measurer(each.files if each.n_missing else None)
-
-
-def _stage(each: ModePlan) -> Stage:
-    """The trials of one mode that are missing: those that were measured come first in a plan."""
-    known = each.least_s or (prior_s(each.plan.protocol) if each.is_bounded else 0)
-    titles = [spec.title for spec in each.plan.trials][len(each.plan.trials) - each.n_missing :]
-    return Stage(each.of, titles, known, n_after=each.n_after)
-
-
-def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
-    """Show a sweep with the time left for it and for all that follows it."""
-    n_left = state.n_total - state.n_done
-    progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
-
-
-def _note_outcome(each: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
-    if outcome.torn_path is not None:
-        reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
-    if outcome.n_measured == 0:
-        again = each.again or f"move {outcome.folder} away"
-        line = f"already measured, nothing to do; to measure it again, {again}"
-        reporter.note(f"{each.title}: {line}")
-    elif outcome.n_resumed:
-        there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
-        reporter.note(f"{each.title}: resumed, {there} already there")
-
-
-def _without_reboots(
-    plans: Sequence[ModePlan], held: Holding, reporter: Reporter
-) -> list[ModePlan]:
-    """The plans whose modes can be set now and left again; raises DeviceError if none is left.
-
-    A mode that switches SMs on or off can be set only until CUDA has run, and once it has
-    run in that mode only a reboot leads back: on the GPU such a mode is not even tried. On a
-    simulated board CUDA never runs.
-    """
-    left_out = dict(held.needing_reboot([each.plan.mode for each in plans if each.n_missing]))
-    for each in plans:
-        gpu, n_sms = each.plan.gpu, each.plan.mode.n_sms
-        if gpu is None or n_sms is None or each.plan.machine.is_simulated:
-            continue
-        if n_sms != gpu.n_sms and each.n_missing:
-            words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
-            left_out.setdefault(each.plan.mode.name, words)
-    for name, words in left_out.items():
-        reporter.note(f"{name}: left out, it needs a reboot: {words}")
-    kept = [
-        each
-        for each in plans
-        if each.plan.mode.kind != "nvpmodel" or each.plan.mode.name not in left_out
+        for manifest, row in rows
     ]
-    if not kept:
-        raise DeviceError(
-            "every mode asked for needs a reboot",
-            fix="set one with 'sudo nvpmodel -m', reboot, and measure the board as it is then",
-        )
-    return kept
+    return ProgramResult(tuple(measured), swept.failure)

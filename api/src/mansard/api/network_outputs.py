@@ -7,12 +7,12 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mansard.api.accuracies import AccuracySettings
-from mansard.api.networks import choose_provider
-from mansard.api.preparation import NetworkSettings, Preparation
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.signals import let_interrupts_end_waits
+from mansard.sweeps.accuracies import AccuracySettings
+from mansard.sweeps.networks import choose_provider
+from mansard.sweeps.preparation import NetworkSettings, Preparation
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
 from mansard.core.signals import let_interrupts_end_waits
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

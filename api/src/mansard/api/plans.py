@@ -19,9 +19,9 @@ from mansard.api.boards import (
 )
 from mansard.api.measure_commands import is_cpu_beside_gpu, program_words
 from mansard.api.parallel import Work, do_work
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import ClusterError, UsageError
 from mansard.core.text import printable
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset

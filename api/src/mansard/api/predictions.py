@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from mansard.api.boards import board_root, find_modes, require_own
+from mansard.api.boards import find_modes, require_own
 from mansard.api.parallel import Work, do_work
-from mansard.api.reporter import SILENT, Reporter
-from mansard.api.scores import note_scores, onnx_files, score_batches
+from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
+from mansard.core.model_files import onnx_files
+from mansard.device.system import board_root
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.decisions.modes import ModeFrame

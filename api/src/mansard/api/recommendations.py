@@ -24,11 +24,11 @@ from mansard.api.predictions import (
     predict,
     predicted_parts,
 )
-from mansard.api.reporter import SILENT, Reporter
 from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.device.mode_commands import commands_for, root_of
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy

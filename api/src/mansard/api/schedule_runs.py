@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.multi import MeasuredMulti, MultiRequest, run_mappings
-from mansard.api.reporter import SILENT, Reporter
+from mansard.api.multi import MeasuredMulti, run_mappings
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Accelerator, MultiRun, Problem, Schedule
 from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+from mansard.sweeps.mappings import MultiRequest
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

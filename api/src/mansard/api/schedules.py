@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from mansard.api.contention import measured_contention
-from mansard.api.multi import MultiRequest
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.problem_files import read_problem, write_problem
-from mansard.api.reporter import SILENT, Reporter
 from mansard.api.schedule_runs import RanSchedule, check_runnable, run_schedules
 from mansard.core.errors import InputError, UsageError
 from mansard.core.files import make_folder
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
+from mansard.sweeps.mappings import MultiRequest
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.api.cluster import Cluster

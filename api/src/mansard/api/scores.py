@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from mansard.api.parallel import Work, do_work
-from mansard.api.reporter import SILENT, Reporter
-from mansard.core.errors import InputError, MansardError, StorageError, UsageError
-from mansard.core.files import find_status, make_folder, storage_errors
-from mansard.core.records import Measurement, ModelScore, named_notes
+from mansard.core.errors import MansardError, StorageError, UsageError
+from mansard.core.files import make_folder, storage_errors
+from mansard.core.model_files import is_path, onnx_files
+from mansard.core.records import ModelScore, named_notes
+from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.estimator import Given, Loaded, Settings, Skeleton, Totals
@@ -103,36 +103,6 @@ class _Outcome(msgspec.Struct, frozen=True):
     known_names: frozenset[str] = frozenset()  # given names that mean something in it
 
 
-def find_onnx_files(sources: Sequence[Path]) -> list[Path]:
-    """The ONNX files among ``sources``, those in folders included, each once.
-
-    Raises InputError for a folder without any, or one that cannot be read.
-    """
-    found: dict[Path, None] = {}
-    for source in sources:
-        if not source.is_dir():
-            found[source] = None
-            continue
-        inside = sorted(_walk(source))
-        if not inside:
-            raise InputError(
-                "holds no .onnx file", where=str(source), fix="give a folder of ONNX models"
-            )
-        found.update(dict.fromkeys(inside))
-    return list(found)
-
-
-def onnx_files(name: str) -> Sequence[Path] | None:
-    """The ONNX files that a name stands for; None where it is no path."""
-    path = Path(name)
-    return find_onnx_files([path]) if _is_file(path) else None
-
-
-def _is_file(path: Path) -> bool:
-    """Whether it is a file or a folder, there or not; else it is a name."""
-    return path.suffix.lower() == ".onnx" or len(path.parts) != 1 or path.exists()
-
-
 def _find_models(models: Sequence[Path | str]) -> list[Path]:
     """Files, those in folders, and names of the zoo: the paths that are no files."""
     found: dict[Path, None] = {}
@@ -160,16 +130,6 @@ def _check_outputs(models: Sequence[Path], outputs: Sequence[Path]) -> None:
         taken.add(path)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        where = str(error.filename or folder)
-        raise InputError(error.strerror or str(error), where=where, fix="check its permissions")
-
-    for path, folders, names in os.walk(folder, onerror=refuse):
-        folders.sort()
-        yield from (Path(path, name) for name in names if name.lower().endswith(".onnx"))
-
-
 class _Read(msgspec.Struct, frozen=True):
     """A file, or a network of the zoo, without weights: another machine can score it.
 
@@ -184,7 +144,7 @@ def _read_file(path: Path) -> _Read:
     from mansard.estimator.defaults import read_network
 
     try:
-        return _Read(path, read_network(path if _is_file(path) else str(path)))
+        return _Read(path, read_network(path if is_path(path) else str(path)))
     except MansardError as error:
         return _Read(path, error)
 
@@ -294,7 +254,7 @@ def score_networks(
 
     settings, scores = _bench_settings(dims), []
     for path in _find_models(models) if models else ():
-        source = path if _is_file(path) else str(path)
+        source = path if is_path(path) else str(path)
         of_model = score_batches(source, batches, settings, reporter)
         _note_unknown(path, totals(of_model[0]), reporter)
         scores += of_model
@@ -315,42 +275,6 @@ def _note_unknown(path: Path, sums: Totals, reporter: Reporter) -> None:
             f"note: {path}: {sums.n_unknown_layers} of {sums.n_layers} layers are unknown, so no "
             f"times are predicted; 'mansard score {path} --allow-unknown' says why"
         )
-
-
-def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
-    """Add ``scores`` to those in a folder of runs; one that is there already stays as it is."""
-    from mansard.analytics.data.dataset import score_id
-    from mansard.core.jsonl import read_rows, write_rows
-
-    path = runs / "scores.jsonl"
-    there = read_rows(path, ModelScore, runs).rows if find_status(path, runs) is not None else ()
-    known = {score_id(score) for score in there}
-    new = {score_id(score): score for score in scores}
-    added = [score for identity, score in new.items() if identity not in known]
-    if added:
-        make_folder(runs)
-        write_rows(path, ModelScore, [*there, *added], runs)
-
-
-def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
-    """Write ``scores`` in the place of those in a folder of runs, and keep those of networks that
-    were run there: what was measured of them stands beside what is predicted."""
-    from mansard.analytics.data.dataset import score_id
-    from mansard.core.jsonl import read_rows, write_rows
-
-    path = runs / "scores.jsonl"
-    there: Sequence[ModelScore] = ()
-    measured: set[str] = set()
-    with contextlib.suppress(MansardError):  # of another version: as if they were not there
-        if find_status(path, runs) is not None:
-            there = read_rows(path, ModelScore, runs).rows
-    for rows in runs.glob("*/measurements.jsonl"):
-        with contextlib.suppress(MansardError):
-            measured |= {row.model_hash for row in read_rows(rows, Measurement, runs).rows}
-    new = {score_id(score) for score in scores}
-    kept = [s for s in there if s.model_hash in measured and score_id(s) not in new]
-    make_folder(runs)
-    write_rows(path, ModelScore, [*scores, *kept], runs)
 
 
 def _check_dimensions(dims: Mapping[str, int], known: set[str]) -> None:

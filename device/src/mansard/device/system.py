@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from mansard.core.errors import DeviceError, InputError
+from mansard.core.errors import DeviceError, InputError, UsageError
 from mansard.core.files import check_descriptors, check_spare_descriptor
 from mansard.core.programs import Finished, run_program
 
@@ -25,6 +25,14 @@ _MAX_DIGITS = 19  # of a 64-bit integer, its sign included
 _MAX_LIST_CHARACTERS = 1 << 16
 _NO_CPU = re.compile(r"[0-9]{5}")  # a Linux kernel can be built for 8192 CPUs at most
 _TOOL_FOLDERS = ("usr/sbin", "usr/bin", "usr/local/bin", "sbin", "bin")
+
+
+def board_root(board: Path | None) -> Path:
+    """The root folder of ``board``, this machine's by default; raises UsageError."""
+    root = SYSTEM_ROOT if board is None else board
+    if not root.is_dir():
+        raise UsageError(f"{str(root)!r} is no folder", fix="give the root folder of a board")
+    return root
 
 
 def below(root: Path, path: str) -> Path:

@@ -1,4 +1,4 @@
-"""What ``mansard measure MODEL --each-layer`` prints: parts of networks, and their sum."""
+"""``mansard measure MODEL --each-layer``: networks, their parts alone, and the sum of these."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mansard import api
-from mansard.cli.console import note, print_json
+from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.summary import group_tables, part_tables
-from mansard.cli.measuring.networks import as_dictionary, print_times
+from mansard.cli.measuring.networks import as_dictionary, print_times, request_of
+from mansard.cli.measuring.option_groups import (
+    ModeGroup,
+    NetworkGroup,
+    OutputGroup,
+    PartGroup,
+    PlaceGroup,
+)
 from mansard.cli.tables import print_tables
 
 _TERMS = (
@@ -18,6 +25,43 @@ _TERMS = (
     "as one layer in the network and apart here. Caches: data of a part that runs alone stay near.",
     "Rest: the cost of the profile, starts of nodes, noise.",
 )
+
+
+def measure_layers(
+    models: Sequence[str],
+    modes: ModeGroup,
+    how: NetworkGroup,
+    alone: PartGroup,
+    place: PlaceGroup,
+    output: OutputGroup,
+) -> None:
+    """Run networks, then their parts alone, in each mode; raises the error of what was not."""
+    request = request_of(models, modes, how, place)
+    kind, slowest = api.parse_each_layer(how.each_layer or "all")
+    settings = api.LayerSettings(
+        kind=kind,
+        slowest=slowest,
+        window_s=alone.window,
+        boundary_s=alone.boundary,
+        rest_s=alone.rest,
+        meter_period_s=None if alone.meter_interval is None else alone.meter_interval * 1e-3,
+        n_groups=alone.groups,
+        with_transitions=alone.transitions,
+        partitions=tuple(map(api.parse_cpus, alone.cpus or [])),
+    )
+    result = api.measure_layers(request, settings, TerminalReporter(is_agreed=place.yes))
+    folder = alone.nn_profiler
+    written = (
+        () if folder is None else api.write_nn_profiler(modes.runs, folder, replaces=place.force)
+    )
+    print_layers(
+        result,
+        modes.runs,
+        written,
+        with_layers=how.layers,
+        all_rows=output.all_rows,
+        as_json=output.as_json,
+    )
 
 
 def print_layers(

@@ -1,18 +1,90 @@
-"""What ``mansard measure MODEL`` prints: each network's time and energy in each mode."""
+"""``mansard measure MODEL``: each network's time and energy in each mode."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import median
 
 from mansard import api
-from mansard.cli.console import note, print_json
+from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.overview import measured_table
 from mansard.cli.data.summary import accuracy_tables, measured_tables, memory_tables
+from mansard.cli.measuring.option_groups import ModeGroup, NetworkGroup, OutputGroup, PlaceGroup
+from mansard.cli.options import parse_dimensions, parse_precisions, parse_sizes
 from mansard.cli.tables import Table, print_tables
 
 _MOST_LAYERS = 30  # of a table, the slowest
+
+
+def measure_networks(
+    models: Sequence[str],
+    modes: ModeGroup,
+    how: NetworkGroup,
+    place: PlaceGroup,
+    output: OutputGroup,
+) -> None:
+    """Run networks in each mode and print their times; raises the error of what failed."""
+    request = request_of(models, modes, how, place)
+    result = api.measure_networks(request, TerminalReporter(is_agreed=place.yes))
+    print_networks(
+        result,
+        modes.runs,
+        with_layers=how.layers,
+        all_rows=output.all_rows,
+        as_json=output.as_json,
+    )
+
+
+def request_of(
+    models: Sequence[str], modes: ModeGroup, how: NetworkGroup, place: PlaceGroup
+) -> api.MeasureRequest:
+    """What is to be measured; raises UsageError for a value that is not understood."""
+    settings = api.NetworkSettings(
+        engine=how.engine,
+        provider=how.provider,
+        batches=parse_sizes("--batch", how.batch) if how.batch else (),
+        precisions=parse_precisions(how.precision),
+        dims=parse_dimensions(how.dim or []),
+        inputs=how.inputs,
+        accuracy=api.AccuracySettings(
+            data=how.data,
+            labels=how.labels,
+            preprocess=how.preprocess,
+            n_samples=how.samples,
+            calibration=how.calibration,
+        ),
+        threads=how.threads,
+        copies=how.copies,
+        waiting=how.wait,
+        with_graph=how.graph,
+        build=api.BuildSettings(
+            optimization_level=how.opt_level,
+            workspace_bytes=None if how.workspace is None else how.workspace * 10**6,
+            dla_core=how.dla,
+            with_fallback=how.fallback,
+        ),
+        is_dynamic=how.dynamic,
+    )
+    return api.MeasureRequest(
+        models=tuple(models),
+        settings=settings,
+        mode=modes.mode,
+        pick=modes.pick,
+        profile=modes.profile,
+        runs=modes.runs,
+        board=place.board,
+        processor=place.processor,
+        is_local=place.local,
+        hosts=tuple(place.host or ()),
+        hosts_file=place.hosts_file,
+        wanted_image=api.WantedImage(
+            name=place.image,
+            table=place.images,
+            is_offline=place.offline,
+            engine=place.container_engine,
+        ),
+    )
 
 
 def print_networks(

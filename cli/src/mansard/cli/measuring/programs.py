@@ -1,17 +1,52 @@
-"""What ``mansard measure -- COMMAND`` prints: a program's time and energy in each mode."""
+"""``mansard measure -- COMMAND``: a program's time and energy in each mode."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+from collections.abc import Sequence
 
 from mansard import api
-from mansard.cli.console import note, print_json
+from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.overview import programs_table
 from mansard.cli.data.summary import print_shortened, program_tables
+from mansard.cli.measuring.option_groups import MachineGroup, ModeGroup, OutputGroup, ProgramGroup
 from mansard.cli.wrapping import plain
 
 _N_FOR_INTERVAL = 6  # runs below which there is no interval at 95 %
+
+
+def measure_program(
+    command: Sequence[str],
+    modes: ModeGroup,
+    machine: MachineGroup,
+    program: ProgramGroup,
+    output: OutputGroup,
+) -> None:
+    """Run a program in each mode and print its time and energy; raises the error of what failed."""
+    request = api.ProgramRequest(
+        command=tuple(command),
+        name=program.name,
+        metric=program.metric,
+        variables=tuple(program.env or ()),
+        mode=modes.mode,
+        pick=modes.pick,
+        profile=modes.profile,
+        runs=modes.runs,
+        board=machine.board,
+        hosts=tuple(machine.host or ()),
+        n_runs=program.repeat,
+        is_again=program.again,
+        stdout=2 if output.as_json else 1,
+    )
+    if program.metric is not None and os.isatty(request.stdout):
+        note(
+            "with --metric the output of the program goes through a pipe: the program has no "
+            "terminal"
+        )
+    measured = api.measure_program(request, TerminalReporter())
+    print_programs(measured, all_rows=output.all_rows, as_json=output.as_json)
 
 
 def print_programs(result: api.ProgramResult, *, all_rows: bool, as_json: bool) -> None:

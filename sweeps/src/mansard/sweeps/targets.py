@@ -10,27 +10,33 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from mansard.api.reporter import ProgressDisplay, Reporter
 from mansard.containers.board_controller import board_controller
 from mansard.containers.engine import Engine, connect
 from mansard.containers.files_volume import FilesVolume, files_volume
+from mansard.containers.hosts import Host, on_board
 from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image
 from mansard.containers.images.needed import controller_image, ensure_image
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
+from mansard.containers.measurer import ContainerMeasurer
+from mansard.containers.outputs_volume import outputs_volume
 from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import DeviceError, MansardError, UsageError
+from mansard.core.leftovers import temporary_folder
 from mansard.core.text import listed
 from mansard.device.card_presence import SeenCards, cuda_extra, see_cards
 from mansard.device.meters.finding import find_meters
+from mansard.inference.engine_files import EngineFiles, FolderOutputs
+from mansard.inference.engines import find_engine
+from mansard.measuring.guarded import GuardedMeasurer
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.sweeps.reporter import ProgressDisplay, Reporter
 
 if TYPE_CHECKING:
-    from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity, Processor
     from mansard.device.controller.controller import BoardController
-    from mansard.inference.engine_files import EngineFiles
     from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
@@ -114,8 +120,6 @@ class LocalTarget:
 
     def engine_probe(self, engine: str) -> EngineProbe:
         """What this process has; raises UsageError for an unknown engine."""
-        from mansard.inference.engines import find_engine
-
         return find_engine(engine).probe()
 
     def send(self, files: Path, reporter: Reporter) -> None:
@@ -123,9 +127,6 @@ class LocalTarget:
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """A measurer with this machine's meters; what runs files may crash, so it is guarded."""
-        from mansard.measuring.guarded import GuardedMeasurer
-        from mansard.measuring.measurer import LocalMeasurer
-
         if files is not None:
             return GuardedMeasurer(self._root, files)
 
@@ -134,9 +135,6 @@ class LocalTarget:
 
     def builder(self, files: Path, kept: EngineFiles) -> Measurer:
         """Builds in a process of its own, for a builder may crash."""
-        from mansard.core.leftovers import temporary_folder
-        from mansard.inference.engine_files import FolderOutputs
-        from mansard.measuring.guarded import GuardedMeasurer
 
         def build(job: Job) -> Iterator[Event]:
             with temporary_folder(kept.make()) as folder:
@@ -178,9 +176,9 @@ class ContainerTarget:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
         from mansard.containers.probing import probe_in_container
 
-        found = probe_in_container(self._engine, self._launch(processor), processor)
+        probe = probe_in_container(self._engine, self._launch(processor), processor)
         self._processor = processor
-        return found
+        return probe
 
     def seen_cards(self) -> SeenCards:
         """No cards: ``probe`` raises where the container's GPU cannot be used."""
@@ -199,8 +197,6 @@ class ContainerTarget:
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """A measurer in a container of its own, with what the last probe was for."""
-        from mansard.containers.measurer import ContainerMeasurer
-
         launch = self._launch(self._processor)
         if files is not None:
             volume = self._files.fill(self.image.digest, files)
@@ -209,8 +205,6 @@ class ContainerTarget:
 
     def builder(self, files: Path, kept: EngineFiles) -> Measurer:
         """Builds in a container that may write to a volume of its own, and ends with its job."""
-        from mansard.containers.measurer import ContainerMeasurer
-        from mansard.containers.outputs_volume import outputs_volume
 
         def build(job: Job) -> Iterator[Event]:
             volume = self._files.fill(self.image.digest, files)
@@ -272,7 +266,7 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
     is there, or that most likely fits. Raises ContainerError, and what is wrong with the board.
     """
     with ExitStack() as stack:
-        stack.enter_context(_told_for(host))
+        stack.enter_context(_on_board_of(host))
         address = f"unix://{host.socket}"
         if host.ssh is not None:
             address = stack.enter_context(open_tunnel(host)).address
@@ -287,19 +281,17 @@ def remote_target(host: Host, wanted: WantedImage, reporter: Reporter) -> Iterat
         first = _ensure(engine, entry, wanted, reporter)
         launch = launch_for(engine, None, first.digest, board=Path("/"), processor="cpu")
         controller = stack.enter_context(board_controller(engine, launch, host.root, host.name))
-        own = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
+        of_host = wanted if host.image is None else msgspec.structs.replace(wanted, name=host.image)
         machine = controller.identify()
-        image = _find_image(engine, machine, own, reporter)
+        image = _find_image(engine, machine, of_host, reporter)
         files = stack.enter_context(files_volume(engine))
         root, stop = Path(host.root), controller.end
         yield ContainerTarget(controller, engine, image, machine, root, files, stop=stop)
 
 
 @contextmanager
-def _told_for(host: Host) -> Iterator[None]:
+def _on_board_of(host: Host) -> Iterator[None]:
     """Remedies of what is wrong with a board elsewhere name where they are to be run."""
-    from mansard.containers.hosts import on_board
-
     try:
         yield
     except MansardError as error:
@@ -351,17 +343,17 @@ def find_processor(
         if wanted is None and machine.kind == "cpu" and not machine.is_simulated:
             _note_cards(target.seen_cards().on_bus, _NO_ANSWER, machine, reporter)
         return target.probe("cpu")
-    found = target.probe("gpu")
-    if found.gpu is not None:
-        return found
-    reason = found.unknown["gpu"]
+    probe = target.probe("gpu")
+    if probe.gpu is not None:
+        return probe
+    reason = probe.unknown["gpu"]
     if wanted == "gpu" or machine.kind == "jetson":
         raise DeviceError(
             f"the GPU cannot be measured: {reason}",
             fix="'mansard doctor' says what is missing; --processor cpu measures the CPU",
         )
     what, _, advice = reason.partition("; ")
-    if "cupy" not in found.versions:
+    if "cupy" not in probe.versions:
         advice = f"install 'mansard[{cuda_extra(machine.driver)}]'"
     if cards := target.seen_cards().of_cuda:
         raise UsageError(

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mansard.api.measurements import ModePlan, measure_modes
-from mansard.api.reporter import Reporter
-from mansard.api.targets import BenchTarget
 from mansard.core.errors import (
     ControllerLost,
     DeniedError,
@@ -26,7 +23,15 @@ from mansard.core.errors import (
     UsageError,
 )
 from mansard.core.records import PowerMode
+from mansard.inference.engine_files import EngineFiles
+from mansard.inference.engines import find_engine
+from mansard.inference.engines.engine import BuildingEngine
+from mansard.inference.engines.tensorrt.versions import has
 from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, ShapeRange
+from mansard.inference.planning import SEED
+from mansard.sweeps.modes import ModePlan, measure_modes
+from mansard.sweeps.reporter import Reporter
+from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, MachineIdentity
@@ -76,9 +81,6 @@ def is_stand_in(probe: EngineProbe) -> bool:
 
 def builds_files(engine: str) -> bool:
     """Whether an engine runs networks from files that it built before."""
-    from mansard.inference.engines import find_engine
-    from mansard.inference.engines.engine import BuildingEngine
-
     return isinstance(find_engine(engine), BuildingEngine)
 
 
@@ -134,7 +136,6 @@ class Builds:
         probe: EngineProbe,
         device: str,
     ) -> BuildTrial:
-        from mansard.inference.engines.tensorrt.versions import has
         from mansard.inference.preparing.parts import PreparedPart
 
         version, settings, samples = str(probe.version), self._settings, network.recipe.calibration
@@ -176,7 +177,6 @@ class Builds:
 
     def _other(self, network: PreparedNetwork, *, is_fp32: bool, is_open: bool) -> PreparedNetwork:
         """``network`` before it was converted to int8, with its batch left open, or both."""
-        from mansard.inference.planning import SEED
         from mansard.inference.preparing.prepare import Calibrating, prepare
 
         recipe, key = network.recipe, (network.file, is_fp32)
@@ -199,13 +199,13 @@ def _at_every_batch(
     network: PreparedNetwork, networks: Sequence[PreparedNetwork]
 ) -> list[PreparedNetwork]:
     """``network`` at all of its batches, the smallest first."""
-    found = [
-        each
-        for each in networks
-        if (each.model_hash, each.recipe.source, each.precision)
+    alike = [
+        other
+        for other in networks
+        if (other.model_hash, other.recipe.source, other.precision)
         == (network.model_hash, network.recipe.source, network.precision)
     ]
-    return sorted(found, key=lambda each: each.batch or 0)
+    return sorted(alike, key=lambda other: other.batch or 0)
 
 
 def _ranges(networks: Sequence[PreparedNetwork], opened: PreparedNetwork) -> dict[str, ShapeRange]:
@@ -235,8 +235,8 @@ def highest_first(modes: Sequence[PowerMode]) -> list[PowerMode]:
     """``modes`` by their caps of GPU, memory and CPU, the highest first; without a cap first."""
 
     def caps(mode: PowerMode) -> tuple[float, ...]:
-        found = (mode.gpu_hz, mode.memory_hz, mode.cpu_hz)
-        return (*(math.inf if cap is None else cap for cap in found), mode.n_cpus)
+        clocks_hz = (mode.gpu_hz, mode.memory_hz, mode.cpu_hz)
+        return (*(math.inf if cap_hz is None else cap_hz for cap_hz in clocks_hz), mode.n_cpus)
 
     return sorted(modes, key=caps, reverse=True)
 
@@ -257,22 +257,23 @@ def build_missing(
     ``write_files`` writes the networks of the missing ones into. A mode that cannot be set now is
     left out for the next one. Raises what keeps all from being built.
     """
-    from mansard.inference.engine_files import EngineFiles
-
-    kept, ranked = EngineFiles(runs), highest_first(modes)
+    engine_files, ranked = EngineFiles(runs), highest_first(modes)
     trials = {trial.engine_file: trial for trial in make_plan(ranked[0]).trials}
-    missing = [trial for name, trial in trials.items() if kept.find(name) is None]
+    missing = [trial for name, trial in trials.items() if engine_files.find(name) is None]
     for trial in missing:
-        if kept.is_changed(trial.engine_file):
+        if engine_files.is_changed(trial.engine_file):
             reporter.note(f"{trial.engine_file}: it is not what was built, and is built anew")
     write = partial(write_files, missing)
     for mode in ranked if missing else []:
         plan = make_plan(mode)
-        each = ModePlan(
-            plan, len(missing), files, write, of="engine files", is_bounded=False, kept=kept
+        planned = ModePlan(
+            *(plan, len(missing), files, write),
+            of="engine files",
+            is_bounded=False,
+            engine_files=engine_files,
         )
         try:
-            measure_modes([each], target, kept.folder, reporter)
+            measure_modes([planned], target, engine_files.folder, reporter)
         except (ControllerLost, DeniedError):
             raise
         except DeviceError as error:
@@ -281,14 +282,14 @@ def build_missing(
             reporter.note(f"{mode.name}: no engine files are built in it: {error}")
         else:
             break
-    rows = tuple(row for name in trials if (row := kept.row(name)) is not None)
+    rows = tuple(row for name in trials if (row := engine_files.row(name)) is not None)
     for row in rows:
         if row.engine_file in {trial.engine_file for trial in missing}:
-            reporter.note(_told(row))
+            reporter.note(_outcome(row))
     return rows
 
 
-def _told(row: EngineBuild) -> str:
+def _outcome(row: EngineBuild) -> str:
     """What became of a build, in one line."""
     batch = "" if row.batch is None else f" × {row.batch}"
     name = f"{row.model}{batch} {row.precision}"

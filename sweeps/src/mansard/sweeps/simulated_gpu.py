@@ -9,18 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mansard.api.targets import LocalTarget
+from mansard.core.clock import VirtualClock
 from mansard.core.errors import DeviceError
+from mansard.core.hardware import (
+    MODULES,
+    Module,
+    memory_bytes_per_s,
+    memory_roof_bytes_per_s,
+    sm_flop_per_cycle,
+    sm_l1_bytes,
+)
+from mansard.core.records import Gpu
+from mansard.device.meters.finding import find_meters
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.microbench.cuda.sampling import OpenGpu
+from mansard.microbench.cuda.software_gpu import Physics, SoftwareGpu
+from mansard.microbench.plan import KernelPlan
+from mansard.microbench.planning import Probe, cuda_versions
+from mansard.microbench.trial import kernel_kind
+from mansard.simulator.faults import read_faults
+from mansard.simulator.virtual_rails import VirtualClocks, virtual_meters
+from mansard.sweeps.targets import LocalTarget
 
 if TYPE_CHECKING:
-    from mansard.core.hardware import Module
-    from mansard.core.records import Gpu, MachineIdentity, Processor
+    from mansard.core.records import MachineIdentity, Processor
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
-    from mansard.microbench.cuda.software_gpu import Physics
     from mansard.microbench.kernel import Case, Kernel
-    from mansard.microbench.planning import Probe
-    from mansard.simulator.virtual_rails import VirtualClocks
 
 _OF_PEAK = 0.8  # of the memory's peak, where no board of the kind was recorded; made up
 _JITTER = 0.002  # relative, of a launch's time; made up
@@ -33,7 +48,6 @@ class StandInTarget(LocalTarget):
 
     def probe(self, processor: Processor) -> Probe:
         """The stand-in for the GPU; raises DeviceError where nothing is known of the module."""
-        from mansard.microbench.planning import Probe, cuda_versions
 
         if processor == "cpu":
             return super().probe(processor)
@@ -43,7 +57,6 @@ class StandInTarget(LocalTarget):
 
     def measurer(self, files: Path | None = None) -> Measurer:
         """What measures kernels of the GPU in virtual time, and the rest as it is."""
-        from mansard.microbench.plan import KernelPlan
 
         others = super().measurer(files)
 
@@ -56,14 +69,6 @@ class StandInTarget(LocalTarget):
 
 
 def _measure(root: Path, machine: MachineIdentity, job: Job, gpu: Gpu) -> Iterator[Event]:
-    from mansard.core.clock import VirtualClock
-    from mansard.device.meters.finding import find_meters
-    from mansard.measuring.measurer import LocalMeasurer
-    from mansard.microbench.cuda.sampling import OpenGpu
-    from mansard.microbench.cuda.software_gpu import SoftwareGpu
-    from mansard.microbench.trial import kernel_kind
-    from mansard.simulator.faults import read_faults
-    from mansard.simulator.virtual_rails import VirtualClocks, virtual_meters
 
     time, clocks, faults = VirtualClock(), VirtualClocks(root), read_faults(root)
     gpu = replace(gpu, n_sms=job.plan.mode.n_sms or gpu.n_sms)  # that the mode leaves on
@@ -76,8 +81,6 @@ def _measure(root: Path, machine: MachineIdentity, job: Job, gpu: Gpu) -> Iterat
 
 def stand_in_gpu(machine: MachineIdentity) -> Gpu:
     """The GPU of the board's module, by its data sheet; raises DeviceError for an unknown one."""
-    from mansard.core.hardware import sm_l1_bytes
-    from mansard.core.records import Gpu
 
     module = _module(machine)
     return Gpu(
@@ -102,7 +105,6 @@ def stand_in_gpu(machine: MachineIdentity) -> Gpu:
 
 
 def _module(machine: MachineIdentity) -> Module:
-    from mansard.core.hardware import MODULES
 
     part = machine.board.part_number if machine.board else None
     module = MODULES.get(part or "")
@@ -117,19 +119,14 @@ def _module(machine: MachineIdentity) -> Module:
 def _physics(
     machine: MachineIdentity, gpu: Gpu, clocks: VirtualClocks, faults: Mapping[str, Any]
 ) -> Physics:
-    from mansard.core.hardware import (
-        memory_bytes_per_s,
-        memory_roof_bytes_per_s,
-        sm_flop_per_cycle,
-    )
     from mansard.microbench.cuda.software_gpu import Physics
 
     module = _module(machine)
     rates = {
-        (unit, name): float(found)
+        (unit, name): float(rate)
         for unit in ("fma", "tensor")
         for name in _PRECISIONS
-        if (found := sm_flop_per_cycle(module.sm, name, unit)) is not None
+        if (rate := sm_flop_per_cycle(module.sm, name, unit)) is not None
     }
     # What is not published: packed halves and tf32 at the rate of fp32, doubles at a 64th of it.
     for name, share in (("fp16", 1.0), ("bf16", 1.0), ("tf32", 1.0), ("fp64", 1 / 64)):

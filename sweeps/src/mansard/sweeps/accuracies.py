@@ -1,21 +1,18 @@
-"""Accuracy of networks: the samples that they are fed with, and the plan that measures it."""
+"""Samples that networks are fed with: for their accuracy, and to calibrate int8."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.measurements import ModePlan
-from mansard.api.reporter import Reporter
 from mansard.core.errors import UsageError
+from mansard.inference.planning import SEED
+from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:
-    from mansard.core.records import Gpu, MachineIdentity
-    from mansard.inference.accuracy.plan import AccuracyTrial
-    from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, InputSpec
     from mansard.inference.preparing.datasets import DataSet
     from mansard.inference.preparing.prepare import PreparedNetwork
@@ -43,7 +40,6 @@ class DataSets:
     """
 
     def __init__(self, settings: AccuracySettings, precisions: Sequence[str]) -> None:
-        from mansard.inference.planning import SEED
         from mansard.inference.preparing.datasets import find_dataset
         from mansard.inference.preparing.preprocessing import parse_preprocessing
 
@@ -80,10 +76,10 @@ class DataSets:
 
         if self._is_random:
             return random_samples(specs, self._seed)
-        found = self._calibration or self._data
-        if found is None:
+        data = self._calibration or self._data
+        if data is None:
             return None
-        return samples_for(found, specs, self._preprocessing, is_for_calibration=True)
+        return samples_for(data, specs, self._preprocessing, is_for_calibration=True)
 
     def samples(self, network: PreparedNetwork) -> Samples | None:
         """What the accuracy of ``network`` is measured with; None: there is no data set.
@@ -114,40 +110,15 @@ def int8_form(engine: str, provider: str) -> Form:
     return "tensorrt" if is_tensorrt else "operators"
 
 
-def plan_accuracy(
-    spec: AccuracyTrial,
-    machine: MachineIdentity,
-    probe: EngineProbe,
-    runs: Path,
-    *,
-    gpu: Gpu | None,
-    files: Path,
-    write: Callable[[], object],
-) -> ModePlan:
-    """A run of ``spec`` alone, whose files ``write`` writes into ``files``.
-
-    It is found again whatever else is asked for, and in whichever modes: the machine is left as it
-    is.
-    """
-    from mansard.inference.accuracy.plan import AccuracyPlan
-    from mansard.inference.planning import any_mode, make_plan
-    from mansard.measuring.runner import missing_trials
-
-    plan = make_plan(AccuracyPlan, machine, any_mode(machine), (spec,), probe, gpu, profile="brief")
-    n_missing = len(missing_trials(plan, runs))
-    title = f"accuracy of {spec.network.model} in {spec.network.precision}"
-    return ModePlan(plan, n_missing, files, write, of=title, is_bounded=False)
-
-
 def note_calibration(
     networks: Sequence[PreparedNetwork], settings: AccuracySettings, reporter: Reporter
 ) -> None:
     """Say what int8 networks are calibrated with, once each."""
-    found = [network.calibration for network in networks]
+    calibrations = [network.calibration for network in networks]
     more = ""
     if settings.calibration is None and settings.data is not None:
         more = ", of those that accuracy is measured with; --calibration gives others"
-    for words in dict.fromkeys(each.in_words for each in found if each is not None):
+    for words in dict.fromkeys(samples.in_words for samples in calibrations if samples is not None):
         reporter.note(f"int8 is calibrated with {words}{more}")
 
 
@@ -166,7 +137,7 @@ def note_preprocessing(
 
 def calibration_words(network: PreparedNetwork, build: BuildTrial | None) -> str:
     """What the ranges of ``network`` come from; ``build``: of its engine file, where it has one."""
-    found = network.calibration
-    if found is not None and build is not None and build.settings.calibration_file:
-        return f"entropy calibration of TensorRT, {found.in_words}"
+    samples = network.calibration
+    if samples is not None and build is not None and build.settings.calibration_file:
+        return f"entropy calibration of TensorRT, {samples.in_words}"
     return network.calibration_words

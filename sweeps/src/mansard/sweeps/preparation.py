@@ -5,39 +5,42 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from mansard.api.accuracies import (
+from mansard.core.errors import MansardError
+from mansard.core.files import make_folder, storage_errors
+from mansard.core.leftovers import temporary_folder
+from mansard.core.model_files import onnx_files
+from mansard.core.records import Copies, PowerMode, Waiting
+from mansard.inference.accuracy.plan import AccuracyTrial
+from mansard.inference.plan import BuildPlan, BuildSettings
+from mansard.inference.planning import SEED, make_plan
+from mansard.sweeps.accuracies import (
     AccuracySettings,
     DataSets,
     calibration_words,
     note_calibration,
     note_preprocessing,
 )
-from mansard.api.engine_builds import Builds, build_missing
-from mansard.api.reporter import Reporter
-from mansard.api.scores import onnx_files
-from mansard.api.targets import BenchTarget
-from mansard.core.errors import MansardError
-from mansard.core.files import make_folder, storage_errors
-from mansard.core.leftovers import temporary_folder
-from mansard.core.records import Copies, PowerMode, Waiting
-from mansard.inference.plan import BuildSettings
+from mansard.sweeps.engine_builds import Builds, build_missing
+from mansard.sweeps.reporter import Reporter
+from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, Gpu, ModelScore
-    from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
-    from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
+    from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import Samples
     from mansard.measuring.protocol import Protocol
+
+PreparationT = TypeVar("PreparationT", bound="Preparation")
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +61,16 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     build: BuildSettings = BuildSettings()  # of engine files, where the engine needs them
     is_dynamic: bool = False  # one engine file for all batches of a network
     has_scales: bool = False  # int8 files have their ranges in them, whatever the builder could do
+
+
+def sources_of(model: str) -> Sequence[Path | str]:
+    """The networks that ``model`` names: files, those of a folder, or names of the zoo.
+
+    Raises InputError for a folder without any.
+    """
+    from mansard.estimator import zoo
+
+    return onnx_files(model) or zoo.family(model) or (model,)
 
 
 class Preparation:
@@ -99,7 +112,7 @@ class Preparation:
         """The folder of all files that were written."""
         return make_folder(self._folder / "files", self._folder)
 
-    def __enter__(self) -> Preparation:
+    def __enter__(self: PreparationT) -> PreparationT:
         self._folder = self._stack.enter_context(temporary_folder())
         return self
 
@@ -119,10 +132,8 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
-        from mansard.estimator import zoo
-        from mansard.inference.planning import SEED
         from mansard.inference.preparing.chains import write_chains
-        from mansard.inference.preparing.prepare import Calibrating, prepare
+        from mansard.inference.preparing.prepare import prepare
 
         with self._lock:
             if self._is_done:
@@ -130,7 +141,7 @@ class Preparation:
             wanted = [
                 (source, batch, precision)
                 for model in models
-                for source in onnx_files(model) or zoo.family(model) or (model,)
+                for source in sources_of(model)
                 for batch in self.settings.batches or (None,)
                 for precision in self.settings.precisions or (None,)
             ]
@@ -139,27 +150,15 @@ class Preparation:
                 for number, (source, batch, precision) in enumerate(wanted):
                     progress.update(number, len(wanted), None, str(source))
                     try:
-                        prepared = prepare(
-                            source,
-                            batch=batch,
-                            dims=self.settings.dims,
-                            inputs=self.settings.inputs,
-                            seed=SEED,
-                            precision=precision,
-                            calibrating=Calibrating(form, datasets.calibrate),
-                        )
-                        samples = self._samples(datasets, prepared, batch)
+                        network = self._add(source, batch, precision, datasets, form)
                     except MansardError as error:
                         if not is_lenient:
                             raise
                         reporter.note(f"note: {source} is not run: {error}")
                         continue
                     if isinstance(source, Path):  # that the zoo's have no weights is known
-                        for line in prepared.notes:
-                            reporter.note(f"note: {prepared.model}: {line}")
-                    self.networks.append(prepared)
-                    if samples is not None:
-                        self.with_samples.append((prepared, samples))
+                        for line in network.notes:
+                            reporter.note(f"note: {network.model}: {line}")
                 progress.update(len(wanted), len(wanted), None, "done")
             if self.networks:
                 folder = make_folder(self._folder / "chains", self._folder)
@@ -170,16 +169,33 @@ class Preparation:
             note_preprocessing(self.with_samples, reporter)
             self._is_done = True
 
-    def _samples(
-        self, datasets: DataSets, network: PreparedNetwork, batch: int | None
-    ) -> Samples | None:
-        """What the accuracy of ``network`` is measured with: of one batch size, the first."""
-        if self.settings.batches and batch != self.settings.batches[0]:
-            return None
-        found = datasets.samples(network)
-        if found is not None:
-            self.samples[found.file.file] = found
-        return found
+    def _add(
+        self,
+        source: Path | str,
+        batch: int | None,
+        precision: str | None,
+        datasets: DataSets,
+        form: Form,
+    ) -> PreparedNetwork:
+        """Look at one network; its accuracy is measured at one batch size, the first."""
+        from mansard.inference.preparing.prepare import Calibrating, prepare
+
+        network = prepare(
+            source,
+            batch=batch,
+            dims=self.settings.dims,
+            inputs=self.settings.inputs,
+            seed=SEED,
+            precision=precision,
+            calibrating=Calibrating(form, datasets.calibrate),
+        )
+        is_first = not self.settings.batches or batch == self.settings.batches[0]
+        samples = datasets.samples(network) if is_first else None
+        if samples is not None:
+            self.samples[samples.file.file] = samples
+            self.with_samples.append((network, samples))
+        self.networks.append(network)
+        return network
 
     def new_folder(self) -> Path:
         """A new folder for the files of one board."""
@@ -193,23 +209,23 @@ class Preparation:
         from mansard.inference.preparing.writing import check_space
 
         files = {trial.file for trial in trials}
-        found = [
-            each
-            for each in (*self.networks, *self.chains, *self._builds.others.values())
-            if each.file in files and not (folder / each.file).exists()
+        missing = [
+            network
+            for network in (*self.networks, *self.chains, *self._builds.others.values())
+            if network.file in files and not (folder / network.file).exists()
         ]
-        if not found:
+        if not missing:
             return
         store = self.store
-        self._check_stages(found, reporter)
+        self._check_stages(missing, reporter)
         with self._lock, reporter.progress("Writing networks") as progress:
-            check_space([network.files for network in found], store)
-            for number, network in enumerate(found):
-                progress.update(number, len(found), None, network.model)
+            check_space([network.files for network in missing], store)
+            for number, network in enumerate(missing):
+                progress.update(number, len(missing), None, network.model)
                 for name in write(network, store):
                     with storage_errors(folder / name), suppress(FileExistsError):
                         os.link(store / name, folder / name)
-            progress.update(len(found), len(found), None, "done")
+            progress.update(len(missing), len(missing), None, "done")
 
     def _check_stages(self, written: Sequence[PreparedNetwork], reporter: Reporter) -> None:
         """Run the stages of networks that ``written`` are cut out of, once; raises ModelError."""
@@ -233,9 +249,9 @@ class Preparation:
     def builds(self, probe: EngineProbe, device: str) -> dict[str, BuildTrial]:
         """The engine file of each network, by the name of its ONNX file, as ``Builds.trials``."""
         with self._lock:
-            found = self._builds.trials(self.networks, probe, device)
+            builds = self._builds.trials(self.networks, probe, device)
             self.samples |= self._builds.samples
-            return found
+            return builds
 
     def build(
         self,
@@ -249,9 +265,6 @@ class Preparation:
         reporter: Reporter,
     ) -> None:
         """Build those of the ``wanted`` engine files that ``runs`` lacks; as ``build_missing``."""
-        from mansard.inference.plan import BuildPlan
-        from mansard.inference.planning import make_plan
-
         files, machine = self.new_folder(), target.controller.identify()
         trials = tuple({trial.engine_file: trial for trial in wanted}.values())
         if not trials:
@@ -265,10 +278,10 @@ class Preparation:
         def plan_in(mode: PowerMode) -> BuildPlan:
             return make_plan(BuildPlan, machine, mode, trials, probe, gpu)
 
-        found = build_missing(
+        rows = build_missing(
             plan_in, target, modes, runs, reporter, files=files, write_files=write_files
         )
-        self.built.update({row.engine_file: row for row in found})
+        self.built.update({row.engine_file: row for row in rows})
 
     def trials(
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
@@ -298,8 +311,6 @@ class Preparation:
         self, engine: str, provider: str, builds: Mapping[str, BuildTrial]
     ) -> tuple[AccuracyTrial, ...]:
         """One for each network that has samples; how it is timed makes no difference."""
-        from mansard.inference.accuracy.plan import AccuracyTrial
-
         return tuple(
             AccuracyTrial(
                 network=network.trial(
@@ -335,3 +346,19 @@ class Preparation:
     def scores(self) -> tuple[ModelScore, ...]:
         """Of the networks as they are run."""
         return tuple(network.score for network in self.networks)
+
+
+@contextmanager
+def keeping_scores(runs: Path, preparation: Preparation) -> Iterator[None]:
+    """Add the scores of what is prepared to those in ``runs`` once something was measured there.
+
+    A file of scores that cannot be read is an error before anything is measured.
+    """
+    from mansard.analytics.data.scores import keep_scores
+
+    keep_scores(runs, ())
+    try:
+        yield
+    finally:
+        if runs.exists():
+            keep_scores(runs, preparation.scores)

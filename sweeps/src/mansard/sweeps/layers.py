@@ -1,4 +1,4 @@
-"""Layers and stages of networks that are cut out and run alone, each as a network of its own."""
+"""Layers and stages of networks, cut out and prepared to run alone, each as its own network."""
 
 from __future__ import annotations
 
@@ -10,29 +10,18 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.networks import (
-    MeasuredNetwork,
-    MeasureRequest,
-    MeasureResult,
-    measure_prepared,
-    measured_rows,
-    sweep_networks,
-    with_image,
-)
-from mansard.api.preparation import Preparation
-from mansard.api.reporter import SILENT, Reporter
-from mansard.core.errors import MansardError, MeasurementError, UsageError
+from mansard.core.errors import UsageError
 from mansard.core.records import Measurement, NetworkPart
-from mansard.core.text import listed
 from mansard.device.system import parse_cpu_list
+from mansard.measuring.protocol import Protocol, find_protocol
+from mansard.sweeps.preparation import Preparation
+from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:
-    from mansard.analytics.models.predict.group_times import GroupTimes
-    from mansard.analytics.models.predict.parts import PartSum, PartTimes
+    from mansard.core.records import ModelScore
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing import PreparedNetwork, PreparedPart
     from mansard.inference.preparing.quantising import Form
-    from mansard.measuring.protocol import Protocol
 
 
 class LayerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,33 +41,6 @@ class LayerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind != "stage" and (self.n_groups is not None or self.with_transitions):
             raise UsageError(
                 "layers are no groups that follow one another", fix="use --each-layer stages"
-            )
-
-
-class LayersResult(msgspec.Struct, frozen=True):
-    """Whole networks and their parts, and the sum of these against the whole.
-
-    ``parts``: of the newest row of each part in each mode.
-    """
-
-    whole: MeasureResult
-    rows: tuple[MeasuredNetwork, ...]  # of the parts
-    parts: tuple[PartTimes, ...]
-    sums: tuple[PartSum, ...]
-    groups: tuple[GroupTimes, ...]  # stages and groups by accelerator, where some of these were run
-    failure: MansardError | None
-
-    def check(self) -> None:
-        """Raise what could not be measured."""
-        self.whole.check()
-        if self.failure is not None:
-            raise self.failure
-        failed = [found.row.model for found in self.rows if found.row.failure is not None]
-        if failed:
-            raise MeasurementError(
-                f"{len(failed)} of {len(self.rows)} measurements failed, of "
-                f"{listed(list(dict.fromkeys(failed)))}",
-                fix="the remarks above say why; to try one again, move the folder of its run away",
             )
 
 
@@ -105,36 +67,8 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(cpus)))
 
 
-def measure_layers(
-    request: MeasureRequest, alone: LayerSettings, reporter: Reporter = SILENT
-) -> LayersResult:
-    """Run ``request.models`` whole, then their layers or stages one by one, in each mode.
-
-    Networks are measured as by ``measure_networks``, and kept in the same runs; parts have a run
-    of their own in each mode. An int8 network has its ranges in its file, as its parts have: those
-    that a builder finds itself are of the whole alone. Raises any MansardError that keeps
-    everything from being measured.
-    """
-    if request.settings.is_dynamic:
-        raise UsageError("a layer has the shapes of its batch", fix="leave --dynamic out")
-    settings = msgspec.structs.replace(request.settings, has_scales=True)
-    request = msgspec.structs.replace(request, settings=settings)
-    request = with_image(request)
-    with Preparation(request.settings) as prepared:
-        prepared.later_partitions = alone.partitions
-        whole = measure_prepared(request, prepared, reporter)
-        ran = [found.row for found in whole.rows if found.row.failure is None]
-        with _PartPreparation(prepared, request.profile, alone, ran) as preparation:
-            swept = sweep_networks(request, preparation, reporter)
-    rows = tuple(measured_rows(request.runs, swept.run_ids, of_parts=True))
-    parts, sums, groups = _compared(request.runs, swept.run_ids, reporter)
-    return LayersResult(whole, rows, parts, sums, groups, swept.failure)
-
-
 def _protocol(profile: str, alone: LayerSettings) -> Protocol:
     """That of the profile, with the windows of ``alone``."""
-    from mansard.measuring.protocol import find_protocol
-
     protocol = find_protocol(profile)
     changes: dict[str, float] = {}
     if alone.window_s is not None:
@@ -145,7 +79,7 @@ def _protocol(profile: str, alone: LayerSettings) -> Protocol:
     return msgspec.structs.replace(protocol, **changes)
 
 
-class _PartPreparation(Preparation):
+class PartPreparation(Preparation):
     """The parts of networks that are prepared. ``ran``: rows of these, for the slowest."""
 
     def __init__(
@@ -161,6 +95,11 @@ class _PartPreparation(Preparation):
         self._whole, self._alone, self._ran = whole, alone, ran
         self.partitions = alone.partitions or ((),)
         self._is_cut = False
+
+    @property
+    def scores(self) -> tuple[ModelScore, ...]:
+        """Of the whole networks."""
+        return self._whole.scores
 
     @property
     def store(self) -> Path:
@@ -203,10 +142,10 @@ class _PartPreparation(Preparation):
 
         alone = self._alone
         if alone.n_groups is None and not alone.with_transitions:
-            found = cut(network, self.store, alone.kind)
-            for line in found.left_out:
+            layers = cut(network, self.store, alone.kind)
+            for line in layers.left_out:
                 reporter.note(f"note: {line}")
-            return self._chosen(found.parts, reporter)
+            return self._chosen(layers.parts, reporter)
         cuts = group_cuts(network, self.store, alone.n_groups or sys.maxsize)
         stages = split(network, self.store, cuts)
         if len(stages) < (alone.n_groups or 0):
@@ -263,36 +202,3 @@ def _seconds_s(row: Measurement, part: NetworkPart) -> float:
             share = len(nodes.intersection(layer.nodes)) / len(layer.nodes)
             total_s += share * median(layer.seconds_s)
     return total_s
-
-
-def _compared(
-    runs: Path, run_ids: frozenset[str], reporter: Reporter
-) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...], tuple[GroupTimes, ...]]:
-    """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.models.predict.group_times import group_times
-    from mansard.analytics.models.predict.parts import measured_parts, part_sums
-    from mansard.api.counters import group_bytes_in
-
-    try:
-        dataset = open_runs([runs], newest_only=True)
-        parts = [each for each in measured_parts(dataset) if each.run_id in run_ids]
-        counted = group_bytes_in([runs], dataset.scores)
-        return tuple(parts), part_sums(dataset, run_ids), group_times(dataset, run_ids, counted)
-    except MansardError as error:
-        reporter.note(f"note: what was measured is kept, but not compared: {error}")
-        return (), (), ()
-
-
-def write_nn_profiler(runs: Path, folder: Path, *, replaces: bool = False) -> tuple[Path, ...]:
-    """Write all parts in the folder ``runs`` into ``folder`` as NN-Profiler does, a file of a mode.
-
-    Returns their paths. A file that Mansard did not write raises UsageError unless it
-    ``replaces``. Raises StorageError, and what is wrong with the runs.
-    """
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.pages.report.nn_profiler import mode_files, parts_of
-    from mansard.api.profiler_files import write_profiler_files
-
-    files = mode_files(parts_of(open_runs([runs], newest_only=True)))
-    return write_profiler_files(files, folder, replaces=replaces)

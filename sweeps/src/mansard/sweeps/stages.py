@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mansard.api.engine_builds import Builds, builds_files
-from mansard.api.preparation import NetworkSettings, Preparation
-from mansard.api.reporter import Reporter
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import ModelScore
 from mansard.core.text import listed
@@ -24,6 +21,9 @@ from mansard.inference.multi.plan import (
     is_cpu,
     is_dla,
 )
+from mansard.sweeps.engine_builds import Builds, builds_files
+from mansard.sweeps.preparation import NetworkSettings, Preparation
+from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe
@@ -113,7 +113,7 @@ class MultiPreparation(Preparation):
         device_name: str,
     ) -> dict[tuple[str, str], BuildTrial]:
         """The engine file of each stage that needs one, by its ONNX file and device."""
-        found: dict[tuple[str, str], BuildTrial] = {}
+        built: dict[tuple[str, str], BuildTrial] = {}
         stages = [
             (place.device, stage)
             for mapping in mappings
@@ -127,12 +127,12 @@ class MultiPreparation(Preparation):
                 core = int(device[3:]) if is_dla(device) else None
                 settings = msgspec.structs.replace(self.settings.build, dla_core=core, unknown={})
                 builds = Builds(settings, self.settings.dims, has_scales=True)
-                own = [stage for on, stage in stages if on == device]
-                trials = builds.trials(own, probe, device_name)
+                on_device = [stage for on, stage in stages if on == device]
+                trials = builds.trials(on_device, probe, device_name)
                 self._builds.others |= builds.others
                 self.samples |= builds.samples
-                found |= {(file, device): trial for file, trial in trials.items()}
-        return found
+                built |= {(file, device): trial for file, trial in trials.items()}
+        return built
 
     def multi_trial(
         self,

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from mansard.api.boards import board_root
-from mansard.api.measurements import (
+from mansard.containers.engine import connect
+from mansard.containers.fleet import run_fleet
+from mansard.containers.hosts import read_hosts
+from mansard.containers.launch import stop_containers
+from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
+from mansard.core.records import PowerMode, Processor
+from mansard.device.controller.controller import BoardController, LocalController
+from mansard.device.system import SYSTEM_ROOT, board_root
+from mansard.sweeps.modes import (
     Measured,
     ModePlan,
     describe_time,
@@ -19,22 +26,19 @@ from mansard.api.measurements import (
     needs_setting,
     time_cap_s,
 )
-from mansard.api.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
-from mansard.api.targets import (
+from mansard.sweeps.reporter import SILENT, LineProgress, ProgressDisplay, Reporter
+from mansard.sweeps.targets import (
     BenchTarget,
     LocalTarget,
     WantedImage,
     container_target,
     remote_target,
 )
-from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
-from mansard.core.records import PowerMode, Processor
 
 if TYPE_CHECKING:
     from mansard.containers.fleet import Worker
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
-    from mansard.device.controller.controller import BoardController
 
 
 class SweepRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,29 +75,52 @@ class DryRun(msgspec.Struct, frozen=True):
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """The runs of a sweep, also those that were there, and what could not be measured."""
+    """The runs of a sweep, also those that were there, and what could not be measured.
 
-    run_ids: frozenset[str]
+    ``run_ids``: of each board in the order of its plans.
+    """
+
+    run_ids: tuple[str, ...]
     failure: MansardError | None
 
 
 # What is to be measured on a board in some modes: the plans in the order of their modes.
 Planner: TypeAlias = Callable[[BenchTarget, Sequence[PowerMode], Reporter], list[ModePlan]]
 
+# What measures in this process alone, by the board's root folder and its controller.
+MakeLocal: TypeAlias = Callable[[Path, BoardController], LocalTarget]
 
-def sweep(request: SweepRequest, planner: Planner, reporter: Reporter = SILENT) -> Swept:
+
+def sweep(
+    request: SweepRequest,
+    planner: Planner,
+    reporter: Reporter = SILENT,
+    *,
+    make_local: MakeLocal | None = None,
+) -> Swept:
     """Measure what ``planner`` plans and ``request.runs`` does not hold yet.
 
     Modes are set, locked, and put back as they were found. A mode that cannot be set is left out
     with a note, and a board of several that fails does not stop the others: ``failure`` names
-    them. Raises any MansardError that keeps everything from being measured.
+    them. ``make_local``: makes the target of what is measured in this process and nowhere else.
+    Raises any MansardError that keeps everything from being measured.
     """
     if request.hosts:
         return _sweep_hosts(request, chosen_hosts(request), planner, reporter)
-    with _opened(request, reporter) as (target, modes):
-        plans = planner(target, modes, reporter)
-        measured = measure_modes(plans, target, request.runs, reporter)
-    return Swept(measured.run_ids, failure_of(measured, len(modes)))
+    with _opened(request, reporter, make_local) as (target, modes):
+        return _sweep_board(target, modes, request, planner, reporter)
+
+
+def _sweep_board(
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    request: SweepRequest,
+    planner: Planner,
+    reporter: Reporter,
+) -> Swept:
+    plans = planner(target, modes, reporter)
+    measured = measure_modes(plans, target, request.runs, reporter)
+    return Swept(measured.run_ids, _failure_of(measured, len(modes)))
 
 
 def dry_run(
@@ -110,23 +137,34 @@ def dry_run(
     for host in chosen_hosts(request):
         reporter.note(f"board {host.name}:")
         with remote_target(host, request.wanted_image, reporter) as target:
-            modes = choose_modes(target.controller, request, reporter, is_dry_run=True)
+            modes = _choose_modes(target.controller, request, reporter, is_dry_run=True)
             yield _describe(host.name, planner(target, modes, reporter), target)
 
 
 @contextmanager
 def _opened(
-    request: SweepRequest, reporter: Reporter, *, is_dry_run: bool = False
+    request: SweepRequest,
+    reporter: Reporter,
+    make_local: MakeLocal | None = None,
+    *,
+    is_dry_run: bool = False,
 ) -> Iterator[tuple[BenchTarget, tuple[PowerMode, ...]]]:
     """The board at hand and the modes to measure."""
-    from mansard.device.controller.controller import LocalController
-
     root = board_root(request.board)
     controller = LocalController(root)
     # A mode that does not exist is an error before an engine is asked, or an image built.
-    modes = choose_modes(controller, request, reporter, is_dry_run=is_dry_run)
-    with _open_target(controller, root, request, reporter, is_dry_run=is_dry_run) as target:
+    modes = _choose_modes(controller, request, reporter, is_dry_run=is_dry_run)
+    with (
+        _open_target(controller, root, request, reporter, is_dry_run=is_dry_run)
+        if make_local is None
+        else nullcontext(make_local(root, controller))
+    ) as target:
         yield target, modes
+
+
+def modes_at_hand(request: SweepRequest, reporter: Reporter) -> tuple[PowerMode, ...]:
+    """The modes to measure of the board at hand; a run that was cut off there is put back first."""
+    return _choose_modes(LocalController(board_root(request.board)), request, reporter)
 
 
 def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget) -> DryRun:
@@ -134,16 +172,16 @@ def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget)
     steps = iter(target.controller.planned_steps([m for m in modes.values() if needs_setting(m)]))
     planned = []
     for name, mode in modes.items():
-        own = [each for each in plans if each.plan.mode.name == name]
-        n_trials = sum(len(each.plan.trials) for each in own)
-        n_missing = sum(each.n_missing for each in own)
+        in_mode = [plan for plan in plans if plan.plan.mode.name == name]
+        n_trials = sum(len(plan.plan.trials) for plan in in_mode)
+        n_missing = sum(plan.n_missing for plan in in_mode)
         planned.append(
             PlannedMode(mode, n_trials, n_missing, next(steps) if needs_setting(mode) else ())
         )
     return DryRun(board, tuple(planned), time_cap_s(plans), describe_time(plans))
 
 
-def choose_modes(
+def _choose_modes(
     controller: BoardController,
     request: SweepRequest,
     reporter: Reporter,
@@ -176,7 +214,7 @@ def _open_target(
     machine = controller.identify()
     target = LocalTarget(root, controller)
     if machine.is_simulated and request.processor == "gpu":
-        from mansard.api.simulated_gpu import StandInTarget
+        from mansard.sweeps.simulated_gpu import StandInTarget  # imports NumPy
 
         yield StandInTarget(root, controller)
         return
@@ -193,8 +231,6 @@ def _wants_container(request: SweepRequest, machine: MachineIdentity, target: Be
         return True
     if machine.kind != "gpu" or request.processor == "cpu" or target.probe("gpu").gpu is not None:
         return False
-    from mansard.containers.engine import connect
-
     try:
         with connect(request.wanted_image.engine):
             return True
@@ -205,7 +241,7 @@ def _wants_container(request: SweepRequest, machine: MachineIdentity, target: Be
 _MAX_NAMED = 8
 
 
-def failure_of(measured: Measured, n_modes: int) -> DeviceError | None:
+def _failure_of(measured: Measured, n_modes: int) -> DeviceError | None:
     """The error that names the modes which could not be measured."""
     if not measured.failed:
         return None
@@ -220,9 +256,6 @@ def failure_of(measured: Measured, n_modes: int) -> DeviceError | None:
 
 def chosen_hosts(request: SweepRequest) -> tuple[Host, ...]:
     """The boards that ``request`` names; raises UsageError, also for options of this machine."""
-    from mansard.containers.hosts import read_hosts
-    from mansard.device.system import SYSTEM_ROOT
-
     is_elsewhere = board_root(request.board) != SYSTEM_ROOT
     if request.is_local or is_elsewhere or request.wanted_image.engine:
         raise UsageError(
@@ -236,14 +269,14 @@ def _sweep_hosts(
     request: SweepRequest, hosts: Sequence[Host], planner: Planner, reporter: Reporter
 ) -> Swept:
     """The same sweep on boards elsewhere, all at once, into one folder of runs."""
-    from mansard.containers.fleet import run_fleet
-
     fleet = run_fleet(
         hosts,
         partial(_sweep_host, request, planner, reporter),
         lambda message: message.payload(),
     )
-    run_ids = frozenset().union(*(measured.run_ids for measured in fleet.results.values()))
+    run_ids = tuple(
+        dict.fromkeys(run_id for swept in fleet.results.values() for run_id in swept.run_ids)
+    )
     try:
         fleet.check()
     except MansardError as error:
@@ -253,22 +286,18 @@ def _sweep_hosts(
 
 def _sweep_host(
     request: SweepRequest, planner: Planner, reporter: Reporter, worker: Worker
-) -> Measured:
+) -> Swept:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
-    from mansard.containers.launch import stop_containers
-
     reporter = _WorkerReporter(worker, reporter)
     with remote_target(worker.host, request.wanted_image, reporter) as target:
         worker.on_stop(target.stop)
         worker.claim(target.controller.identify())
         worker.on_stop(partial(stop_containers, target.address))
-        modes = choose_modes(target.controller, request, reporter)
-        plans = planner(target, modes, reporter)
-        measured = measure_modes(plans, target, request.runs, reporter)
-    failure = failure_of(measured, len(modes))
-    if failure is not None:
-        raise failure
-    return measured
+        modes = _choose_modes(target.controller, request, reporter)
+        swept = _sweep_board(target, modes, request, planner, reporter)
+    if swept.failure is not None:
+        raise swept.failure
+    return swept
 
 
 class _WorkerReporter:

@@ -1,0 +1,277 @@
+"""The options of ``mansard measure`` in groups; together they are in the order of its help.
+
+Which groups a measurement takes is what the parameters of its function are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mansard.cli.options import (
+    AllOption,
+    BatchSizesOption,
+    BoardOption,
+    ContainerEngineOption,
+    DimOption,
+    HostsFileOption,
+    ImageOption,
+    ImagesOption,
+    InputsOption,
+    JsonOption,
+    KeptRunsOption,
+    LocalOption,
+    ModeOption,
+    OfflineOption,
+    PickOption,
+    PrecisionsOption,
+    ProviderOption,
+    YesOption,
+)
+from mansard.cli.outputs import ForceOption
+from mansard.core.records import Copies, Waiting
+
+_HostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Board to measure on: user@board, or a name in hosts.toml. Not for a program."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ModeGroup:
+    """In which modes, how well, and where the runs are kept."""
+
+    mode: ModeOption = None
+    pick: PickOption = None
+    profile: Annotated[
+        Literal["brief", "quick", "full"], typer.Option(help="How well the time is to be known.")
+    ] = "quick"
+    runs: KeptRunsOption = Path("runs")
+
+
+@dataclass(frozen=True)
+class NetworkGroup:
+    """How networks are run."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="What runs the networks: ort, tensorrt, trtexec. By default TensorRT on a Jetson "
+            "that has it, by its Python bindings or trtexec, else ONNX Runtime."
+        ),
+    ] = None
+    provider: ProviderOption = None
+    batch: BatchSizesOption = None
+    precision: PrecisionsOption = None
+    dim: DimOption = None
+    inputs: InputsOption = None
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Samples to measure accuracy with: an .npz of arrays by input and labels, or a "
+            "folder of images.",
+            readable=False,
+        ),
+    ] = None
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Classes of --data, lines IMAGE,CLASS or CLASS.", readable=False),
+    ] = None
+    preprocess: Annotated[
+        str | None,
+        typer.Option(
+            help="How images are fed: imagenet (the default), unit, symmetric, caffe or raw, then "
+            "what differs: imagenet,resize=232,mean=0.5/0.5/0.5."
+        ),
+    ] = None
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100_000_000, help="So many of --data, evenly spread; all by default."
+        ),
+    ] = None
+    calibration: Annotated[
+        str | None,
+        typer.Option(
+            help="Samples that the ranges of int8 are taken from, as --data, or 'random'; some of "
+            "--data by default."
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=4096, help="Threads of the engine; by default one for each CPU of the mode."
+        ),
+    ] = None
+    copies: Annotated[
+        Copies, typer.Option(help="Copies to and from the host's memory that a call includes.")
+    ] = "none"
+    wait: Annotated[
+        Waiting, typer.Option(help="What threads do while they wait: spin, or block.")
+    ] = "spin"
+    dla: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=15, help="Build engine files for this DLA core; by default for the GPU."
+        ),
+    ] = None
+    fallback: Annotated[
+        bool,
+        typer.Option(help="With --dla: run layers that a DLA core lacks on the GPU, or refuse."),
+    ] = True
+    dynamic: Annotated[
+        bool,
+        typer.Option("--dynamic", help="Build one engine file for all of --batch, not one each."),
+    ] = False
+    opt_level: Annotated[
+        int | None,
+        typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; its own, 3."),
+    ] = None
+    workspace: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000_000,
+            help="Most memory of a layer's kernel, in MB; TensorRT's own: all.",
+        ),
+    ] = None
+    graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Print the 30 slowest layers of each network.")
+    ] = False
+    each_layer: Annotated[
+        str | None,
+        typer.Option(
+            help="Also cut the layers out and run each alone: all, stages, or how many of the "
+            "slowest: 10."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class PartGroup:
+    """Which parts of the networks are run alone, and how."""
+
+    groups: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=100_000,
+            help="With --each-layer stages: join them to so many groups of like work.",
+        ),
+    ] = None
+    transitions: Annotated[
+        bool,
+        typer.Option(
+            "--transitions",
+            help="With --each-layer stages: what a change of processor costs at each cut, by the "
+            "network with an output more there.",
+        ),
+    ] = False
+    cpus: Annotated[
+        list[str] | None,
+        typer.Option(help="CPUs that the parts are run on: 0, 2-3; each --cpus one partition."),
+    ] = None
+    window: Annotated[
+        float | None,
+        typer.Option(min=0.05, max=3600, help="Seconds that the meters look at each layer."),
+    ] = None
+    boundary: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=600, help="Seconds that each layer runs before that; until power settles."
+        ),
+    ] = None
+    rest: Annotated[
+        float, typer.Option(min=0, max=600, help="Seconds of rest before each layer.")
+    ] = 0.0
+    meter_interval: Annotated[
+        float | None,
+        typer.Option(min=1, max=10_000, help="Milliseconds between readings; the meters' own."),
+    ] = None
+    nn_profiler: Annotated[
+        Path | None,
+        typer.Option(help="Write all layers in --runs into this folder as NN-Profiler does."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class PlaceGroup:
+    """Where networks are run."""
+
+    force: ForceOption = False
+    board: BoardOption = None
+    processor: Annotated[
+        Literal["cpu", "gpu"] | None,
+        typer.Option(help="What to run on; by default the GPU where there is one."),
+    ] = None
+    local: LocalOption = False
+    host: _HostOption = None
+    hosts_file: HostsFileOption = None
+    image: ImageOption = None
+    images: ImagesOption = None
+    offline: OfflineOption = False
+    container_engine: ContainerEngineOption = None
+    yes: YesOption = False
+
+
+@dataclass(frozen=True)
+class MachineGroup:
+    """Of ``PlaceGroup`` those that a program takes: it runs on the machine itself."""
+
+    force: ForceOption = False
+    board: BoardOption = None
+    host: _HostOption = None
+
+
+@dataclass(frozen=True)
+class ProgramGroup:
+    """What a program is, and how often it runs."""
+
+    name: Annotated[
+        str | None, typer.Option(help="What the program is called; by default its command.")
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Regular expression with one group: a number that the program prints, such as "
+            "'tokens/s: ([0-9.]+)'. The last one counts."
+        ),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Variable of the environment that changes the program: part of what it is, as "
+            "OMP_NUM_THREADS and others are by default; again for more.",
+        ),
+    ] = None
+    repeat: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Run the program so often in each mode.")
+    ] = None
+    again: Annotated[
+        bool, typer.Option("--again", help="Run it also where it was measured before.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class OutputGroup:
+    """What is printed."""
+
+    all_rows: AllOption = False
+    as_json: JsonOption = False
+
+
+GROUPS = (
+    ModeGroup,
+    NetworkGroup,
+    PartGroup,
+    PlaceGroup,
+    ProgramGroup,
+    OutputGroup,
+)

@@ -1,0 +1,274 @@
+"""Several networks at once, in stages on several devices, in the modes of a board."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Dict
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.core.records import MachineIdentity, PowerMode
+from mansard.core.text import printable
+from mansard.inference.builds import device_name
+from mansard.inference.multi.drawing import Drawing, draw
+from mansard.inference.multi.mappings import (
+    MappedNetwork,
+    Mapping,
+    StagePlace,
+    check_mapping,
+    with_device,
+)
+from mansard.inference.multi.plan import MultiPlan, device_cpus, is_cpu, is_dla
+from mansard.inference.planning import make_plan
+from mansard.measuring.plan import cpus_of
+from mansard.sweeps.accuracies import int8_form
+from mansard.sweeps.engine_builds import choose_engine, is_stand_in
+from mansard.sweeps.modes import ModePlan
+from mansard.sweeps.networks import EngineRequest, LoadedFiles, choose_provider, with_image
+from mansard.sweeps.preparation import NetworkSettings, keeping_scores, sources_of
+from mansard.sweeps.reporter import Reporter
+from mansard.sweeps.stages import MultiPreparation, MultiSettings
+from mansard.sweeps.sweep import Swept, modes_at_hand, sweep
+from mansard.sweeps.targets import BenchTarget, find_processor
+
+if TYPE_CHECKING:
+    from mansard.inference.engines.engine import EngineProbe
+    from mansard.inference.preparing.quantising import Form
+
+_LONGEST_S = 86_400  # a day
+
+
+class MultiRequest(EngineRequest, frozen=True, kw_only=True):
+    """How, where and in which modes mappings are run. At most one batch and one precision."""
+
+    settings: NetworkSettings = NetworkSettings(waiting="block", with_layers=False)
+    multi: MultiSettings = MultiSettings()
+
+
+def whole_mapping(models: Sequence[str], devices: Sequence[str] = ()) -> Mapping:
+    """Every network of ``models`` whole, on the devices in turn.
+
+    Without devices on the GPU where there is one, else on the CPU. Raises as ``sources_of``.
+    """
+    names = _names(models)
+    places = [StagePlace(device=device) for device in devices] or [StagePlace()]
+    return Mapping(
+        networks=tuple(
+            MappedNetwork(model=model, stages=(places[number % len(places)],))
+            for number, model in enumerate(names)
+        )
+    )
+
+
+def _names(models: Sequence[str]) -> list[str]:
+    return [str(source) for model in models for source in sources_of(model)]
+
+
+def draw_mappings(
+    request: MultiRequest,
+    models: Sequence[str],
+    devices: Sequence[str],
+    drawing: Drawing,
+    reporter: Reporter,
+    *,
+    has_seed_per_mode: bool = False,
+) -> Iterator[tuple[MultiRequest, tuple[Mapping, ...]]]:
+    """Mappings of ``models`` on ``devices`` that are drawn at random, with what to run them by.
+
+    ``has_seed_per_mode``: for each mode others, of a seed made of that of ``drawing`` and its name.
+    Raises UsageError for numbers that cannot be.
+    """
+    names = _names(models)
+    if len(set(names)) < len(names):
+        raise UsageError("a network is named twice", fix="name it once: it is drawn once")
+    cuts = dict.fromkeys(names, tuple[int, ...]())
+    draw(cuts, devices, msgspec.structs.replace(drawing, most_split=0))  # what is wrong, at once
+    if len(devices) > 1 and drawing.most_split != 0:
+        for name in names:  # one after the other: the weights of one are on disk
+            with MultiPreparation(request.settings) as preparation:
+                cuts[name] = preparation.cut_nodes(name, reporter)
+    if not has_seed_per_mode:
+        yield request, _drawn(cuts, devices, drawing, reporter)
+        return
+    if request.hosts:
+        raise UsageError("--seed-per-mode is for this machine", fix="run it on the board")
+    for mode in modes_at_hand(request, reporter):
+        seed = zlib.crc32(f"{drawing.seed} {mode.name}".encode())
+        of_mode = msgspec.structs.replace(drawing, seed=seed)
+        in_mode = msgspec.structs.replace(request, mode=mode.name, pick=None)
+        yield in_mode, _drawn(cuts, devices, of_mode, reporter)
+
+
+def _drawn(
+    cuts: Dict[str, Sequence[int]], devices: Sequence[str], drawing: Drawing, reporter: Reporter
+) -> tuple[Mapping, ...]:
+    drawn = draw(cuts, devices, drawing)
+    n_single = len(cuts) * len(devices) if drawing.has_single else 0
+    if len(drawn) - n_single < drawing.n_mappings:
+        reporter.note(
+            f"{len(drawn) - n_single} mappings, not {drawing.n_mappings}: no more that differ "
+            "were found among these networks and devices"
+        )
+    return drawn
+
+
+def sweep_mappings(request: MultiRequest, mappings: Sequence[Mapping], reporter: Reporter) -> Swept:
+    """Run each of ``mappings`` in each mode; the failure is the first one.
+
+    Mappings of the same networks that follow one another share their files and a run of each mode;
+    the files are removed after it. Raises UsageError for a mapping that nothing could run, and any
+    MansardError that keeps everything from being measured.
+    """
+    settings = request.settings
+    if not 0 < request.multi.seconds_s <= _LONGEST_S:
+        raise UsageError(f"--seconds is above 0 and at most {_LONGEST_S}", fix="use 30")
+    if len(settings.batches) > 1 or len(settings.precisions) > 1:
+        raise UsageError(
+            "several networks at once have one batch size and one precision", fix="name one"
+        )
+    for mapping in mappings:
+        check_mapping(mapping)
+        if mapping.turns and request.multi.way == "processes":
+            raise UsageError("networks in step run in threads", fix="leave --processes out")
+    devices = {place.device for mapping in mappings for place in _places(mapping)}
+    if devices and all(map(is_cpu, devices)):
+        request = msgspec.structs.replace(request, processor="cpu")
+    request = with_image(request)
+    run_ids, failure = list[str](), None
+    n_after = len(mappings)
+    for _, alike in groupby(mappings, key=_models):
+        group = tuple(alike)
+        n_after -= len(group)
+        with (
+            MultiPreparation(settings) as preparation,
+            keeping_scores(request.runs, preparation),
+        ):
+            plan = partial(_plan, request, preparation, group, n_after=n_after)
+            swept = sweep(request, plan, reporter)
+        run_ids += swept.run_ids
+        failure = failure or swept.failure
+    return Swept(tuple(dict.fromkeys(run_ids)), failure)
+
+
+def _places(mapping: Mapping) -> list[StagePlace]:
+    return [place for network in mapping.networks for place in network.stages]
+
+
+def _models(mapping: Mapping) -> tuple[str, ...]:
+    return tuple(sorted({network.model for network in mapping.networks}))
+
+
+def _plan(
+    request: MultiRequest,
+    preparation: MultiPreparation,
+    mappings: Sequence[Mapping],
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    reporter: Reporter,
+    *,
+    n_after: int,
+) -> list[ModePlan]:
+    """The plan of each mode; raises UsageError and MeasurementError for an absent device.
+
+    ``n_after``: mappings that follow these.
+    """
+    machine = target.controller.identify()
+    on_cpu = "run all of it on the CPU with --devices cpu"
+    gpu = find_processor(target, machine, request.processor, reporter, on_cpu=on_cpu).gpu
+    engines = _Engines(target, request, reporter, has_gpu=gpu is not None)
+    mappings = [with_device(each, engines.default_device) for each in mappings]
+    for mapping in mappings:
+        check_mapping(mapping)
+    devices = sorted({place.device for mapping in mappings for place in _places(mapping)})
+    modes = _with_cpus(machine, modes, devices, reporter)
+    used = {device: engines.find(device) for device in devices}
+    gpu = None if all(map(is_cpu, devices)) else gpu
+    preparation.cut(mappings, reporter, engines.form)
+    built = preparation.builds_of(mappings, used, device_name(gpu, machine))
+    drafts = [preparation.multi_trial(mapping, used, built, request.multi) for mapping in mappings]
+    trials = list({trial.trial_id: trial for trial in drafts}.values())  # two ends, one cut
+    versions = {name: text for probe, _ in used.values() for name, text in probe.versions.items()}
+    probe = msgspec.structs.replace(used[devices[-1]][0], versions=versions)
+    files, plans = LoadedFiles(preparation, request.runs, reporter), list[ModePlan]()
+    for mode in modes:
+        plan = make_plan(MultiPlan, machine, mode, trials, probe, gpu, profile=request.profile)
+        plans.append(
+            files.plan(
+                plan,
+                of=preparation.title,
+                is_bounded=False,
+                least_s=request.multi.seconds_s + plan.protocol.settle_s,
+                n_after=n_after * len(modes),
+            )
+        )
+    for engine, probe in {probe.engine: probe for probe, _ in used.values()}.items():
+        of_engine = [build for build in built.values() if build.engine == engine]
+        files.build(of_engine, probe, gpu, target, modes)
+    return plans
+
+
+def _with_cpus(
+    machine: MachineIdentity,
+    modes: Sequence[PowerMode],
+    devices: Sequence[str],
+    reporter: Reporter,
+) -> list[PowerMode]:
+    """The modes that have all CPUs of the devices; raises UsageError where none has."""
+    errors = dict[str, UsageError]()
+    for mode in modes:
+        try:
+            for device in devices:
+                device_cpus(device, cpus_of(machine, mode))
+        except UsageError as error:
+            errors[mode.name] = error
+    if len(errors) == len(modes):
+        raise next(iter(errors.values()))
+    for name, why in errors.items():
+        reporter.note(f"{printable(name)}: left out: {why}")
+    return [mode for mode in modes if mode.name not in errors]
+
+
+class _Engines:
+    """Which engine and provider run what is on a device."""
+
+    def __init__(
+        self, target: BenchTarget, request: MultiRequest, reporter: Reporter, *, has_gpu: bool
+    ) -> None:
+        settings, machine = request.settings, target.controller.identify()
+        self._target, self._wanted = target, settings.provider
+        self._main = choose_engine(target, machine, settings.engine, reporter)
+        self._has_gpu = has_gpu or is_stand_in(self._main)
+
+    @property
+    def default_device(self) -> str:
+        """That of a stage without one."""
+        is_wanted = self._has_gpu and self._wanted != "cpu"
+        return "gpu" if is_wanted and set(self._main.providers or ()) - {"cpu"} else "cpu"
+
+    @property
+    def form(self) -> Form:
+        """Of int8: what every engine in use can run."""
+        return int8_form(self._main.engine, self._wanted or "")
+
+    def find(self, device: str) -> tuple[EngineProbe, str]:
+        """The engine and its provider; raises UsageError for a device that they cannot use."""
+        probe, wanted = self._main, self._wanted
+        if is_cpu(device):
+            probe, wanted = self._target.engine_probe("ort"), "cpu"
+        provider = choose_provider(probe, wanted, has_gpu=self._has_gpu)
+        if not is_cpu(device) and provider == "cpu":
+            raise UsageError(
+                f"there is no device {device!r}: no GPU that {probe.engine} can use",
+                fix="map the stages to cpu, or see 'mansard doctor'",
+            )
+        if probe.engine == "trtexec" or (is_dla(device) and probe.engine != "tensorrt"):
+            raise UsageError(
+                f"{probe.engine} cannot run a stage on {device!r}",
+                fix="use --engine tensorrt, which needs TensorRT's Python bindings",
+            )
+        return probe, provider

@@ -1,0 +1,352 @@
+"""Measuring the modes of one board, with progress; the board is put back afterwards."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from mansard.core.documents import read_document
+from mansard.core.errors import (
+    BusyError,
+    ContainerError,
+    ControllerLost,
+    DeniedError,
+    DeviceError,
+    UsageError,
+)
+from mansard.core.jsonl import read_rows
+from mansard.core.records import Manifest, PowerMode, Record
+from mansard.core.text import listed, printable
+from mansard.measuring.plan import RunPlan
+from mansard.measuring.protocol import sweep_time
+from mansard.measuring.runner import missing_trials, run_plan
+from mansard.sweeps.reporter import (
+    ProgressDisplay,
+    Reporter,
+    SilentReporter,
+    Stage,
+    TimeLeft,
+    format_duration,
+    prior_s,
+)
+from mansard.sweeps.targets import BenchTarget
+
+if TYPE_CHECKING:
+    from mansard.device.controller.controller import Holding
+    from mansard.inference.engine_files import EngineFiles
+    from mansard.measuring.events import Measurer
+    from mansard.measuring.kind import MeasurementKind
+    from mansard.measuring.run_writer import SweepState
+    from mansard.measuring.runner import RunOutcome
+
+RowT = TypeVar("RowT", bound=Record)
+PlanT = TypeVar("PlanT", bound=RunPlan)
+_MOST_NAMED = 3  # of what is measured beside what has a bounded time
+_TURN_S = 0.5  # between two looks at whether another sweep has ended
+_SILENT_S = 3.0  # of a wait that a caller without a reporter does not hear of
+_LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
+
+
+class ModePlan(msgspec.Struct, frozen=True):
+    """What is to be measured in one mode, and how many of its trials are missing.
+
+    ``files``: folder of the files that the plan names; ``write_files`` writes those of the missing
+    trials into it. ``of``: what is measured, for progress; empty for kernels. ``is_bounded``:
+    whether the protocol bounds how long a trial takes; ``least_s``: else, how long at least.
+    ``n_after``: trials that are to come when the sweep is over. ``again``: how to measure it again,
+    in words.
+    """
+
+    plan: RunPlan
+    n_missing: int
+    files: Path | None = None
+    write_files: Callable[[], object] | None = None
+    of: str = ""
+    is_bounded: bool = True
+    least_s: float = 0.0
+    n_after: int = 0
+    again: str = ""  # empty: to move its folder away
+    engine_files: EngineFiles | None = None  # of a run of builds: where its files are kept
+
+    @property
+    def title(self) -> str:
+        """The mode, and what is measured in it."""
+        name = printable(self.plan.mode.name)
+        return f"{name}, {self.of}" if self.of else name
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The runs of a sweep in the order of its plans, and the modes that could not be measured."""
+
+    run_ids: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+def plan_modes(
+    make: Callable[[PowerMode], RunPlan],
+    modes: Sequence[PowerMode],
+    runs: Path,
+) -> list[ModePlan]:
+    """What ``make`` plans for each mode, in their order; raises what it raises."""
+    plans = [make(mode) for mode in modes]
+    return [ModePlan(plan, len(missing_trials(plan, runs))) for plan in plans]
+
+
+def rows_of(
+    runs: Path, run_ids: Iterable[str], kind: MeasurementKind[PlanT, RowT]
+) -> list[tuple[Manifest, RowT]]:
+    """The rows of runs of ``kind`` with their manifests, in the order of ``run_ids``."""
+    manifests = [
+        read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids
+    ]
+    return [
+        (manifest, row)
+        for manifest in manifests
+        if manifest.kind == kind.name
+        for row in read_rows(runs / manifest.run_id / kind.rows_name, kind.row_type, runs).rows
+    ]
+
+
+def begun(of: tuple[Manifest, Record]) -> tuple[str, str]:
+    """When the run of a row was begun, to sort rows by."""
+    manifest, _ = of
+    return manifest.started_utc, manifest.run_id
+
+
+def time_cap_s(plans: Sequence[ModePlan]) -> float:
+    """Seconds that measuring what is missing takes at most."""
+    return sweep_time([(planned.plan.protocol, planned.n_missing) for planned in plans])
+
+
+def describe_time(plans: Sequence[ModePlan]) -> str:
+    """How much is to be measured, and how long that takes at most, in words."""
+    bounded = [planned for planned in plans if planned.is_bounded]
+    beside = dict.fromkeys(
+        planned.of for planned in plans if planned.n_missing and not planned.is_bounded
+    )
+    n_modes = len({planned.plan.mode.name for planned in bounded or plans if planned.n_missing})
+    modes = "1 mode" if n_modes == 1 else f"{n_modes} modes"
+    if not bounded:
+        least_s = sum(planned.n_missing * planned.least_s for planned in plans)
+        least = f": at least {format_duration(least_s)}" if least_s else ""
+        return f"{modes} to measure{least}"
+    n_missing = sum(planned.n_missing for planned in bounded)
+    longest = format_duration(time_cap_s(bounded))
+    trials = "1 trial" if n_missing == 1 else f"{n_missing} trials"
+    names = [*beside][:_MOST_NAMED]
+    more = [f"{len(beside) - len(names)} more"] if len(beside) > len(names) else []
+    others = f"; and {listed([*names, *more])}" if beside else ""
+    return f"{modes}, {trials} to measure: at most {longest}{others}"
+
+
+def measure_modes(
+    plans: Sequence[ModePlan], target: BenchTarget, runs: Path, reporter: Reporter
+) -> Measured:
+    """Measure what ``runs`` does not hold yet of every mode, and put the board back.
+
+    Modes that need a reboot are left out with a note; one that cannot be set for another
+    reason too, and counts as failed. Raises DeviceError if nothing is left to measure.
+    """
+    run_ids: dict[str, None] = {}
+    failed: list[str] = []
+    denied: dict[str, DeniedError] = {}
+    n_modes = len({planned.plan.mode.name for planned in plans})
+    _send_files(plans, target, reporter)
+    with ExitStack() as stack:
+        held = None
+        if any(needs_setting(planned.plan.mode) and planned.n_missing for planned in plans):
+            held = stack.enter_context(target.controller.hold())
+            for line in held.left_behind:
+                reporter.note(line)
+            plans = _without_reboots(plans, held, reporter)
+        elif any(planned.n_missing for planned in plans):
+            _wait_for_turn(stack, target, reporter)
+        if any(planned.n_missing for planned in plans):
+            reporter.note(describe_time(plans))
+        setter, left = _Setter(held), TimeLeft([_stage(planned) for planned in plans])
+        for number, planned in enumerate(plans):
+            if planned.plan.mode.name in failed:
+                continue
+            left.begin(number)
+            try:
+                run_ids[_measure_mode(planned, setter, target, runs, reporter, left)] = None
+            except (ContainerError, DeviceError, UsageError) as error:
+                if (n_modes == 1 and not run_ids) or isinstance(error, ControllerLost):
+                    raise
+                failed.append(planned.plan.mode.name)
+                if isinstance(error, DeniedError):
+                    denied[planned.plan.mode.name] = error
+                else:
+                    reporter.note(f"{planned.plan.mode.name}: left out: {error}")
+    _note_denied(denied, n_plans=n_modes, reporter=reporter)
+    return Measured(tuple(run_ids), tuple(failed))
+
+
+def _send_files(plans: Sequence[ModePlan], target: BenchTarget, reporter: Reporter) -> None:
+    """Before a mode is set: a board does not stay in one while gigabytes are written and sent."""
+    for planned in plans:
+        if planned.write_files and planned.n_missing:
+            planned.write_files()
+    for files in sorted(
+        {planned.files for planned in plans if planned.files and planned.n_missing}
+    ):
+        target.send(files, reporter)
+
+
+class _Setter:
+    """Sets each mode once, for all that is measured in it; None: no mode is set."""
+
+    def __init__(self, held: Holding | None) -> None:
+        self._held = held
+        self._mode: PowerMode | None = None
+        self._read_back: PowerMode | None = None
+
+    def set(self, mode: PowerMode) -> tuple[PowerMode | None, Callable[[], tuple[str, ...]] | None]:
+        """The mode as it was read back, and what tells how it was left since."""
+        if self._held is None or not needs_setting(mode):
+            return None, None
+        if mode != self._mode:
+            self._mode = None  # until it is set
+            self._read_back = self._held.set(mode)
+            self._mode = mode
+        return self._read_back, self._held.changes
+
+
+def _wait_for_turn(stack: ExitStack, target: BenchTarget, reporter: Reporter) -> None:
+    """Have the machine alone until the end of ``stack``: two sweeps would measure each other.
+
+    A caller without a reporter hears of a wait by Python's warnings.
+    """
+    is_told, begun_s = False, time.monotonic()
+    is_silent = getattr(reporter.note, "__func__", None) is SilentReporter.note
+    while True:
+        try:
+            stack.enter_context(target.controller.hold(is_set=False))
+        except BusyError as error:
+            where = f"{error.where}: " if error.where else ""
+            line = f"{where}{error.what}; waiting until it has ended"
+            if not is_told and not is_silent:
+                reporter.note(line)
+                is_told = True
+            elif not is_told and time.monotonic() - begun_s > _SILENT_S:
+                warnings.warn(line, stacklevel=2)
+                is_told = True
+            time.sleep(_TURN_S)
+        else:
+            return
+
+
+def _note_denied(denied: Mapping[str, DeniedError], *, n_plans: int, reporter: Reporter) -> None:
+    """One line for all modes that this user may not set; raises it where there is no other mode."""
+    if not denied:
+        return
+    name, error = next(iter(denied.items()))
+    if len(denied) == n_plans:
+        raise error
+    more = f" and {len(denied) - 1} more" if len(denied) > 1 else ""
+    reporter.note(f"{name}{more}: left out: {error}")
+
+
+def needs_setting(mode: PowerMode) -> bool:
+    """Whether measuring in ``mode`` changes a setting of the machine."""
+    return mode.kind not in _LEFT_ALONE or mode.cpu_hz is not None
+
+
+def _measure_mode(
+    planned: ModePlan,
+    setter: _Setter,
+    target: BenchTarget,
+    runs: Path,
+    reporter: Reporter,
+    left: TimeLeft,
+) -> str:
+    engine_files = planned.engine_files
+    read_back, changes = setter.set(planned.plan.mode) if planned.n_missing else (None, None)
+    with reporter.progress(f"Measuring {planned.title}") as progress:
+        outcome = run_plan(
+            planned.plan,
+            runs,
+            measurer=_measurer(planned, target),
+            read_back=read_back,
+            changes=changes,
+            image=target.image,
+            is_there=lambda row: (
+                engine_files is None or engine_files.find(row.engine_file) is not None
+            ),
+            on_progress=partial(_show, progress, left),
+        )
+    _note_outcome(planned, outcome, reporter)
+    return outcome.run_id
+
+
+def _measurer(planned: ModePlan, target: BenchTarget) -> Measurer:
+    if planned.engine_files is not None and planned.files is not None:
+        return target.builder(planned.files, planned.engine_files)
+    return target.measurer(planned.files if planned.n_missing else None)
+
+
+def _stage(planned: ModePlan) -> Stage:
+    """The trials of one mode that are missing: those that were measured come first in a plan."""
+    known = planned.least_s or (prior_s(planned.plan.protocol) if planned.is_bounded else 0)
+    trials = planned.plan.trials
+    titles = [trial.title for trial in trials[len(trials) - planned.n_missing :]]
+    return Stage(planned.of, titles, known, n_after=planned.n_after)
+
+
+def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:
+    """Show a sweep with the time left for it and for all that follows it."""
+    n_left = state.n_total - state.n_done
+    progress.update(state.n_done, state.n_total, left.remaining_s(n_left), state.now)
+
+
+def _note_outcome(planned: ModePlan, outcome: RunOutcome, reporter: Reporter) -> None:
+    if outcome.torn_path is not None:
+        reporter.note(f"note: a half-written row of an earlier run is kept in {outcome.torn_path}")
+    if outcome.n_measured == 0:
+        again = planned.again or f"move {outcome.folder} away"
+        line = f"already measured, nothing to do; to measure it again, {again}"
+        reporter.note(f"{planned.title}: {line}")
+    elif outcome.n_resumed:
+        there = "1 trial was" if outcome.n_resumed == 1 else f"{outcome.n_resumed} trials were"
+        reporter.note(f"{planned.title}: resumed, {there} already there")
+
+
+def _without_reboots(
+    plans: Sequence[ModePlan], held: Holding, reporter: Reporter
+) -> list[ModePlan]:
+    """The plans whose modes can be set now and left again; raises DeviceError if none is left.
+
+    A mode that switches SMs on or off can be set only until CUDA has run, and once it has
+    run in that mode only a reboot leads back: on the GPU such a mode is not even tried. On a
+    simulated board CUDA never runs.
+    """
+    left_out = dict(
+        held.needing_reboot([planned.plan.mode for planned in plans if planned.n_missing])
+    )
+    for planned in plans:
+        gpu, n_sms = planned.plan.gpu, planned.plan.mode.n_sms
+        if gpu is None or n_sms is None or planned.plan.machine.is_simulated:
+            continue
+        if n_sms != gpu.n_sms and planned.n_missing:
+            words = f"it has {n_sms} SMs on, now there are {gpu.n_sms}"
+            left_out.setdefault(planned.plan.mode.name, words)
+    for name, words in left_out.items():
+        reporter.note(f"{name}: left out, it needs a reboot: {words}")
+    settable = [
+        planned
+        for planned in plans
+        if planned.plan.mode.kind != "nvpmodel" or planned.plan.mode.name not in left_out
+    ]
+    if not settable:
+        raise DeviceError(
+            "every mode asked for needs a reboot",
+            fix="set one with 'sudo nvpmodel -m', reboot, and measure the board as it is then",
+        )
+    return settable

@@ -1,0 +1,178 @@
+"""A program of the user's, measured in one power mode after the other; the board is put back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mansard.core.errors import UsageError
+from mansard.core.version import VERSION
+from mansard.device.meters.finding import find_meters
+from mansard.inference.programs.execution import find_input, is_read_once
+from mansard.inference.programs.metric import compile_metric
+from mansard.inference.programs.plan import ProgramPlan, program_protocol
+from mansard.inference.programs.planning import hash_program, make_program_trial
+from mansard.inference.programs.trial import Passing, program_kind
+from mansard.inference.programs.windows import VARIABLE
+from mansard.measuring.measurer import LocalMeasurer
+from mansard.measuring.plan import cpus_of
+from mansard.measuring.protocol import find_protocol
+from mansard.measuring.runner import missing_trials
+from mansard.sweeps.modes import ModePlan
+from mansard.sweeps.reporter import SILENT, ProgressDisplay, Reporter
+from mansard.sweeps.sweep import SweepRequest, Swept, sweep
+from mansard.sweeps.targets import BenchTarget, LocalTarget
+
+if TYPE_CHECKING:
+    from mansard.core.records import MachineIdentity, PowerMode
+    from mansard.device.controller.controller import BoardController
+    from mansard.inference.programs.plan import ProgramTrial
+    from mansard.measuring.events import Measurer
+
+MOST_RUNS = 100_000
+_AGAIN = "add --again; a variable that changes it becomes part of it by --env NAME"
+
+
+class ProgramRequest(SweepRequest, frozen=True, kw_only=True):
+    """Which program is to be measured, and how; the defaults are those of the command."""
+
+    command: tuple[str, ...]
+    name: str | None = None  # what it is called; None: its command
+    metric: str | None = None  # regular expression with one group: a number that it prints
+    n_runs: int | None = None  # in each mode; None: until its time is known
+    variables: tuple[str, ...] = ()  # of the environment: part of its identity beside known ones
+    is_again: bool = False  # also where it was measured before
+    stdout: int = 1  # descriptor that the program's standard output goes to
+
+
+def run_program(request: ProgramRequest, reporter: Reporter = SILENT) -> Swept:
+    """Run a program in each mode as often as it takes; its runs in the order of the modes.
+
+    It needs msgspec alone. Raises ProgramFailed with the program's own exit code where it fails:
+    the modes before are kept, and the board is put back; UsageError, and what keeps a board from
+    being measured.
+    """
+    if request.hosts:
+        raise UsageError(
+            "a program is measured on the machine that it runs on, not with --host",
+            fix="run 'mansard measure -- COMMAND' on the board",
+        )
+    if VARIABLE in os.environ:
+        raise UsageError(
+            "this runs inside a program that is being measured",
+            fix="measure one of the two; mansard.api.window marks a part of a program",
+        )
+    if request.metric is not None:
+        compile_metric(request.metric)
+    if request.n_runs is not None and not 1 <= request.n_runs <= MOST_RUNS:
+        raise UsageError(f"--repeat is from 1 to {MOST_RUNS}", fix="leave it out")
+    trial = make_program_trial(request.command, request.name, request.metric, request.variables)
+    beside_output = _BesideOutput(reporter)
+    passing = Passing(reporter.note, request.stdout, request.command, find_input())
+    swept = sweep(
+        request,
+        partial(_plan_modes, trial, request, beside_output),
+        beside_output,
+        make_local=partial(_ProgramTarget, passing),
+    )
+    if hash_program(request.command, trial.environment) != trial.program_hash:
+        reporter.note(
+            "a file among the arguments changed during the measurement: the next command will "
+            "measure the program anew; name files that it writes inside a script"
+        )
+    return swept
+
+
+def _plan_modes(
+    trial: ProgramTrial,
+    request: ProgramRequest,
+    beside_output: _BesideOutput,
+    target: BenchTarget,
+    modes: Sequence[PowerMode],
+    reporter: Reporter,
+) -> list[ModePlan]:
+    beside_output.has_several_modes = len(modes) > 1
+    machine = target.controller.identify()
+    plans = [_plan(trial, request, machine, mode) for mode in modes]
+    if is_read_once() and sum(plan.n_missing for plan in plans) * (request.n_runs or 2) > 1:
+        reporter.note(
+            "standard input is a pipe: only the first run can read it; use a file (< FILE) or "
+            "--repeat 1"
+        )
+    return plans
+
+
+def _plan(
+    trial: ProgramTrial, request: ProgramRequest, machine: MachineIdentity, mode: PowerMode
+) -> ModePlan:
+    """The newest run of the program in this mode; the next one where it is to be measured again.
+
+    Runs of the same plan differ in its seed alone.
+    """
+    find_protocol(request.profile)  # an unknown one is an error
+    plan = ProgramPlan(
+        profile=request.profile,  # type: ignore[arg-type]  # checked above
+        machine=machine,
+        processor="cpu",
+        gpu=None,
+        mode=mode,
+        cpus=cpus_of(machine, mode),
+        trials=(trial,),
+        protocol=program_protocol(request.profile, request.n_runs),  # type: ignore[arg-type]
+        seed=0,
+        versions={"mansard": VERSION},
+        unknown={"gpu": "not asked: what opens a GPU keeps it awake while a program is metered"},
+    )
+    is_there = not missing_trials(plan, request.runs)
+    while is_there:
+        later = msgspec.structs.replace(plan, seed=plan.seed + 1)
+        is_there = not missing_trials(later, request.runs)
+        if is_there or request.is_again:
+            plan = later
+    n_missing = len(missing_trials(plan, request.runs))
+    return ModePlan(plan, n_missing, of=trial.workload, is_bounded=False, again=_AGAIN)
+
+
+class _ProgramTarget(LocalTarget):
+    """This machine, with a program's streams passed on and its notes passed too."""
+
+    def __init__(self, passing: Passing, root: Path, controller: BoardController) -> None:
+        super().__init__(root, controller)
+        self._passing = passing
+
+    def measurer(self, files: Path | None = None) -> Measurer:
+        """A measurer of programs with this machine's meters."""
+        kind = program_kind(self._passing)
+        meters = find_meters(self._root, self.controller.identify())
+        return LocalMeasurer(meters=meters, root=self._root, kind=kind, files=files)
+
+
+class _BesideOutput:
+    """A reporter beside a program that has the terminal: a note for each mode, and no bar."""
+
+    has_several_modes = False  # else there is nothing to tell apart
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.note, self.ask = reporter.note, reporter.ask
+
+    @contextlib.contextmanager
+    def progress(self, title: str) -> Iterator[ProgressDisplay]:
+        """Note the title when the program starts, where there are several modes."""
+        yield _Titled(title, self.note if self.has_several_modes else SILENT.note)
+
+
+class _Titled:
+    def __init__(self, title: str, note: Callable[[str], None]) -> None:
+        self._title, self._note = title, note
+
+    def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
+        """Note the title, before the program runs."""
+        del remaining_s, now
+        if n_done < n_total:
+            self._note(self._title)
