@@ -8,25 +8,19 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mansard.core.jsonl import read_rows
 from mansard.core.records import ProgramRun
-from mansard.simulator import create_board, running, snapshot
+from mansard.simulator import snapshot
 from tests.measuring.metered_windows import is_unread
 from tests.waiting import awaited
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with running(create_board("agx-orin", tmp_path_factory.mktemp("board"))) as root:
-        yield root
 
 
 def measure(tmp_path: Path, *words: str) -> list[str]:
