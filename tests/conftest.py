@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import signal
 import subprocess
@@ -33,6 +34,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the rooms whose tests take longest."""
     rooms = {room: place for place, room in enumerate(_FIRST)}
     items.sort(key=lambda item: rooms.get(item.path.parent.name, len(rooms)))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of the garbage collector's sight.
+
+    It stays to the end. To look through it again and again took a seventh of the CPU time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 # Files that share what takes long and is made once in each worker: the image of the containers,

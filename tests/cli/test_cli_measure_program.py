@@ -146,7 +146,7 @@ def test_a_program_has_the_terminal(tmp_path: Path) -> None:
         start_new_session=True,
     )
     os.close(follower)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     os.close(leader)
     assert process.returncode == 0, said
 
@@ -218,7 +218,7 @@ def test_an_interrupt_ends_the_program_first_and_the_board_is_put_back(
         process.stdin.flush()
     else:
         process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 130, stderr
     # It gets one signal, not that of the terminal and ours.
     assert stdout.count("asked") == 1
@@ -236,7 +236,7 @@ def test_after_sigkill_the_program_ends_and_the_next_command_puts_the_board_back
     found = snapshot(board)
     process = start_sleeping(board, tmp_path, start)
     process.kill()
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     assert "Traceback" not in stderr
     assert snapshot(board) != found
 

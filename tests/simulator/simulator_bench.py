@@ -71,7 +71,7 @@ def run(
     folder = "usr/sbin" if tool == "nvpmodel" else "usr/bin"
     command = [str(root / folder / tool), *arguments]
     return subprocess.run(
-        command, input=answer, capture_output=True, text=True, timeout=60, check=False
+        command, input=answer, capture_output=True, text=True, timeout=300, check=False
     )
 
 
