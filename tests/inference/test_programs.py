@@ -227,7 +227,12 @@ def test_a_caller_that_ignores_the_end_of_children_is_no_matter(tmp_path: Path) 
         "print(execute(['sh', '-c', 'exit 3'], '.', Path('w')).exit_code)\n"
     )
     done = subprocess.run(
-        [PYTHON, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+        [PYTHON, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     assert done.stdout == "3\n"
 
