@@ -23,7 +23,7 @@ export $(TEXTS)
 BIN := .venv/bin
 ROOMS := core device simulator measuring microbench inference estimator scheduler analytics containers sweeps api cli
 
-.PHONY: help bench demo report docs test test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz
+.PHONY: help bench demo report docs test test-waiting test-computing test-random test-docs test-gpu setup-gpu engine prometheus builder ncu podman check format doctor setup setup-dev browser peers constraints clean wheels fuzz packages
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,9 +48,23 @@ docs: .venv/.docs ## build the site of the documents into site/ (open site/index
 doctor: setup ## say what can be measured on this machine, and what is missing
 	@$(BIN)/mansard doctor
 
-# Three workers keep two cores busy: many tests wait for what they started.
-test: builder check browser engine ## set up and run every test
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Rooms whose tests wait for what they start, engines, boards, terminals and meters among it: many
+# workers keep the cores busy. What only computes yields to them, because they time what runs. Each
+# lane imports the tests of its own rooms.
+WAITING := $(addprefix tests/,api browser card_check cli containers device documents measuring simulator)
+LANE := -m pytest --dist loadfile --no-loadscope-reorder
+
+# Each lane prints at its end; a failure in one ends no other.
+test: ## set up and run every test
+	@$(MAKE) --no-print-directory -j2 builder packages
+	@echo "lint and types, then the tests that compute and those that wait, side by side" >&2
+	@$(MAKE) --no-print-directory -j3 --output-sync=target --keep-going check test-computing test-waiting
+
+test-waiting: setup-dev ## run the tests that mostly wait: containers, boards, commands, pages
+	@$(BIN)/python $(LANE) -n 4 $(WAITING)
+
+test-computing: setup-dev ## run all other tests
+	@nice $(BIN)/python $(LANE) -n 2 tests $(addprefix --ignore=,$(WAITING))
 
 test-random: setup-dev ## run every property with new random examples
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m hypothesis --hypothesis-profile random
@@ -114,6 +128,9 @@ engine: ## install Docker's daemon and an SSH server for the tests (Debian's pac
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io openssh-server openssh-client; } >/dev/null 2>&1; } || \
 	echo "no dockerd or sshd and no right to install them: their tests will skip" >&2
+
+packages: # one after the other: apt has a lock
+	@MAKEFLAGS= $(MAKE) --no-print-directory browser engine
 
 prometheus: ## install Prometheus for the test of the exporter (Debian's package, 19 MB; starts its service; root only)
 	@command -v prometheus >/dev/null || \

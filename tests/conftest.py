@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import gc
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Two sessions share two cores with boards whose meters are read while kernels run: frames that
-# take both cores for a second would leave gaps in those readings.
-os.environ.setdefault("POLARS_MAX_THREADS", "1")
+import tests.environment  # noqa: F401 (first: see there)
+from tests.simulator.simulator_bench import agx_orin, board, running_agx_orin
 
-# Hundreds of tests start a process that imports this project, and each would compile it again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
+__all__ = ["agx_orin", "board", "running_agx_orin"]
 
 # How long an example takes is the machine's matter: under load a write to disk can wait.
 # A change is judged by the same examples on every machine; `make test-random` looks for new ones.
@@ -40,12 +36,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rooms.get(item.path.parent.name, len(rooms)))
 
 
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of the garbage collector's sight.
+
+    It stays to the end. To look through it again and again took a seventh of the CPU time.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 # Files that share what takes long and is made once in each worker: the image of the containers,
 # and the tests of the onnx package.
 _TOGETHER = {
     "image": "containers/test_(bench_(container|fleet)|breaker_(ends|fleet)|images_built"
     "|measure_container)",
-    "nodes": "estimator/test_(node_(models|values)|operator_versions|reader_same|unknown_shapes)",
+    "nodes": "estimator/test_(hints|node_(models|values)|operator_versions|reader_same"
+    "|unknown_shapes)",
 }
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 300.0
 _PERIOD_S = 0.005
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -37,12 +36,6 @@ OF_THE_HOST = {
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of state of the test's own: this computer may have a sweep of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    with running(create_board("agx-orin", tmp_path)) as root:
-        yield root
 
 
 @pytest.mark.parametrize("name", ["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"])

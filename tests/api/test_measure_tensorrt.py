@@ -20,7 +20,6 @@ from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
 from mansard.device.controller.controller import LocalController
-from mansard.simulator import create_board
 from mansard.sweeps.engine_builds import choose_engine, highest_first
 from mansard.sweeps.networks import with_image
 from mansard.sweeps.reporter import SilentReporter
@@ -28,6 +27,7 @@ from mansard.sweeps.targets import LocalTarget
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron, write
 
+pytestmark = pytest.mark.board(is_on=False)
 VERSION = "10.3.0+stand-in"
 
 
@@ -45,11 +45,6 @@ class Notes(SilentReporter):
 def tensorrt() -> Iterator[None]:
     with stand_in.played("10.3.0", device="orin"):
         yield
-
-
-@pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_board("agx-orin", tmp_path_factory.mktemp("boards"))
 
 
 @pytest.fixture

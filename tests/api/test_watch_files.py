@@ -97,7 +97,7 @@ def test_a_full_disk_costs_the_row_that_is_written_and_says_so(ending: str, tmp_
         command,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
     )

@@ -206,7 +206,7 @@ def test_it_draws_in_a_namespace_without_any_network(report: Path, tmp_path: Pat
         ["unshare", "-n", str(CHROMIUM), *flags, "--dump-dom", report.as_uri()],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert f'data-drawn="{len(CHARTS)}"' in dumped.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.cli.test_cli_help import EVERY
@@ -24,26 +25,34 @@ OTHERS = re.compile(
 )
 
 
-def literals() -> Iterator[tuple[str, str]]:
-    """Every text of the product but docstrings, with the parts between placeholders joined."""
-    for path in sorted(ROOT.glob("*/src/**/*.py")):
-        tree = ast.parse(path.read_text())
-        docs = {
-            id(node.body[0].value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-            and node.body
-            and isinstance(node.body[0], ast.Expr)
-        }
-        for node in ast.walk(tree):
-            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.JoinedStr):
-                parts = (
-                    part.value if isinstance(part, ast.Constant) else "{}" for part in node.values
-                )
-                yield where, "".join(map(str, parts))
-            elif isinstance(node, ast.Constant) and id(node) not in docs:
-                yield where, node.value if isinstance(node.value, str) else ""
+@cache
+def literals() -> tuple[tuple[str, str], ...]:
+    """Where each text of the product stands, and the text."""
+    return tuple(
+        (f"{path.relative_to(ROOT)}:{line}", text)
+        for path in sorted(ROOT.glob("*/src/**/*.py"))
+        for line, text in literals_of(path.read_text("utf-8"))
+    )
+
+
+def literals_of(source: str) -> Iterator[tuple[int, str]]:
+    """Every text of a module but docstrings, with the parts between placeholders joined."""
+    nodes = [*ast.walk(ast.parse(source))]
+    docs = {
+        id(node.body[0].value)
+        for node in nodes
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield node.lineno, "".join(map(str, parts))
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+        ):
+            yield node.lineno, node.value
 
 
 def test_commands_that_messages_name_exist() -> None:

@@ -12,27 +12,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mansard.core.documents import read_document
 from mansard.core.records import Manifest
-from mansard.simulator import running, set_fault, snapshot
+from mansard.simulator import set_fault, snapshot
 from tests.cli.bench_process import AGX_ORIN_MODES as MODES
 from tests.cli.bench_process import Start, check_read_back, finished_trials, wait_for_trials
 from tests.measuring.metered_windows import windows_read
-from tests.simulator.simulator_bench import small_board
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
+pytestmark = pytest.mark.board(is_small=True)
 PATIENCE_S = 900  # a machine with other work needs several times as long
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    with running(small_board("agx-orin", tmp_path, is_metered=True)) as root:
-        yield root
 
 
 def bench(board: Path, runs: Path, network: Path, modes: str = "all") -> list[str]:

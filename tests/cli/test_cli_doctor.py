@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -51,12 +51,6 @@ def faults(output: str) -> list[tuple[str, str]]:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of state of the test's own: this computer may have a sweep of its own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    with running(create_board("agx-orin", tmp_path)) as root:
-        yield root
 
 
 def test_doctor_on_a_healthy_board_tells_all_of_it(board: Path) -> None:

@@ -41,7 +41,7 @@ def shell(
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={**os.environ, **environment},
     )

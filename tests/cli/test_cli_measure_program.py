@@ -8,25 +8,19 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mansard.core.jsonl import read_rows
 from mansard.core.records import ProgramRun
-from mansard.simulator import create_board, running, snapshot
+from mansard.simulator import snapshot
 from tests.measuring.metered_windows import is_unread
 from tests.waiting import awaited
 
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with running(create_board("agx-orin", tmp_path_factory.mktemp("board"))) as root:
-        yield root
 
 
 def measure(tmp_path: Path, *words: str) -> list[str]:
@@ -152,7 +146,7 @@ def test_a_program_has_the_terminal(tmp_path: Path) -> None:
         start_new_session=True,
     )
     os.close(follower)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     os.close(leader)
     assert process.returncode == 0, said
 
@@ -224,7 +218,7 @@ def test_an_interrupt_ends_the_program_first_and_the_board_is_put_back(
         process.stdin.flush()
     else:
         process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 130, stderr
     # It gets one signal, not that of the terminal and ours.
     assert stdout.count("asked") == 1
@@ -242,7 +236,7 @@ def test_after_sigkill_the_program_ends_and_the_next_command_puts_the_board_back
     found = snapshot(board)
     process = start_sleeping(board, tmp_path, start)
     process.kill()
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     assert "Traceback" not in stderr
     assert snapshot(board) != found
 

@@ -10,15 +10,11 @@ import pytest
 
 from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.journal import find_journal, observe, write_journal
-from mansard.simulator import create_board, snapshot
+from mansard.simulator import snapshot
 from tests.cli.in_process import mansard
 
+pytestmark = pytest.mark.board(is_on=False)
 GPU = "sys/class/devfreq/17000000.gpu"
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Path:
-    return create_board("agx-orin", tmp_path)
 
 
 def restore(board: Path, *options: str) -> CompletedProcess[str]:

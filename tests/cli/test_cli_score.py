@@ -198,7 +198,7 @@ def test_an_interrupt_leaves_no_process_behind(folder: Path) -> None:
     assert running.stderr is not None
     running.stderr.readline()  # the first file is done: processes are there
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, out) == (130, "")
     assert "interrupted" in err
     for _ in range(50):  # the last ones end when they see that the first is gone

@@ -277,7 +277,7 @@ def test_a_killed_process_takes_no_file_along(tmp_path: Path) -> None:
 def test_workers_end_when_the_first_process_is_killed(tmp_path: Path) -> None:
     running = started(tmp_path)
     running.kill()
-    assert running.wait(timeout=30) == -signal.SIGKILL
+    assert running.wait(timeout=300) == -signal.SIGKILL
     try:
         for _ in range(100):
             if not processes("-g", str(running.pid)):

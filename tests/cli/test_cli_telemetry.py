@@ -215,7 +215,7 @@ def test_an_interrupt_ends_live_and_keeps_what_came(
         time.sleep(0.02)
     time.sleep(0.5)
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert is_gone(board)
     assert said.splitlines() == ["mansard: interrupted; what came until then is written"]
@@ -230,7 +230,7 @@ def test_live_ends_when_its_reader_does(board: Path) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(timeout=30) in {0, 1}
+    assert process.wait(timeout=300) in {0, 1}
     assert is_gone(board)
     assert process.stderr is not None
     process.stderr.close()

@@ -25,7 +25,7 @@ from mansard.simulator import create_board
 from tests.cli.in_process import mansard
 
 BOARDS = ("agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor")
-_PATIENCE_S = 60.0
+_PATIENCE_S = 300.0
 
 
 @pytest.fixture(scope="module")

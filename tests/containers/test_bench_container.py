@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,19 @@ from mansard.containers.settings import OWNER_LABEL
 from mansard.core.documents import read_document
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Measurement
-from mansard.simulator import running, snapshot
+from mansard.simulator import snapshot
 from tests.cli.bench_process import Start, check_read_back, finished_trials, wait_for_trials
 from tests.containers.image_here import Here
 from tests.measuring.metered_windows import windows_read
-from tests.simulator.simulator_bench import small_board
 from tests.waiting import awaited
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
+    pytest.mark.board(is_small=True),
     pytest.mark.usefixtures("as_in_a_terminal"),
 ]
 PATIENCE_S = 1500  # a machine with other work needs four times as long
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    with running(small_board("agx-orin", tmp_path, is_metered=True)) as root:
-        yield root
 
 
 def containers_of(client: Any) -> list[Any]:

@@ -8,32 +8,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mansard.simulator import running, snapshot
+from mansard.simulator import snapshot
 from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.containers.launching import all_containers
-from tests.simulator.simulator_bench import small_board
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
+    pytest.mark.board(is_small=True),
     pytest.mark.usefixtures("as_in_a_terminal"),
 ]
 MANSARD = [sys.executable, "-m", "mansard.cli"]
 PATIENCE_S = 600  # a machine with other work needs several times as long
 KEPT = "what was finished is kept, the same command resumes"
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    with running(small_board("agx-orin", tmp_path, is_metered=True)) as root:
-        yield root
 
 
 @pytest.fixture

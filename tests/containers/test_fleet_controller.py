@@ -30,13 +30,8 @@ from tests.containers.throwaway import (
 )
 from tests.waiting import awaited
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.board(is_on=False)]
 REAL = PurePosixPath("/")
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Path:
-    return create_board("agx-orin", tmp_path)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from mansard.device.identity import identify
 from mansard.simulator import create_board, snapshot
 from tests.waiting import awaited
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def hosts(*names: str) -> list[Host]:

@@ -185,7 +185,7 @@ def test_interrupt_ends_the_container(
     caller, ident = start_caller(program)
     assert ident
     caller.send_signal(signal.SIGINT)
-    _, said = caller.communicate(timeout=30)
+    _, said = caller.communicate(timeout=300)
     assert said.strip().endswith("KeyboardInterrupt")
     assert all_containers(engine.client) == []
 

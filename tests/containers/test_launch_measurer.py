@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -25,21 +24,12 @@ from mansard.measuring.kind import Job
 from mansard.measuring.runner import run_plan
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan
-from mansard.simulator import create_board, running
 from tests.cli.bench_process import Start
 from tests.containers.launching import launch
 from tests.containers.throwaway import REPOSITORY, Daemon
 from tests.waiting import awaited
 
 pytestmark = pytest.mark.docker
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    """A simulated AGX Orin that everybody may look at, as a board's /sys."""
-    tmp_path.chmod(0o755)
-    with running(create_board("agx-orin", tmp_path)) as root:
-        yield root
 
 
 def short_plan(root: Path, mode: PowerMode, n_trials: int) -> KernelPlan:

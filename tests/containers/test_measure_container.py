@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from mansard.containers.settings import OWNER_LABEL
 from mansard.core.documents import read_document
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Measurement
-from mansard.simulator import running, snapshot
+from mansard.simulator import snapshot
 from tests.cli.bench_process import Start, check_read_back
 from tests.containers.image_here import Here
 from tests.containers.ssh_board import ssh_board, why_no_sshd
@@ -29,24 +28,18 @@ from tests.containers.test_bench_container import check_confined, containers_of
 from tests.containers.test_bench_fleet import ssh_with
 from tests.containers.throwaway import Daemon
 from tests.measuring.metered_windows import windows_read
-from tests.simulator.simulator_bench import small_board
 from tests.waiting import awaited
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
+    pytest.mark.board(is_small=True),
     pytest.mark.usefixtures("as_in_a_terminal"),
 ]
 NETWORKS = ("squeezenet1_1", "mobilenet_v3_small")
 PATIENCE_S = 1500  # a machine with other work needs several times as long
 # Tried inside the running container, once as its user and once as root.
 WRITE = "open('/files/x', 'w')"
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    with running(small_board("agx-orin", tmp_path, is_metered=True)) as root:
-        yield root
 
 
 @pytest.fixture

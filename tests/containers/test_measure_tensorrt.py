@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import pytest
 from mansard.core.documents import read_document
 from mansard.core.jsonl import read_rows
 from mansard.core.records import EngineBuild, Manifest, Measurement
-from mansard.simulator import running, snapshot
+from mansard.simulator import snapshot
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here, build_here
 from tests.containers.ssh_board import ssh_board, why_no_sshd
@@ -29,12 +29,12 @@ from tests.containers.test_bench_container import check_confined, containers_of
 from tests.containers.test_bench_fleet import ssh_with
 from tests.containers.test_measure_container import check_files_are_only_read, volumes_of
 from tests.containers.throwaway import Daemon
-from tests.simulator.simulator_bench import small_board
 from tests.waiting import awaited
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
+    pytest.mark.board(is_small=True, is_metered=False),
     pytest.mark.usefixtures("as_in_a_terminal"),
 ]
 NETWORKS = ("squeezenet1_1", "mobilenet_v3_small")
@@ -49,12 +49,6 @@ def image(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Here:
         return build_here(daemon.address, folder, with_tensorrt=True)
     except LookupError as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Iterator[Path]:
-    with running(small_board("agx-orin", tmp_path)) as root:
-        yield root
 
 
 @pytest.fixture

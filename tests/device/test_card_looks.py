@@ -27,7 +27,7 @@ LOOKS = [
     ("bench", "--dry-run", "--processor", "cpu", "--mode", "grid.toml", "--no-networks"),
     ("bench", "--dry-run", "--processor", "cpu", "--mode", "power=250W,gpu=1410MHz"),
     ("contention", "--dry-run", "--processor", "cpu"),
-    ("measure", "--", "true"),
+    pytest.param(("measure", "--repeat", "1", "--", "true"), id="measure -- true"),
 ]
 
 

@@ -58,7 +58,7 @@ def look(folder: Path, board: int, show: str = SHOW, **variables: str) -> str:
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), **variables}
     command = [sys.executable, "-c", show]
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        command, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

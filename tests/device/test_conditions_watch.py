@@ -155,7 +155,7 @@ def test_the_thread_sees_what_passes_between(board: Path) -> None:
 
     with Watch(board, CPUS, 0.001, clock=clock) as watch:
         put(board, f"{GPU}/cur_freq", 612_000_000)
-        assert dips.wait(timeout=60)
+        assert dips.wait(timeout=300)
         assert awaited(
             lambda: (gpu := watch.conditions.gpu_clock_hz) is not None and gpu.low <= 612e6
         )

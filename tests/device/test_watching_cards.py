@@ -38,7 +38,7 @@ def look(folder: Path, card: int) -> BoardSample:
     subprocess.run(build, check=True)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-c", LOOK], env=environment, capture_output=True, check=False, timeout=60
+        [sys.executable, "-c", LOOK], env=environment, capture_output=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return msgspec.json.decode(done.stdout, type=BoardSample)

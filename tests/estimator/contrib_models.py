@@ -104,6 +104,7 @@ def specs(case: Operator) -> list[Spec]:
 def session(data: bytes) -> onnxruntime.InferenceSession:
     """The model in ONNX Runtime, shapes checked strictly."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     options.add_session_config_entry("session.strict_shape_type_inference", "1")
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])

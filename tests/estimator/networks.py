@@ -46,6 +46,7 @@ def inferred(
 def run(proto: onnx.ModelProto, **feeds: object) -> dict[str, object]:
     """The outputs that ONNX Runtime computes: arrays, or lists of arrays."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
     names = [output.name for output in session.get_outputs()]

@@ -92,17 +92,28 @@ class NodeCase(msgspec.Struct, frozen=True):
         return len(self.op_types) == 1
 
 
-@functools.lru_cache(maxsize=1)
-def node_cases() -> tuple[NodeCase, ...]:
-    """All tests, in the package's order."""
+@functools.cache
+def node_tests() -> tuple[Any, ...]:
+    """All tests as the package has them, in its order."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its reference computations overflow on purpose
-        tests: list[Any] = load_model_tests(kind="node")
+        return tuple(load_model_tests(kind="node"))
+
+
+@functools.cache
+def node_models() -> dict[str, onnx.ModelProto]:
+    """The models of all tests, by name."""
+    return {test.name: test.model for test in node_tests() if test.model is not None}
+
+
+@functools.cache
+def node_cases() -> tuple[NodeCase, ...]:
+    """All tests with their tensors, in the package's order."""
     steering: dict[str, tuple[str, ...]] = {}
     cases = []
-    for test in tests:
+    for test in node_tests():
         # A test that spells out the function of an operator has the same inputs.
         base = test.name.split("_expanded")[0]
         if "_expanded" not in test.name:

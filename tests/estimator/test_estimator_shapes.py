@@ -168,6 +168,7 @@ def run_all(proto: onnx.ModelProto, dims: Mapping[str, int]) -> Arrays:
     proto.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
     feeds = {}

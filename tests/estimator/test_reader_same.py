@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import warnings
 from pathlib import Path
 
 import onnx
@@ -12,11 +11,11 @@ import pytest
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx.backend.test.loader import load_model_tests
 
 import mansard.estimator
 from mansard.core.errors import ModelError
 from mansard.estimator.reading import read_model
+from tests.estimator.node_cases import node_models
 from tests.estimator.reader_oracle import REFUSALS, oracle, plain
 
 DATA = Path(onnx.__file__).parent / "backend/test/data"
@@ -25,12 +24,9 @@ FILES = sorted([*ZOO.glob("*.onnx"), *DATA.rglob("*.onnx")])
 
 
 @pytest.fixture(scope="module")
-def node_models() -> dict[str, bytes]:
-    """The models of a single operator that the onnx package makes, by name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it divides by zero on purpose
-        cases = load_model_tests(kind="node")
-    return {case.name: case.model.SerializeToString() for case in cases if case.model is not None}
+def node_files() -> dict[str, bytes]:
+    """The files of the models of a single operator that the onnx package makes, by name."""
+    return {name: model.SerializeToString() for name, model in node_models().items()}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -39,15 +35,15 @@ def test_the_same_as_onnx_of_files(path: Path) -> None:
     assert plain(read_model(data)) == plain(oracle(data))
 
 
-def test_the_same_as_onnx_of_all_node_tests(node_models: dict[str, bytes]) -> None:
-    assert len(node_models) > 1500
-    for name, data in node_models.items():
+def test_the_same_as_onnx_of_all_node_tests(node_files: dict[str, bytes]) -> None:
+    assert len(node_files) > 1500
+    for name, data in node_files.items():
         assert plain(read_model(data)) == plain(oracle(data)), name
 
 
-def test_the_same_as_onnx_of_damaged_node_tests(node_models: dict[str, bytes]) -> None:
+def test_the_same_as_onnx_of_damaged_node_tests(node_files: dict[str, bytes]) -> None:
     generator = random.Random(20240607)
-    models = [data for data in node_models.values() if len(data) < 2000]
+    models = [data for data in node_files.values() if len(data) < 2000]
     both = 0
     for _ in range(8000):
         both += is_same(damaged(generator, generator.choice(models)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 
 import onnx
@@ -10,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, parser
-from onnx.backend.test.loader import load_model_tests
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.records import Phase
 from mansard.estimator import score, totals
 from mansard.estimator.operators import REGISTRY
+from tests.estimator.node_cases import node_models
 
 KINDS = sorted(REGISTRY.operators())
 _NUMBERS = st.one_of(st.integers(-9, 9), st.sampled_from([2**40, -(2**62)]))
@@ -24,12 +23,9 @@ _WITHOUT_RULE = {"Constant", "FlexAttention", "If", "Loop", "Scan", "SequenceMap
 
 
 @cache
-def node_models() -> list[onnx.ModelProto]:
+def models_with_inputs() -> list[onnx.ModelProto]:
     """The models of a single operator that the onnx package makes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it divides by zero on purpose
-        cases = load_model_tests(kind="node")
-    return [case.model for case in cases if case.model is not None and case.model.graph.input]
+    return [model for model in node_models().values() if model.graph.input]
 
 
 def score_unknown(proto: onnx.ModelProto, phase: Phase, is_upper: bool) -> bool:
@@ -65,7 +61,7 @@ def test_chains_of_operators_with_inputs_of_unknown_shape(
     data: st.DataObject, phase: Phase, is_upper: bool
 ) -> None:
     proto = onnx.ModelProto()
-    models = node_models()
+    models = models_with_inputs()
     proto.CopyFrom(models[data.draw(st.integers(0, len(models) - 1))])
     for position in range(len(proto.graph.input)):
         if data.draw(st.booleans()):

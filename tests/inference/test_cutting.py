@@ -81,6 +81,7 @@ def run(path: Path, feeds: dict[str, Any]) -> dict[str, Any]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     wanted = {each.name: feeds[each.name] for each in session.get_inputs()}

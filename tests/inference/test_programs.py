@@ -227,7 +227,12 @@ def test_a_caller_that_ignores_the_end_of_children_is_no_matter(tmp_path: Path) 
         "print(execute(['sh', '-c', 'exit 3'], '.', Path('w')).exit_code)\n"
     )
     done = subprocess.run(
-        [PYTHON, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        [PYTHON, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     assert done.stdout == "3\n"
 
@@ -250,7 +255,7 @@ def test_a_signal_ends_the_wait_for_a_program_whoever_handles_it(name: str, tmp_
             assert process.stdout is not None
             assert process.stdout.readline() == "runs\n"
             process.send_signal(signal.Signals[name])
-            assert process.communicate(timeout=60)[0] == "interrupted\n"
+            assert process.communicate(timeout=300)[0] == "interrupted\n"
         finally:
             process.kill()
 
@@ -266,7 +271,7 @@ def test_a_signal_before_the_program_starts_is_handed_on_to_it() -> None:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(writing)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     with open(reading, "rb") as report:  # noqa: PTH123
         words = report.read().split()
     assert (process.returncode, said) == (0, b"")

@@ -61,6 +61,7 @@ def conv_bn(path: Path, opset: int = 17) -> Path:
 
 def unoptimised(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]

@@ -94,7 +94,7 @@ def test_the_process_ends_when_its_input_ends() -> None:
         assert isinstance(event_decoder(Trial).decode(process.stdout.readline()), Started)
         process.stdin.close()
         rest = process.stdout.read()
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=300) == 130
     assert b'"Done"' not in rest
 
 
@@ -109,7 +109,7 @@ def test_it_ends_with_its_input_even_where_a_shell_has_interrupts_ignored() -> N
         process.stdout.readline()
         process.stdin.close()
         process.stdout.read()
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=300) == 130
 
 
 def test_the_process_ends_when_its_input_falls_silent() -> None:
@@ -120,13 +120,13 @@ def test_the_process_ends_when_its_input_falls_silent() -> None:
         process.stdin.write(encode_job(job_of(plan)))
         process.stdin.flush()
         process.stdout.read()  # to its end, while the input stays open
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=300) == 130
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"{}\n", b"[" * 100_000, b"\xff\xfe\n"])
 def test_a_job_that_is_none_is_one_event_that_says_so(text: bytes) -> None:
     with start() as process:
-        out, errors = process.communicate(text, timeout=60)
+        out, errors = process.communicate(text, timeout=300)
     assert process.returncode == 1
     event = msgspec.json.decode(out, type=Aborted)
     assert (event.error.kind, event.error.where) == ("SchemaError", "standard input")

@@ -32,7 +32,7 @@ def run_python(code: str, *folders: Path) -> str:
         capture_output=True,
         text=True,
         env=environment | {"PYTHONPATH": path},
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

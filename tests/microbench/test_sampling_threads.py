@@ -94,7 +94,7 @@ with CpuSource(Case("fma", "fp32", 3072, 1024), {(CPUS[0], CPUS[-1])!r}) as sour
     assert process.stdout is not None
     assert process.stdout.readline() == b"running\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert b"KeyboardInterrupt" in errors
     assert process.returncode in {1, -signal.SIGINT}
 
@@ -113,7 +113,7 @@ def test_an_error_on_a_thread_stops_the_others_and_comes_out() -> None:
     def task(index: int) -> bool:
         if index == 0:
             raise ValueError("first")
-        return stopped.wait(timeout=30)
+        return stopped.wait(timeout=300)
 
     with PinnedThreads((CPUS[0], CPUS[-1])) as threads:
         with pytest.raises(ValueError, match="first"):

@@ -5,11 +5,34 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from mansard.simulator import create_board, running
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A simulated AGX Orin, switched on; the mark ``board`` says what is different."""
+    tmp_path.chmod(0o755)  # everybody may look at it, as at a board's /sys
+    mark = request.node.get_closest_marker("board")
+    with a_board(tmp_path, **(mark.kwargs if mark else {})) as root:
+        yield root
+
+
+@contextmanager
+def a_board(
+    folder: Path, *, is_on: bool = True, is_small: bool = False, is_metered: bool = True
+) -> Iterator[Path]:
+    """A simulated AGX Orin; see ``small_board`` for a small one."""
+    if is_small:
+        root = small_board("agx-orin", folder, is_metered=is_metered)
+    else:
+        root = create_board("agx-orin", folder)
+    with running(root) if is_on else nullcontext():
+        yield root
 
 
 @pytest.fixture
@@ -48,7 +71,7 @@ def run(
     folder = "usr/sbin" if tool == "nvpmodel" else "usr/bin"
     command = [str(root / folder / tool), *arguments]
     return subprocess.run(
-        command, input=answer, capture_output=True, text=True, timeout=60, check=False
+        command, input=answer, capture_output=True, text=True, timeout=300, check=False
     )
 
 
