@@ -167,6 +167,7 @@ if TYPE_CHECKING:
     from mansard.api.networks import MeasureRequest as MeasureRequest
     from mansard.api.networks import MeasureResult as MeasureResult
     from mansard.api.networks import measure_networks as measure_networks
+    from mansard.api.outputs import output_types as output_types
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan
