@@ -24,7 +24,7 @@ from mansard.microbench.trial import kernel_kind
 from tests.measuring.test_runner import stub_sampling
 from tests.microbench.test_plan import machine
 
-OLD_RUN = Path(__file__).with_name("old_run")  # written by Mansard at commit 095e1974d3
+OLD_RUN = Path(__file__).with_name("old_run")  # first written at commit 095e1974d3
 CPU_VERSIONS = {"mansard": "0.1.0", **{f"kernel {k.name}": k.source_hash for k in cpu_kernels()}}
 GPU_VERSIONS = {
     "mansard": "0.1.0",
