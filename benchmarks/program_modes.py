@@ -86,7 +86,12 @@ def write_run(
     wall_s, energy_j = cost(phases, mode.name)
     wall_s, energy_j = wall_s * (1 + _TIME_ERROR * noise), energy_j * (1 - _ENERGY_ERROR * noise)
     energy = EnergyWindow(
-        start_s=once.start_s, window_s=wall_s, repetitions=1, rails=(), total_j=energy_j
+        start_s=once.start_s,
+        window_s=wall_s,
+        repetitions=1,
+        rails=(),
+        total_j=energy_j,
+        unknown=dict.fromkeys(("error_j", "is_settled", "disturbed_s"), "made up"),
     )
     once = msgspec.structs.replace(once, wall_s=wall_s, energy=energy)
     run_id = content_hash(mode.name)

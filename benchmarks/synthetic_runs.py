@@ -97,7 +97,13 @@ def _windows(share: float, repetitions: float, n_windows: int) -> tuple[EnergyWi
     powers_w = dict(zip(RAILS, (4.0 + 20 * share, 3.0 + 5 * share), strict=True))
     rails = tuple(
         RailEnergy(
-            rail=rail, energy_j=2 * power_w, n_samples=200, n_changed=150, n_gaps=0, step_w=0.04
+            rail=rail,
+            energy_j=2 * power_w,
+            n_samples=200,
+            n_changed=150,
+            n_gaps=0,
+            step_w=0.04,
+            unknown={"error_j": "made up"},
         )
         for rail, power_w in powers_w.items()
     )
@@ -109,6 +115,7 @@ def _windows(share: float, repetitions: float, n_windows: int) -> tuple[EnergyWi
             repetitions=int(repetitions),
             rails=rails,
             total_j=total_j,
+            unknown=dict.fromkeys(("error_j", "is_settled", "disturbed_s"), "made up"),
         )
         for at in range(n_windows)
     )
@@ -172,6 +179,7 @@ def _manifest(run_id: str, number: int, n_modes: int) -> Manifest:
     )
     return Manifest(
         run_id=run_id,
+        kind="kernels",
         tool_version="0.1.0",
         commit=None,
         versions={},

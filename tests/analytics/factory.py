@@ -219,10 +219,12 @@ def window(
                 n_changed=30,
                 n_gaps=0,
                 step_w=0.04,
+                unknown={"error_j": "not a counter"},
             )
             for rail, power_w in powers_w.items()
         ),
         total_j=sum(powers_w[rail] for rail in total) * window_s,
+        unknown=dict.fromkeys(("error_j", "is_settled", "disturbed_s"), "not recorded"),
     )
 
 

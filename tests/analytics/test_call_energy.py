@@ -69,7 +69,7 @@ def test_a_calm_window_counts_beside_disturbed_ones() -> None:
 
 
 def test_windows_that_say_nothing_of_it_are_compared_with_the_time() -> None:
-    # As an earlier version recorded it: 230 µs, 6.35 W and 6.52 mJ, where 1.46 mJ is the product.
+    # 230 µs, 6.35 W and 6.52 mJ, where 1.46 mJ is the product.
     old = calls(1000, 1.0268, power_w=6.35, disturbed_s=None)
     found = call_energy([old], (230e-6,) * 40)
     assert (found.energy_j, found.power_w) == (None, None)

@@ -96,7 +96,7 @@ def test_what_was_disturbed_says_so_in_every_row() -> None:
 
 
 def test_a_peak_by_readings_that_gave_no_energy_is_unknown() -> None:
-    # As recorded before: the sensor jumped, which gave no energy and 44.5 W as the peak.
+    # The sensor jumped, which gave no energy and 44.5 W as the peak.
     good, odd = repetition(2.0, power_w=10.0), repetition(2.0, power_w=44.5)
     assert odd.energy is not None
     why = "the sensor jumped to 39 W"

@@ -24,10 +24,25 @@ def orin_nano() -> MultiRun:
     names += ["memory_share", "memory_hz", "gpu_share", "gpu_hz", "memory_bytes", "swap_bytes"]
     names += [f"{zone}-thermal_temperature_c" for zone in ZONES]
     rails = tuple(
-        RailEnergy(rail=rail, energy_j=18.0, n_samples=30, n_changed=20, n_gaps=0, step_w=0.04)
+        RailEnergy(
+            rail=rail,
+            energy_j=18.0,
+            n_samples=30,
+            n_changed=20,
+            n_gaps=0,
+            step_w=0.04,
+            unknown={"error_j": "not a counter"},
+        )
         for rail in RAILS
     )
-    window = EnergyWindow(start_s=0.0, window_s=3.0, repetitions=30, rails=rails, total_j=18.0)
+    window = EnergyWindow(
+        start_s=0.0,
+        window_s=3.0,
+        repetitions=30,
+        rails=rails,
+        total_j=18.0,
+        unknown=dict.fromkeys(("error_j", "is_settled", "disturbed_s"), "not recorded"),
+    )
     known = {name: why for name, why in RUN.unknown.items() if name != "energy"}
     return replace(
         RUN,

@@ -182,20 +182,6 @@ def test_a_part_has_its_time_in_the_network_and_its_energy(tmp_path: Path) -> No
     assert first.energy_j is None
 
 
-def test_rows_of_version_3_are_of_whole_networks(tmp_path: Path) -> None:
-    folder = write_networks(tmp_path, (WHOLE,))
-    path = folder / "measurements.jsonl"
-    text = path.read_text(encoding="utf-8")
-    assert '"version":6' in text
-    old = text.replace('"version":6', '"version":3')
-    old = old[: old.index(',"part":{')] + "}\n"  # the last field of the one row
-    assert '"part"' not in old
-    path.write_text(old, encoding="utf-8")
-    (row,) = open_runs([tmp_path]).measurements
-    assert not row.is_part
-    assert row.model == "net"
-
-
 def test_words_of_tables() -> None:
     assert operators_text(("Conv", "Relu")) == "Conv, Relu"
     assert operators_text(("A", "B", "C", "D", "E", "F")) == "A, B, C, D and 2 more"

@@ -409,15 +409,6 @@ def test_repetitions_tell_how_sure_the_median_of_an_observation_is(tmp_path: Pat
     assert row["latency_deviation"] == pytest.approx(0.693147, rel=1e-5)
 
 
-def test_a_run_of_version_1_keeps_its_name_and_is_read(tmp_path: Path) -> None:
-    found = one(tmp_path, "mode,network,batch,time_ms\nMAXN,resnet18,1,2\n", {})
-    path, _ = write_published(tmp_path, found)
-    header, row = path.read_text().splitlines()
-    assert "figures" not in row  # as version 1 wrote it, and so its hash
-    path.write_text(header.replace('"version":2', '"version":1') + "\n" + row + "\n")
-    assert read_published(tmp_path).runs == found.runs
-
-
 @pytest.mark.parametrize(
     ("text", "fixed", "words"),
     [

@@ -62,11 +62,12 @@ def window(rails: dict[str, float | None], window_s: float = 2.0) -> EnergyWindo
                 n_changed=40,
                 n_gaps=0,
                 step_w=None,
-                unknown={"step_w": "not told"}
+                unknown={"step_w": "not told", "error_j": "not a counter"}
                 | ({} if energy_j is not None else {"energy_j": "too few readings"}),
             )
             for name, energy_j in rails.items()
         ),
+        unknown=dict.fromkeys(("error_j", "is_settled", "disturbed_s"), "not recorded"),
     )
 
 

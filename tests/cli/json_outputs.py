@@ -1,16 +1,17 @@
-"""Whether what a command printed keeps to the schema that ships: all that our tests print."""
+"""Whether what a command printed keeps to its schema: all that our tests print."""
 
 from __future__ import annotations
 
 import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 
-FOLDER = Path(__file__).resolve().parents[2] / "cli/src/mansard/cli/schemas"
+from mansard.cli.schemas import json_schema, output_types
+
 _START = re.compile(r'\{\s*"schema":\s*"mansard/')
 _LARGEST = 2_000_000  # characters: checking takes a second for each million
 
@@ -27,7 +28,7 @@ def check_output(text: str) -> str | None:
 
 
 def check_document(document: dict[str, Any]) -> str:
-    """The name of the schema of ``document``, which has to be as the file that ships says."""
+    """The name of the schema of ``document``, which has to be as its schema says."""
     name = str(document["schema"]).removeprefix("mansard/")
     for fault in _validator(name).iter_errors(document):
         where = "/".join(map(str, fault.absolute_path))
@@ -38,7 +39,7 @@ def check_document(document: dict[str, Any]) -> str:
 @cache
 def _validator(name: str) -> Any:
     """Refuses also what the schema does not name: a field that was forgotten there."""
-    schema: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    schema: dict[str, Any] = msgspec.to_builtins(json_schema(name, output_types()[name]))
     jsonschema.Draft202012Validator.check_schema(schema)
     for part in (schema, *schema["$defs"].values()):
         if "properties" in part:

@@ -68,28 +68,6 @@ def test_every_command_has_examples_and_they_parse() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ("recommend --modes 15W", "mansard recommend: --modes is called --mode now"),
-        ("plan --modes 15W", "mansard plan: --modes is called --mode now"),
-        ("hi --modes 15W", "mansard hi: --modes is called --mode now"),
-        ("report --modes 15W", "mansard report: --modes is called --mode now"),
-        ("score resnet18 --mode training", "mansard score: --mode is called --phase now"),
-        ("score resnet18 --machine runs", "mansard score: --machine is called --runs now"),
-        ("plan runs", "mansard plan: plan takes its folder of runs as --runs FOLDER now"),
-        ("bench --engine unix:///x", "mansard bench: --engine is called --container-engine now"),
-        (
-            "image list --engine unix:///x",
-            "mansard image list: --engine is called --container-engine now",
-        ),
-    ],
-)
-def test_an_old_name_is_told_by_the_new_one(words: str, line: str) -> None:
-    done = mansard(*words.split())
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"mansard: {line}\n")
-
-
 def test_minimize_is_minimise() -> None:
     for spelling in ("--minimise", "--minimize"):
         done = mansard("plan", "--runs", "nowhere", spelling, "latency")

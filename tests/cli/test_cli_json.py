@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -12,14 +13,14 @@ import pytest
 import typer.main
 
 from mansard.cli.app import make_app
+from mansard.cli.schemas import encoded, json_schema, output_types
 from mansard.estimator import zoo
 from mansard.simulator import create_board, running
 from tests.analytics.factory import write_two_modes
 from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.cli.decide_runs import CLOCKS, published_runs
 from tests.cli.in_process import mansard
-from tests.cli.json_outputs import FOLDER, check_document, check_output
-from tests.cli.output_schemas import encoded, schemas
+from tests.cli.json_outputs import check_document, check_output
 from tests.cli.test_cli_schedule import TWO
 from tests.device.tegrastats_lines import LINES
 
@@ -143,7 +144,12 @@ def test_a_usage_error_of_every_command_is_json_beside_the_line() -> None:
         (
             "recommend --modes 15W",
             2,
-            ("UsageError", "--modes is called --mode now", "mansard recommend", None),
+            (
+                "UsageError",
+                "No such option: --modes",
+                "mansard recommend",
+                "mansard recommend --help",
+            ),
         ),
         ("score gone.onnx", 1, ("StorageError", "No such file or directory", "gone.onnx", None)),
     ],
@@ -158,7 +164,7 @@ def test_an_error_says_what_where_and_what_to_do(
     assert (told["kind"], told["where"]) == (kind, where)
     assert what in told["what"]
     assert fix is None or told["fix"] == fix
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.count("\n") == (4 if kind == "UsageError" else 1)
 
 
 def test_what_is_not_whole_says_both(tmp_path: Path) -> None:
@@ -199,13 +205,33 @@ def test_the_environment_names_a_board(folder: Path, monkeypatch: pytest.MonkeyP
     assert mansard("modes", "--config", config).returncode == 0  # and not "exclude each other"
 
 
+RECORDED = Path(__file__).with_name("schemas.txt")
+
+
 def test_the_schemas_that_ship_are_those_of_the_records() -> None:
-    """``MANSARD_REWRITE=1`` writes them anew: a change of one is a change for its readers."""
+    """``MANSARD_REWRITE=1`` records them anew: a change of one is a change for its readers."""
+    schemas = {name: json_schema(name, fields) for name, fields in output_types().items()}
+    # A line for each schema and each definition in one: its digest, and its fields.
+    lines = {_line(f"mansard/{name}", schema) for name, schema in schemas.items()}
+    for schema in schemas.values():
+        lines |= {_line(name, part) for name, part in schema["$defs"].items()}
+    text = "\n".join(sorted(lines)) + "\n"
     if os.environ.get("MANSARD_REWRITE"):
-        for path in FOLDER.glob("*.json"):
-            path.unlink()
-        for name, schema in schemas().items():
-            (FOLDER / f"{name}.json").write_bytes(encoded(schema))
-    assert {path.stem for path in FOLDER.glob("*.json")} == schemas().keys()
-    for name, schema in schemas().items():
-        assert (FOLDER / f"{name}.json").read_bytes() == encoded(schema), name
+        RECORDED.write_text(text, "utf-8")
+    assert text == RECORDED.read_text("utf-8")
+    for name, schema in schemas.items():
+        assert mansard("schema", name).stdout.encode() == encoded(schema)
+
+
+def _line(name: str, schema: dict[str, Any]) -> str:
+    digest = hashlib.sha256(encoded(schema)).hexdigest()
+    return " ".join((name, digest[:16], *schema.get("properties", {})))
+
+
+def test_a_schema_is_found_by_what_an_output_says_and_others_are_refused() -> None:
+    done = mansard("schema", "mansard/merge", "--json")
+    assert (done.returncode, json.loads(done.stdout)["title"]) == (0, "mansard/merge")
+    done = mansard("schema", "none")
+    assert done.returncode == 2
+    assert done.stderr.startswith("mansard: there is no schema 'none'; use one of batch, compare, ")
+    assert done.stderr.count("\n") == 1

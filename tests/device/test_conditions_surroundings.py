@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.records import Conditions, Spread
+from mansard.core.records import Spread
 from mansard.device.conditions import Watch
 from mansard.device.conditions.surroundings import find_engines, find_fans, read_swapped_bytes
 from mansard.simulator import create_board as create_simulated
@@ -88,10 +88,3 @@ def test_where_there_is_none_the_reason_stands_there(tmp_path: Path) -> None:
     names = ("settings_changed", "engines", "swapped_bytes", "fan_speed_rpm", "fan_drive_share")
     reasons = [watch.conditions.unknown[name] for name in names]
     assert "not record" not in " ".join(reasons)
-
-
-def test_rows_of_an_older_version_do_not_know_it() -> None:
-    old = dict.fromkeys(Conditions.__struct_fields__[1:9])
-    found = Conditions(**old, unknown=dict.fromkeys(old, "a virtual machine"))
-    assert found.engines is None
-    assert found.unknown["engines"] == "the version of Mansard that measured did not record it"

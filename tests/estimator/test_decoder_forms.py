@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -13,7 +12,6 @@ from onnx import helper
 
 from mansard import api
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import KvCacheUpdate, ModelScore
 from mansard.estimator import Given, Settings, totals
 from mansard.estimator.model import NOTHING_GIVEN
@@ -346,16 +344,6 @@ def test_onnx_runtime_returns_caches_of_as_many_bytes(tmp_path: Path, form: str)
     }
     _, keys, values = runner.run(None, feeds)
     assert found.kv_cache_bytes == keys.nbytes + values.nbytes
-
-
-def test_a_file_of_scores_of_version_2_is_read_as_of_copied_caches(tmp_path: Path) -> None:
-    scored, path = staged(tmp_path, plain_decoder()), tmp_path / "scores.jsonl"
-    write_rows(path, ModelScore, [scored])
-    old = path.read_text().replace('"version":3', '"version":2')
-    assert '"version":2' in old
-    path.write_text(old.replace(',"kv_cache_update":"in-place"', ""))
-    (found,) = read_rows(path, ModelScore).rows
-    assert found == msgspec.structs.replace(scored, kv_cache_update="copied")
 
 
 CASES = "cases/estimator"

@@ -161,6 +161,7 @@ if TYPE_CHECKING:
     from mansard.api.multi import run_drawn as run_drawn
     from mansard.api.multi import run_mappings as run_mappings
     from mansard.api.multi import write_run_files as write_run_files
+    from mansard.api.outputs import output_types as output_types
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
     from mansard.api.plans import plan as plan

@@ -18,7 +18,6 @@ from mansard.cli.console import (
     told_work,
 )
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
-from mansard.cli.renamed import renamed_line
 from mansard.core.errors import MansardError
 from mansard.core.line_channel import give_stdout_to_data
 from mansard.core.signals import turn_signals_into_interrupts
@@ -107,10 +106,6 @@ def _told_usage(error: Exception) -> ErrorDocument | None:
         return _document("Aborted", "no answer came; nothing was done")
     context = getattr(error, "ctx", None)
     where = "mansard" if context is None else context.command_path
-    words = where.split()
-    if renamed := renamed_line(words[1] if len(words) > 1 else "", error):
-        print_error(f"{where}: {renamed}")
-        return _document("UsageError", renamed, where=where, exit_code=EXIT_USAGE)
     show()
     what = "no command is named" if type(error).__name__ == "NoArgsIsHelpError" else told()
     return _document("UsageError", what, where=where, fix=f"{where} --help", exit_code=EXIT_USAGE)

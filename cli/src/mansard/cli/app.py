@@ -89,6 +89,7 @@ _COMMANDS = MappingProxyType(
             "image": ("board.image", "image_app", "The container images that measurements run in"),
             "import": ("data.import_tables", "import_tables", "Figures that others published"),
             "merge": ("data.merge", "merge", "Runs of many boards in one dataset"),
+            "schema": ("schemas", "schema", "The JSON Schema of what a command prints"),
         },
     }
 )

@@ -116,6 +116,7 @@ EXAMPLES = MappingProxyType(
             "mansard merge boards/a boards/b --into fleet",
             "mansard merge runs --into s3://bucket/boards",
         ),
+        "schema": ("mansard schema recommend", "mansard schema error"),
         "modes": ("mansard modes", "mansard modes --config nvpmodel.conf"),
         "plan": ("mansard plan --next 4", "mansard plan --mode grid.toml --network resnet50"),
         "recommend": (

@@ -18,7 +18,7 @@ import msgspec
 
 from mansard.core.errors import MansardError
 
-_VERSION = 1  # of every schema; one whose meaning changes gets a number of its own
+SCHEMA_VERSION = 1  # of every schema; one whose meaning changes gets a number of its own
 _kept: list[bytes] = []  # the document of the command that runs; none, or one
 _in_lines: list[str] = []  # the schema of documents that are a line each
 _streamed: list[str] = []  # the schema of a document that was written while it came
@@ -129,7 +129,7 @@ def _encode(schema: str, value: object) -> bytes:
 
 
 def _head(schema: str) -> bytes:
-    return b'{"schema":"mansard/%s","version":%d' % (schema.encode(), _VERSION)
+    return b'{"schema":"mansard/%s","version":%d' % (schema.encode(), SCHEMA_VERSION)
 
 
 def _error_field(error: ErrorDocument) -> bytes:

@@ -10,7 +10,6 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from mansard import api
-from mansard.cli.console import note
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Phase
@@ -100,33 +99,12 @@ ContainerEngineOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pull without asking.")]
 
 
-def _tell_of_unused(name: str, option: str) -> Callable[[Path | None], Path | None]:
-    """Says that a file of the present folder is not used: older versions used it unasked."""
-
-    def tell(given: Path | None) -> Path | None:
-        if given is None and Path(name).is_file():
-            note(f"{name} of the present folder is not used: {option} {name} uses it")
-        return given
-
-    return tell
-
-
 HostsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="TOML file that names boards.",
-        readable=False,
-        callback=_tell_of_unused("hosts.toml", "--hosts-file"),
-    ),
+    Path | None, typer.Option(help="TOML file that names boards.", readable=False)
 ]
 ImagesOption = Annotated[
     Path | None,
-    typer.Option(
-        "--images",
-        help="TOML file that adds or changes images.",
-        readable=False,
-        callback=_tell_of_unused("images.toml", "--images"),
-    ),
+    typer.Option("--images", help="TOML file that adds or changes images.", readable=False),
 ]
 OnOption = Annotated[
     str | None,

@@ -36,7 +36,7 @@ def read_document(path: Path, record_type: type[Document], within: Path | None =
     expected = record_type.schema
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)
-        if envelope.schema != expected.name or not expected.can_read(envelope.version):
+        if (envelope.schema, envelope.version) != (expected.name, expected.version):
             raise SchemaError(
                 f"is {envelope.schema!r} version {envelope.version}, "
                 f"this Mansard reads {expected.name!r} version {expected.version}",

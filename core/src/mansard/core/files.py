@@ -122,7 +122,7 @@ def open_rows(path: Path, within: Path | None = None, *, is_private: bool = Fals
     with storage_errors(path):
         mode = 0o600 if is_private else 0o666
         handle = _open_regular(path, within, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode=mode)
-        if is_private:  # one that an older version made
+        if is_private:  # also one that was there
             with contextlib.suppress(OSError):  # a file system without modes
                 os.fchmod(handle, mode)
         tell_file("writes", path)

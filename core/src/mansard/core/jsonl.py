@@ -188,7 +188,7 @@ def check_header(line: bytes, path: Path, row_type: type[Row]) -> None:
             where=str(path),
             fix="give the right file",
         )
-    if not expected.can_read(header.version):
+    if header.version != expected.version:
         raise SchemaError(
             f"schema {header.schema!r} has version {header.version}, "
             f"this Mansard reads version {expected.version}",

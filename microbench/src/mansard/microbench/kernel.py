@@ -27,14 +27,6 @@ Array = npt.NDArray[Any]
 # The grid of intensities of the Empirical Roofline Toolkit (ERT).
 FMA_PER_ELEMENT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
-# Kernels whose files were moved or described anew since they first ran, by the hash of their text
-# now: they compute and count as before, so their runs keep the ids that they had.
-_SAME_AS = {
-    "828d1a421edbac51": "f771c828a23e0c90",  # fma of numba-cpu
-    "948cacf33cc7b5e2": "7bdd1f2ee277e5d6",  # the streams of numba-cpu, as far as not revised
-    "7b463ea6652aadd7": "22dedc2a091f36b1",  # all of numba-cuda
-}
-
 
 @dataclass(frozen=True)
 class Case:
@@ -242,8 +234,3 @@ class Kernel:
 def repeat_pattern(pattern: Array, n_bytes: int) -> Array:
     """The pattern over and over, until so many bytes are full."""
     return np.resize(pattern.ravel(), n_bytes // pattern.itemsize)
-
-
-def source_id(text_hash: str) -> str:
-    """What identifies the source of a kernel in a row: the hash of its text when it first ran."""
-    return _SAME_AS.get(text_hash, text_hash)

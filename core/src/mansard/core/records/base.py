@@ -15,17 +15,12 @@ Source = Literal["measured", "simulated", "modelled", "published"]
 class Schema(msgspec.Struct, frozen=True):
     """What the records of a file are called, and which version of them it holds.
 
-    The version is raised whenever a field is added, removed or changes its meaning. Files from
-    ``oldest`` on can still be read: what they lack is unknown.
+    The version is raised whenever a field is added, removed or changes its meaning. Files of
+    another version are refused.
     """
 
     name: str
     version: int
-    oldest: int | None = None  # None: only this version
-
-    def can_read(self, version: int) -> bool:
-        """Whether a file of ``version`` is one of ours, or one that can still be read."""
-        return (self.oldest or self.version) <= version <= self.version
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

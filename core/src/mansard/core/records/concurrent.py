@@ -59,7 +59,7 @@ class Reading(Record, frozen=True, kw_only=True):
 class MultiRun(Record, frozen=True, kw_only=True):
     """Several networks that ran at once for a while. Its energy is the run's, never a network's."""
 
-    schema: ClassVar[Schema] = Schema("multi-run", 3, oldest=1)
+    schema: ClassVar[Schema] = Schema("multi-run", 3)
 
     run_id: str
     trial_id: str

@@ -56,8 +56,7 @@ class PublishedRun(Record, frozen=True, kw_only=True, omit_defaults=True):
     latency is the median of, their ``deviation_s``, ``tokens_per_s``. What is not said is absent.
     """
 
-    # Defaults are not written: the hash of a table of version 1 stays what its file is named by.
-    schema: ClassVar[Schema] = Schema("published-run", 2, oldest=1)
+    schema: ClassVar[Schema] = Schema("published-run", 2)
 
     table_id: str
     row: int
@@ -73,7 +72,7 @@ class PublishedRun(Record, frozen=True, kw_only=True, omit_defaults=True):
     power_w: float | None  # mean
     method: str | None
     remark: str | None  # why the power of this row is to be doubted
-    figures: dict[str, float] = msgspec.field(default_factory=dict)  # version 1 had none
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 # "layer": the nodes in ``parts``, and no others. "region": all nodes between the first and the last

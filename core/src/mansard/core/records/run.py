@@ -12,10 +12,10 @@ from mansard.core.records.trial import EnergyWindow
 class Manifest(Record, frozen=True, kw_only=True):
     """What a run was: enough to repeat it, and to refuse mixing it with another."""
 
-    schema: ClassVar[Schema] = Schema("manifest", 6, oldest=3)
+    schema: ClassVar[Schema] = Schema("manifest", 6)
 
     run_id: str
-    kind: str = "kernels"  # name of its MeasurementKind; version 3 had this one alone
+    kind: str  # name of its MeasurementKind
     tool_version: str
     commit: str | None
     versions: dict[str, str]  # of everything that can change a timing

@@ -89,8 +89,7 @@ class ModelScore(Record, frozen=True, kw_only=True):
     With ``bounds`` every count is an upper bound: the network needs at most this.
     """
 
-    # Version 2 had no kv_cache_update: caches were copied, and the peaks held them too.
-    schema: ClassVar[Schema] = Schema("score", 3, oldest=2)
+    schema: ClassVar[Schema] = Schema("score", 3)
 
     model: str
     model_hash: str  # SHA-256 without the weights: files with equal ones have equal scores

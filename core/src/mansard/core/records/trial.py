@@ -8,19 +8,6 @@ import msgspec
 
 from mansard.core.records.base import Record, Schema, Source
 
-_NOT_RECORDED = "the version of Mansard that measured did not record it"
-
-
-def explain_absent(record: Record, *names: str) -> None:
-    """Give fields that rows of earlier versions do not have their reason."""
-    absent = {
-        name: _NOT_RECORDED
-        for name in names
-        if getattr(record, name) is None and name not in record.unknown
-    }
-    if absent:
-        msgspec.structs.force_setattr(record, "unknown", {**record.unknown, **absent})
-
 
 class PowerSample(Record, frozen=True, kw_only=True):
     """One reading of one rail, at a monotonic time."""
@@ -44,10 +31,6 @@ class RailEnergy(Record, frozen=True, kw_only=True):
     step_w: float | None  # the smallest change of power that the sensor can show
     error_j: float | None = None  # at most, by a counter that moves in steps
 
-    def __post_init__(self) -> None:
-        explain_absent(self, "error_j")
-        super().__post_init__()
-
 
 # Of a window's length; where more is disturbed, its energy is that of other work as well.
 MOST_DISTURBED = 0.05
@@ -65,10 +48,6 @@ class EnergyWindow(Record, frozen=True, kw_only=True):
     is_settled: bool | None = None  # whether the power no longer changed when it began
     # Of its length, at most: in which the repetitions waited for CPUs, or ran at another clock.
     disturbed_s: float | None = None
-
-    def __post_init__(self) -> None:
-        explain_absent(self, "error_j", "is_settled", "disturbed_s")
-        super().__post_init__()
 
     @property
     def disturbed_share(self) -> float:
@@ -118,28 +97,12 @@ class Conditions(Record, frozen=True, kw_only=True):
     n_throttle_events: int | None
     n_overcurrent_events: int | None
     gpu_processes: tuple[str, ...] | None  # of others, seen on the GPU
-    # Rows of version 3 of Trial do not have these.
     settings_changed: tuple[str, ...] | None = None  # the mode's, in sentences
     engines: tuple[str, ...] | None = None  # video engines and accelerators at work
     swapped_bytes: int | None = None  # moved between memory and swap space, both ways
     fan_speed_rpm: Spread | None = None  # of the fastest fan
     fan_drive_share: Spread | None = None  # of the fan that is driven most; 1 is the most
-    # Rows of version 4 do not have this.
     memory_use: MemoryUse | None = None
-
-    def __post_init__(self) -> None:
-        explain_absent(self, *_ADDED)
-        super().__post_init__()
-
-
-_ADDED = (  # since version 3
-    "settings_changed",
-    "engines",
-    "swapped_bytes",
-    "fan_speed_rpm",
-    "fan_drive_share",
-    "memory_use",
-)
 
 
 # How the failure of a trial begins whose result cannot be: its work, its time or its clock is
@@ -154,7 +117,7 @@ class Trial(Record, frozen=True, kw_only=True):
     how stores are counted is said in ``traffic_counting``.
     """
 
-    schema: ClassVar[Schema] = Schema("trial", 7, oldest=3)
+    schema: ClassVar[Schema] = Schema("trial", 7)
 
     run_id: str
     trial_id: str
@@ -189,8 +152,7 @@ class Trial(Record, frozen=True, kw_only=True):
     source_hash: str  # of the kernel's source
     started_utc: str
     duration_s: float
-    # Why it could not be measured, such as a compiler's error; no accepted samples then. Rows
-    # before version 6 do not have this: a kernel that failed ended its run.
+    # Why it could not be measured, such as a compiler's error; no accepted samples then.
     failure: str | None = None
 
     def __post_init__(self) -> None:

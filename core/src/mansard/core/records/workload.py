@@ -9,7 +9,6 @@ import msgspec
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.score import Phase
 from mansard.core.records.trial import Conditions, EnergyWindow, Processor
-from mansard.core.secrets import masked, masked_words
 
 # What a timed call includes besides the network: copies of its inputs from the host's memory,
 # of its outputs to it, both, or neither.
@@ -81,7 +80,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     ``profiled_s`` are of the calls that the layers were timed in, which profiling slows down.
     """
 
-    schema: ClassVar[Schema] = Schema("measurement", 6, oldest=3)
+    schema: ClassVar[Schema] = Schema("measurement", 6)
 
     run_id: str
     trial_id: str
@@ -124,7 +123,6 @@ class Measurement(Record, frozen=True, kw_only=True):
     disturbances: tuple[str, ...]  # why it is kept but never averaged in; empty: none
     started_utc: str
     duration_s: float
-    # Rows of version 3 do not have this: they are all of whole networks.
     part: NetworkPart = WHOLE
 
     @property
@@ -159,7 +157,7 @@ class ProgramRepetition(Record, frozen=True, kw_only=True):
 class ProgramRun(Record, frozen=True, kw_only=True):
     """A program of the user's, run so often under one power mode until its time is known."""
 
-    schema: ClassVar[Schema] = Schema("program-run", 3, oldest=1)
+    schema: ClassVar[Schema] = Schema("program-run", 3)
 
     run_id: str
     trial_id: str
@@ -178,12 +176,5 @@ class ProgramRun(Record, frozen=True, kw_only=True):
     disturbances: tuple[str, ...]
     started_utc: str
     duration_s: float
-    # The variables of the environment that are part of its identity. Rows before version 3 do not
-    # have it: nobody looked.
+    # The variables of the environment that are part of its identity.
     environment: dict[str, str] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # Rows of older versions hold whole command lines.
-        msgspec.structs.force_setattr(self, "command", masked_words(self.command))
-        msgspec.structs.force_setattr(self, "workload", masked(self.workload))
-        super().__post_init__()

@@ -14,7 +14,6 @@ import numba
 import numba.extending
 
 from mansard.core.hashing import file_hash
-from mansard.microbench.kernel import source_id
 
 cfunc: Any = numba.cfunc
 intrinsic: Any = numba.extending.intrinsic
@@ -32,7 +31,7 @@ def hash_source(path: str) -> str:
     """Hash of the text a kernel is compiled from: its own file and what that uses."""
     folder = Path(path).parents[1]
     files = [Path(path), *(folder / name for name in _SHARED_SOURCES)]
-    return source_id(file_hash(b"\0".join(file.read_bytes() for file in files))[:16])
+    return file_hash(b"\0".join(file.read_bytes() for file in files))[:16]
 
 
 def compile_kernel(key: tuple[str, ...], make: Callable[[], Callable[..., None]]) -> int:

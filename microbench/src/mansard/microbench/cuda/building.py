@@ -17,7 +17,7 @@ from typing import Any
 
 from mansard.core.hashing import file_hash
 from mansard.core.records import Family
-from mansard.microbench.kernel import Case, Kernel, Launch, Shape, source_id
+from mansard.microbench.kernel import Case, Kernel, Launch, Shape
 
 _FOLDER = Path(__file__).parent / "sources"
 
@@ -35,7 +35,7 @@ def read_source(*names: str) -> str:
 
 def hash_source(text: str) -> str:
     """Hash of a kernel's text and of the options it is compiled with."""
-    return source_id(file_hash("\0".join((text, *OPTIONS)).encode())[:16])
+    return file_hash("\0".join((text, *OPTIONS)).encode())[:16]
 
 
 def kernel_without_data(

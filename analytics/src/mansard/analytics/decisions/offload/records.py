@@ -206,7 +206,7 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     every threshold on the samples to choose by. ``frontier``: the chosen rule over its thresholds.
     """
 
-    schema: ClassVar[Schema] = Schema("hierarchical", 2, oldest=1)
+    schema: ClassVar[Schema] = Schema("hierarchical", 2)
 
     n_fit: int
     n_judged: int
@@ -227,4 +227,4 @@ class Hierarchical(Record, frozen=True, kw_only=True):
     costs: tuple[ModeCosts, ...]
     sentence: str = ""
     notes: tuple[str, ...] = ()
-    modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)  # version 1 had none
+    modes_unknown: dict[str, str] = msgspec.field(default_factory=dict)

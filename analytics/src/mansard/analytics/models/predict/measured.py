@@ -294,7 +294,7 @@ def program_times(
 
 
 def _has_total(run: ProgramRepetition) -> bool:
-    """Whether its readings give an energy; of others earlier versions recorded a peak as well."""
+    """Whether its readings give an energy; the highest of others may be a fault."""
     return run.energy is not None and run.energy.total_j is not None
 
 

@@ -1,0 +1,194 @@
+"""What every command prints with ``--json``: of each output the types of its fields.
+
+``cli/schemas.py`` makes a JSON Schema of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import GenericAlias
+from typing import Any
+
+import msgspec
+
+from mansard.analytics.data.accuracies import NetworkAccuracy
+from mansard.analytics.decisions.batches import BATCH_SCHEMA
+from mansard.analytics.decisions.compare import Comparison
+from mansard.analytics.decisions.offload.records import Hierarchical
+from mansard.analytics.decisions.plan import Plan
+from mansard.analytics.decisions.records import Recommendation
+from mansard.analytics.decisions.time_sharing import MixAnswer
+from mansard.analytics.models.contention import VictimContention
+from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
+from mansard.analytics.models.counters.check import CheckedNetwork
+from mansard.analytics.models.predict.group_times import GroupTimes
+from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
+from mansard.analytics.models.predict.memory_use import MemoryTraffic
+from mansard.analytics.models.predict.parts import PartSum, PartTimes
+from mansard.analytics.pages.report.summary import Summary
+from mansard.api import counters, data, plans, schedules
+from mansard.api.checks import Check
+from mansard.api.images import ImageList
+from mansard.api.measurements import MeasuredNetwork
+from mansard.api.multi import MeasuredMulti
+from mansard.containers.images.building import Built
+from mansard.containers.images.fitting import Fit
+from mansard.containers.images.store import Archive
+from mansard.core.records import BoardSample, EngineBuild, ModelScore, PowerMode, ProgramRun
+from mansard.device.holding.restoring import Restored
+from mansard.device.power_modes.listing import ListedMode
+from mansard.device.tegrastats.sample import Rail, TegrastatsSample
+from mansard.device.tegrastats.summary import LogSummary
+from mansard.estimator.export import Exported
+from mansard.estimator.summary import Totals
+from mansard.estimator.zoo import Entry
+from mansard.measuring.manifest import ContainerImage
+from mansard.scheduler.front import FrontPoint
+from mansard.scheduler.sensitivity import Sensitivity
+from mansard.sweeps.sweep import DryRun
+
+
+class _Board(msgspec.Struct):
+    board: str | None
+    restored: Restored | None
+    lines: tuple[str, ...]
+
+
+class _Program(msgspec.Struct):
+    mode: PowerMode
+    run: ProgramRun
+    times: tuple[ProgramTimes, ...]
+
+
+class _Score(msgspec.Struct):
+    score: ModelScore
+    totals: Totals
+
+
+def _rows(name: str, columns: Mapping[str, Any]) -> Any:
+    """Rows of a frame: its columns, each of which may be null."""
+    kinds = {"Float64": float, "Int64": int, "String": str, "Boolean": bool}
+    fields = [(name, kinds[str(column)] | None) for name, column in columns.items()]
+    return _many(msgspec.defstruct(name, fields))
+
+
+def _like(record: type[msgspec.Struct], *, without: tuple[str, ...] = (), **more: Any) -> Any:
+    """The fields of ``record`` but some, with others."""
+    fields: list[tuple[str, Any]] = [
+        (field.name, field.type)
+        for field in msgspec.structs.fields(record)
+        if field.name not in {*without, *more}
+    ]
+    return msgspec.defstruct(record.__name__, [*fields, *more.items()])
+
+
+def _many(kind: Any) -> Any:
+    """A list of what mypy takes for a variable."""
+    return GenericAlias(tuple, (kind, ...))
+
+
+def _complete_annotations() -> None:
+    """Give modules that import the types of their records for type checkers alone these types.
+
+    They do so because those types come with polars or Numba.
+    """
+    lazy = (
+        (counters, (CallSum, KernelSum)),
+        (data, (Comparison,)),
+        (plans, (Plan,)),
+        (schedules, (FrontPoint, Sensitivity)),
+    )
+    for module, types in lazy:
+        vars(module).update({kind.__name__: kind for kind in types})
+
+
+def output_types() -> dict[str, Any]:
+    """What each output is: a record, or fields with their types."""
+    _complete_annotations()
+    facts = _like(Entry, dims=dict[str, int])
+    listed = _like(
+        ListedMode,
+        **{
+            field.name: field.type | None
+            for field in msgspec.structs.fields(ListedMode)
+            if field.name not in {"mode", "resolved_from"}
+        },
+    )
+    sample = _like(
+        TegrastatsSample,
+        without=("prefix", "shape", "rail_names", "powers_w", "averages_w", "maximums_w"),
+        log=str,
+        time=str,
+        time_s=float | None,
+        rails=tuple[Rail, ...],
+    )
+    texts, key = tuple[str, ...], {"network": "String", "batch": "Int64"}
+    theirs = dict.fromkeys(("their_flop", "their_bytes", "our_flop"), "Int64")
+    ours = dict.fromkeys(("our_bytes", "our_fused_bytes"), "Int64")
+    seconds = ("measured_s", "measured_w", "least_fp32_s", "least_tf32_s", "estimate_s")
+    measured = dict.fromkeys((*seconds, "estimate_w"), "Float64")
+    return {
+        "batch": {"batches": _rows("Batch", BATCH_SCHEMA)},
+        "compare": data.Compared,
+        "contention": {"victims": tuple[VictimContention, ...]},
+        "demo-pagoda": {
+            "page": Path,
+            "counts": _rows("Count", {**key, **theirs, **ours}),
+            "points": _rows("Point", {**key, **measured, "remark": "String", **theirs, **ours}),
+            "findings": texts,
+        },
+        "doctor": {"checks": tuple[Check, ...]},
+        "dry-run": {"boards": tuple[DryRun, ...]},
+        "export": Exported,
+        "hi": Hierarchical,
+        "image-build": Built,
+        "image-fit": Fit,
+        "image-libraries": {"libraries": texts},
+        "image-list": ImageList,
+        "image-load": {"image": ContainerImage},
+        "image-save": Archive,
+        "import": {"tables": tuple[data.ImportedTable, ...]},
+        "measure": {
+            "times": tuple[NetworkTimes, ...],
+            "accuracies": tuple[NetworkAccuracy, ...],
+            "rows": tuple[MeasuredNetwork, ...],
+            "memory": tuple[MemoryTraffic, ...],
+            "builds": tuple[EngineBuild, ...],
+            "parts": tuple[PartTimes, ...],
+            "sums": tuple[PartSum, ...],
+            "groups": tuple[GroupTimes, ...],
+            "files": texts,
+        },
+        "measure-program": {"programs": tuple[_Program, ...]},
+        "merge": {"place": str, "n_new": int, "n_grown": int, "n_same": int},
+        "modes": {
+            "machine": str | None,
+            "where": str | None,
+            "is_simulated": bool | None,
+            **dict.fromkeys(("soc", "module", "default", "present"), str | None),
+            "modes": _many(listed),
+            "notes": texts,
+            "ignored": texts,
+        },
+        "multi": {"rows": tuple[MeasuredMulti, ...], "files": texts},
+        "ncu-check": {"networks": tuple[CheckedNetwork, ...]},
+        "ncu-import": {"exports": tuple[counters.ImportedExport, ...]},
+        "ncu-run": {"networks": tuple[counters.CountedNetwork, ...]},
+        "plan": {"plans": tuple[plans.PlanAnswer, ...]},
+        "recommend": {
+            "recommendations": tuple[Recommendation, ...],
+            "mixes": tuple[MixAnswer, ...],
+        },
+        "report": {"report": Path, "summary": Summary},
+        "restore": {"boards": tuple[_Board, ...]},
+        "schedule": schedules.ScheduleAnswer,
+        # "errors" holds what the command line prints of an error: it adds that type.
+        "score": {"scores": tuple[_Score, ...]},
+        "telemetry": {"summaries": tuple[LogSummary, ...]},
+        "telemetry-samples": {"samples": _many(sample)},
+        "watch": BoardSample,
+        "zoo-list": {"networks": _many(facts)},
+        "zoo-show": {"network": facts, "score": ModelScore},
+        "zoo-write": {"files": texts},
+    }
