@@ -12,21 +12,21 @@ from typing import Any
 
 import msgspec
 
-from mansard.analytics.contention import VictimContention
-from mansard.analytics.counters.by_kernel import CallSum, KernelSum
-from mansard.analytics.counters.check import CheckedNetwork
 from mansard.analytics.data.accuracies import NetworkAccuracy
-from mansard.analytics.decide.batches import BATCH_SCHEMA
-from mansard.analytics.decide.compare import Comparison
-from mansard.analytics.decide.plan import Plan
-from mansard.analytics.decide.records import Recommendation
-from mansard.analytics.decide.time_sharing import MixAnswer
-from mansard.analytics.hierarchical.records import Hierarchical
-from mansard.analytics.predict.group_times import GroupTimes
-from mansard.analytics.predict.measured import NetworkTimes, ProgramTimes
-from mansard.analytics.predict.memory_use import MemoryTraffic
-from mansard.analytics.predict.parts import PartSum, PartTimes
-from mansard.analytics.report.summary import Summary
+from mansard.analytics.decisions.batches import BATCH_SCHEMA
+from mansard.analytics.decisions.compare import Comparison
+from mansard.analytics.decisions.offload.records import Hierarchical
+from mansard.analytics.decisions.plan import Plan
+from mansard.analytics.decisions.records import Recommendation
+from mansard.analytics.decisions.time_sharing import MixAnswer
+from mansard.analytics.models.contention import VictimContention
+from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
+from mansard.analytics.models.counters.check import CheckedNetwork
+from mansard.analytics.models.predict.group_times import GroupTimes
+from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
+from mansard.analytics.models.predict.memory_use import MemoryTraffic
+from mansard.analytics.models.predict.parts import PartSum, PartTimes
+from mansard.analytics.pages.report.summary import Summary
 from mansard.api import counter_runs, counters, data, plans, schedules
 from mansard.api.checks import Check
 from mansard.api.images import ImageList
