@@ -143,10 +143,12 @@ def test_windows_that_were_not_measurable_are_kept_and_not_counted(tmp_path: Pat
     why = "too few changed samples; 4 s would do"
     good = window({"VDD_GPU_SOC": 3.0, "VDD_CPU_CV": 6.0}, RAILS, repetitions=5)
     rails = tuple(
-        msgspec.structs.replace(rail, energy_j=None, unknown={"energy_j": why})
+        msgspec.structs.replace(rail, energy_j=None, unknown={**rail.unknown, "energy_j": why})
         for rail in good.rails
     )
-    bad = msgspec.structs.replace(good, rails=rails, total_j=None, unknown={"total_j": why})
+    bad = msgspec.structs.replace(
+        good, rails=rails, total_j=None, unknown={**good.unknown, "total_j": why}
+    )
     results = board_run(tmp_path, [trial("r", "read", 1e9, energy=(good, bad))])
     energy = results.dataset.energy.filter(pl.col("trial_id").is_not_null())
     assert energy["energy_j"].to_list() == [6.0, 12.0, 18.0, None, None, None]
@@ -156,9 +158,14 @@ def test_windows_that_were_not_measurable_are_kept_and_not_counted(tmp_path: Pat
 
 def test_a_rail_that_was_never_measurable_is_unknown_in_the_table(tmp_path: Path) -> None:
     good = window({"VDD_GPU_SOC": 3.0, "VDD_CPU_CV": 6.0}, RAILS, repetitions=5)
-    still = msgspec.structs.replace(good.rails[1], energy_j=None, unknown={"energy_j": "still"})
+    still = msgspec.structs.replace(
+        good.rails[1], energy_j=None, unknown={**good.rails[1].unknown, "energy_j": "still"}
+    )
     odd = msgspec.structs.replace(
-        good, rails=(good.rails[0], still), total_j=None, unknown={"total_j": "a part is unknown"}
+        good,
+        rails=(good.rails[0], still),
+        total_j=None,
+        unknown={**good.unknown, "total_j": "a part is unknown"},
     )
     results = board_run(tmp_path, [trial("r", "read", 1e9, energy=(odd,))])
     rows = [[cell.replace("\u00a0", " ") for cell in row] for row in power_table(results).rows]

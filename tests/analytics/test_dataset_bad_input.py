@@ -157,7 +157,9 @@ def test_a_rail_that_was_not_read(tmp_path: Path) -> None:
 
     def without_rail(row: Trial) -> Trial:
         windows = tuple(
-            msgspec.structs.replace(w, rails=w.rails[:1], total_j=None, unknown={"total_j": why})
+            msgspec.structs.replace(
+                w, rails=w.rails[:1], total_j=None, unknown={**w.unknown, "total_j": why}
+            )
             for w in row.energy or ()
         )
         return with_energy(row, windows)

@@ -76,7 +76,8 @@ def test_a_total_that_is_unknown_or_not_above_zero_is_in_no_energy_and_no_power(
     good, odd = repetition(2.0, power_w=10.0), repetition(2.0, power_w=-3.0)
     assert good.energy is not None
     why = "the rail VDD_IN was not read"
-    unread = replace(good, energy=replace(good.energy, total_j=None, unknown={"total_j": why}))
+    unknown = {**good.energy.unknown, "total_j": why}
+    unread = replace(good, energy=replace(good.energy, total_j=None, unknown=unknown))
     plain = program("p", ())
     (whole,) = times(replace(plain, repetitions=(good, odd, unread)))
     assert (whole.energy_j, whole.power_w) == (20.0, 10.0)  # of the first run alone
@@ -100,7 +101,8 @@ def test_a_peak_by_readings_that_gave_no_energy_is_unknown() -> None:
     good, odd = repetition(2.0, power_w=10.0), repetition(2.0, power_w=44.5)
     assert odd.energy is not None
     why = "the sensor jumped to 39 W"
-    jumped = replace(odd, energy=replace(odd.energy, total_j=None, unknown={"total_j": why}))
+    unknown = {**odd.energy.unknown, "total_j": why}
+    jumped = replace(odd, energy=replace(odd.energy, total_j=None, unknown=unknown))
     (whole,) = times(replace(program("p", ()), repetitions=(jumped,)))
     assert (whole.peak_w, whole.unknown["peak_w"]) == (None, why)
     (whole,) = times(replace(program("p", ()), repetitions=(jumped, good)))

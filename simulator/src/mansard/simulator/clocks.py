@@ -12,8 +12,6 @@ from mansard.simulator.boards.spec import BoardSpec
 from mansard.simulator.kernel import ReadingFile, SimulatedKernel
 from mansard.simulator.physics import Shares, dynamic, mean
 
-_TICK_S = 0.01  # of /proc/stat
-
 
 class Load(msgspec.Struct, frozen=True):
     """Utilisations from 0 to 1."""
