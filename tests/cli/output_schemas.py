@@ -112,23 +112,11 @@ def outputs() -> dict[str, Fields | type[Any]]:
         time_s=float | None,
         rails=tuple[Rail, ...],
     )
-    figures = {"their_flop": pl.Int64, "their_bytes": pl.Int64, "our_flop": pl.Int64}
-    ours = {"our_bytes": pl.Int64, "our_fused_bytes": pl.Int64}
-    texts, key = tuple[str, ...], {"network": pl.String, "batch": pl.Int64}
-    seconds = ("measured_s", "measured_w", "least_fp32_s", "least_tf32_s", "estimate_s")
-    measured = dict.fromkeys((*seconds, "estimate_w"), pl.Float64)
+    texts = tuple[str, ...]
     return {
         "batch": {"batches": _many(_rows("Batch", BATCH_SCHEMA))},
         "compare": api.Compared,
         "contention": {"victims": tuple[api.VictimContention, ...]},
-        "demo-pagoda": {
-            "page": Path,
-            "counts": _many(_rows("Count", {**key, **figures, **ours})),
-            "points": _many(
-                _rows("Point", {**key, **measured, "remark": pl.String, **figures, **ours})
-            ),
-            "findings": texts,
-        },
         "doctor": {"checks": tuple[api.Check, ...]},
         "dry-run": {"boards": tuple[DryRun, ...]},
         "error": {"error": ErrorDocument},
@@ -150,7 +138,6 @@ def outputs() -> dict[str, Fields | type[Any]]:
             "parts": tuple[api.PartTimes, ...],
             "sums": tuple[api.PartSum, ...],
             "groups": tuple[api.GroupTimes, ...],
-            "files": texts,
         },
         "measure-program": {"programs": tuple[_Program, ...]},
         "merge": {"place": str, "n_new": int, "n_grown": int, "n_same": int},
@@ -163,7 +150,7 @@ def outputs() -> dict[str, Fields | type[Any]]:
             "notes": texts,
             "ignored": texts,
         },
-        "multi": {"rows": tuple[api.MeasuredMulti, ...], "files": texts},
+        "multi": {"rows": tuple[api.MeasuredMulti, ...]},
         "ncu-check": {"networks": tuple[api.CheckedNetwork, ...]},
         "ncu-import": {"exports": tuple[api.ImportedExport, ...]},
         "ncu-run": {"networks": tuple[api.CountedNetwork, ...]},

@@ -124,11 +124,8 @@ if TYPE_CHECKING:
     from mansard.api.data import import_tables as import_tables
     from mansard.api.data import merge as merge
     from mansard.api.data import report as report
-    from mansard.api.demos import PagodaPage as PagodaPage
     from mansard.api.demos import demo as demo
-    from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
-    from mansard.api.drawn_mappings import run_drawn as run_drawn
     from mansard.api.exporter import Exporter as Exporter
     from mansard.api.exporter import export_metrics as export_metrics
     from mansard.api.hierarchical import HiRequest as HiRequest
@@ -149,7 +146,6 @@ if TYPE_CHECKING:
     from mansard.api.layers import measure_layers as measure_layers
     from mansard.api.layers import parse_cpus as parse_cpus
     from mansard.api.layers import parse_each_layer as parse_each_layer
-    from mansard.api.layers import write_nn_profiler as write_nn_profiler
     from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
     from mansard.api.logs import LiveSummary as LiveSummary
     from mansard.api.logs import OnLine as OnLine
@@ -161,7 +157,6 @@ if TYPE_CHECKING:
     from mansard.api.multi import MultiResult as MultiResult
     from mansard.api.multi import run_mappings as run_mappings
     from mansard.api.multi import whole_mapping as whole_mapping
-    from mansard.api.multi import write_run_files as write_run_files
     from mansard.api.multi_preparation import MultiSettings as MultiSettings
     from mansard.api.networks import MeasuredNetwork as MeasuredNetwork
     from mansard.api.networks import MeasureRequest as MeasureRequest
@@ -239,7 +234,6 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
-    from mansard.inference.multi.drawing import Drawing as Drawing
     from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
     from mansard.inference.multi.mappings import Mapping as Mapping
     from mansard.inference.multi.mappings import StagePlace as StagePlace

@@ -282,17 +282,3 @@ def _compared(
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return (), (), ()
-
-
-def write_nn_profiler(runs: Path, folder: Path, *, replaces: bool = False) -> tuple[Path, ...]:
-    """Write all parts in the folder ``runs`` into ``folder`` as NN-Profiler does, a file of a mode.
-
-    Returns their paths. A file that Mansard did not write raises UsageError unless it
-    ``replaces``. Raises StorageError, and what is wrong with the runs.
-    """
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.report.nn_profiler import mode_files, parts_of
-    from mansard.api.profiler_files import write_profiler_files
-
-    files = mode_files(parts_of(open_runs([runs], newest_only=True)))
-    return write_profiler_files(files, folder, replaces=replaces)

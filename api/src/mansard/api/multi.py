@@ -21,7 +21,7 @@ from mansard.api.scores import keep_scores, onnx_files
 from mansard.api.sweeps import sweep
 from mansard.api.targets import BenchTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import MachineIdentity, ModelScore, MultiRun, PowerMode
+from mansard.core.records import MachineIdentity, MultiRun, PowerMode
 from mansard.core.text import printable
 from mansard.inference.multi.mappings import (
     MappedNetwork,
@@ -149,23 +149,6 @@ def run_mappings(
         run_ids |= found.run_ids
         failures += [found.failure] if found.failure else []
     return MultiResult(tuple(_rows(request.runs, run_ids)), failures[0] if failures else None)
-
-
-def write_run_files(
-    result: MultiResult, runs: Path, folder: Path, *, replaces: bool = False
-) -> tuple[Path, ...]:
-    """Write what ran into ``folder`` as NN-Profiler does, a file of each row; returns their paths.
-
-    ``runs``: the folder of runs, for the networks' scores. A file that Mansard did not write raises
-    UsageError unless it ``replaces``. Raises StorageError.
-    """
-    from mansard.analytics.report.nn_profiler_runs import run_files
-    from mansard.api.profiler_files import write_profiler_files
-    from mansard.core.jsonl import read_rows
-
-    rows = [(each.machine, each.mode, each.row) for each in result.rows]
-    files = run_files(rows, read_rows(runs / "scores.jsonl", ModelScore, runs).rows)
-    return write_profiler_files(files, folder, replaces=replaces)
 
 
 def _places(mapping: Mapping) -> list[StagePlace]:

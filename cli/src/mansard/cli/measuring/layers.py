@@ -23,7 +23,6 @@ _TERMS = (
 def print_layers(
     result: api.LayersResult,
     runs: Path,
-    written: Sequence[Path],
     *,
     with_layers: bool,
     all_rows: bool,
@@ -38,7 +37,6 @@ def print_layers(
                 "parts": result.parts,
                 "sums": result.sums,
                 "groups": result.groups,
-                "files": written,
             },
         )
     else:
@@ -51,8 +49,6 @@ def print_layers(
             if each.difference_s is None:
                 note(f"{each.network}: no sum against the whole: {each.unknown['difference_s']}")
         _note_energy(result.parts)
-        for path in written:
-            note(f"written: {path}")
         note(f"kept in {runs}: mansard report --runs {runs} draws it")
     result.check()
 

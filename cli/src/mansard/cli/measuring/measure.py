@@ -38,7 +38,6 @@ from mansard.cli.options import (
     parse_precisions,
     parse_sizes,
 )
-from mansard.cli.outputs import ForceOption
 from mansard.core.errors import UsageError
 from mansard.core.records import Copies, Waiting
 
@@ -62,7 +61,7 @@ COMMAND_CLASS = MeasureCommand  # app.py builds the command with it
 
 # Options that mean something for layers that are run alone, for programs, for networks only.
 _OF_LAYERS = (
-    *("window", "boundary", "rest", "meter_interval", "nn_profiler"),
+    *("window", "boundary", "rest", "meter_interval"),
     *("groups", "transitions", "cpus"),
 )
 _OF_PROGRAMS = ("name", "metric", "env", "repeat", "again")
@@ -219,11 +218,6 @@ def measure(
         float | None,
         typer.Option(min=1, max=10_000, help="Milliseconds between readings; the meters' own."),
     ] = None,
-    nn_profiler: Annotated[
-        Path | None,
-        typer.Option(help="Write all layers in --runs into this folder as NN-Profiler does."),
-    ] = None,
-    force: ForceOption = False,
     board: BoardOption = None,
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
@@ -364,10 +358,7 @@ def measure(
             partitions=tuple(map(api.parse_cpus, cpus or [])),
         )
         found = api.measure_layers(networks, alone, TerminalReporter(is_agreed=yes))
-        written = (
-            () if nn_profiler is None else api.write_nn_profiler(runs, nn_profiler, replaces=force)
-        )
-        print_layers(found, runs, written, with_layers=layers, all_rows=all_rows, as_json=as_json)
+        print_layers(found, runs, with_layers=layers, all_rows=all_rows, as_json=as_json)
         return
     _check_options(context, _OF_LAYERS, "layers that are run alone", "add --each-layer all")
     result = api.measure_networks(networks, TerminalReporter(is_agreed=yes))

@@ -12,10 +12,10 @@ from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
 from mansard.analytics.figures.charting import Chart, colour, plot, shape, told
 from mansard.analytics.figures.figure import GIGA, MILLI, Figure, make_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
-from mansard.analytics.published.reference import MODE, NETWORKS, OPERATOR_LAUNCH_S
 from mansard.analytics.published.rooflines import published_rooflines
 from mansard.analytics.published.store import Published
 from mansard.analytics.roofs.levels import DRAM
+from reproductions.pagoda.table import MODE, NETWORKS, OPERATOR_LAUNCH_S
 
 WITHIN = 0.25  # the band around equality
 _ROOF_PX, _PLOT_PX = (760, 380), (350, 330)

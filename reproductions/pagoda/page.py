@@ -24,23 +24,22 @@ from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.quantities import UNKNOWN, digits, percent, quantity
 from mansard.analytics.energy.least_squares import Array, solve_non_negative
 from mansard.analytics.figures.figure import pool
-from mansard.analytics.figures.pagoda import comparison_figure, point_table, roofs_figure
 from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
 from mansard.analytics.predict.engine import predict_scores
 from mansard.analytics.predict.groups import group_frame, score_frame
-from mansard.analytics.published.reference import (
-    MODE,
-    NETWORKS,
-    OPERATOR_LAUNCH_S,
-    PAGODA_RUNS,
-    RATES,
-    USUAL_FORMATS,
-    read_counts,
-)
+from mansard.analytics.published.reference import PAGODA_RUNS, RATES
 from mansard.analytics.published.store import Published, published_coefficients, published_modes
 from mansard.analytics.report.page import write_page
 from mansard.analytics.report.provenance import published_table, source_table
 from mansard.core.records import LAYER_COUNTS, ModelScore
+from reproductions.pagoda.figures import comparison_figure, point_table, roofs_figure
+from reproductions.pagoda.table import (
+    MODE,
+    NETWORKS,
+    OPERATOR_LAUNCH_S,
+    USUAL_FORMATS,
+    read_counts,
+)
 
 _KEYS = ["network", "batch"]
 # Why the counts differ, network by network: docs/understand/pagoda.md derives each.
@@ -96,7 +95,7 @@ def write_pagoda_page(scores: Sequence[ModelScore], path: Path) -> Pagoda:
         "figures": [roofs, comparison],
         "datasets": pool([roofs, comparison]),
     }
-    write_page("pagoda.html.j2", context, path)
+    write_page(Path(__file__).with_name("page.html.j2"), context, path)
     return found
 
 
