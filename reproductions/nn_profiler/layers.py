@@ -17,7 +17,7 @@ import msgspec
 
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import device_labels, engine_name
-from mansard.analytics.scaling.observations import shown_parts
+from mansard.analytics.models.scaling.observations import shown_parts
 from mansard.core.records import Measurement
 
 Layers: TypeAlias = dict[str, "float | dict[str, float]"]

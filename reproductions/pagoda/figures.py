@@ -8,13 +8,13 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_text
+from mansard.analytics.data.published.store import Published
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
-from mansard.analytics.figures.charting import Chart, colour, plot, shape, told
-from mansard.analytics.figures.figure import GIGA, MILLI, Figure, make_figure
-from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
-from mansard.analytics.published.rooflines import published_rooflines
-from mansard.analytics.published.store import Published
-from mansard.analytics.roofs.levels import DRAM
+from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.published_rooflines import published_rooflines
+from mansard.analytics.pages.figures.charting import Chart, colour, plot, shape, told
+from mansard.analytics.pages.figures.figure import GIGA, MILLI, Figure, make_figure
+from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
 from reproductions.pagoda.table import MODE, NETWORKS, OPERATOR_LAUNCH_S
 
 WITHIN = 0.25  # the band around equality

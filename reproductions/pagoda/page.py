@@ -21,16 +21,20 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.frames import layer_frame
+from mansard.analytics.data.published.reference import PAGODA_RUNS, RATES
+from mansard.analytics.data.published.store import (
+    Published,
+    published_coefficients,
+    published_modes,
+)
 from mansard.analytics.data.quantities import UNKNOWN, digits, percent, quantity
-from mansard.analytics.energy.least_squares import Array, solve_non_negative
-from mansard.analytics.figures.figure import pool
-from mansard.analytics.figures.tables import Column, Table, scaled, tabulate
-from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.groups import group_frame, score_frame
-from mansard.analytics.published.reference import PAGODA_RUNS, RATES
-from mansard.analytics.published.store import Published, published_coefficients, published_modes
-from mansard.analytics.report.page import write_page
-from mansard.analytics.report.provenance import published_table, source_table
+from mansard.analytics.models.energy.least_squares import Array, solve_non_negative
+from mansard.analytics.models.predict.engine import predict_scores
+from mansard.analytics.models.predict.groups import group_frame, score_frame
+from mansard.analytics.pages.figures.figure import pool
+from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
+from mansard.analytics.pages.report.page import write_page
+from mansard.analytics.pages.tables.provenance import published_table, source_table
 from mansard.core.records import LAYER_COUNTS, ModelScore
 from reproductions.pagoda.figures import comparison_figure, point_table, roofs_figure
 from reproductions.pagoda.table import (

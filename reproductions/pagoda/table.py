@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import MappingProxyType
 
-from mansard.analytics.published.cells import read_table
+from mansard.analytics.data.published.cells import read_table
 from mansard.core.records import Record
 
 # In the order of the table. The formats are those that PyTorch computes in by default:

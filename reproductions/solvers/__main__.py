@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mansard import api
-from mansard.analytics.report.schedules import method_table
+from mansard.analytics.pages.tables.schedules import method_table
 from mansard.cli.tables import print_tables
 from mansard.core.errors import InputError, MansardError
 from mansard.core.records.schedule import Problem, Schedule

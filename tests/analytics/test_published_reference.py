@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.published.doubts import doubt_notes
-from mansard.analytics.published.reference import (
+from mansard.analytics.data.published.doubts import doubt_notes
+from mansard.analytics.data.published.reference import (
     PAGODA_RUNS,
     RATES,
     ReferenceTable,
     write_reference,
 )
-from mansard.analytics.published.rooflines import find_module
-from mansard.analytics.published.store import read_published
+from mansard.analytics.data.published.store import read_published
+from mansard.analytics.models.roofs.published_rooflines import find_module
 from reproductions.pagoda.table import (
     BATCHES,
     NETWORKS,

@@ -29,9 +29,9 @@ def demo(folder: Path = Path("demo"), reporter: Reporter = SILENT) -> Report:
     board run on a stand-in for its GPU, the networks are scored here. The report in ``folder``
     shows all four boards; ``run_ids`` are of the published AGX Orin. Raises as ``bench`` does.
     """
-    from mansard.analytics.published.reference import PAGODA_RUNS, RATES, write_reference
-    from mansard.analytics.published.rooflines import published_rooflines
-    from mansard.analytics.published.store import read_published
+    from mansard.analytics.data.published.reference import PAGODA_RUNS, RATES, write_reference
+    from mansard.analytics.data.published.store import read_published
+    from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 
     runs = folder / "runs"
     make_folder(runs)
