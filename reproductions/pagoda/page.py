@@ -82,25 +82,25 @@ def write_pagoda_page(scores: Sequence[ModelScore], path: Path) -> Pagoda:
 
     ``scores``: see ``pagoda_points``. Raises StorageError.
     """
-    found = pagoda_points(scores)
-    roofs = roofs_figure(found.points, found.published)
-    comparison = comparison_figure(found.points)
+    pagoda = pagoda_points(scores)
+    roofs = roofs_figure(pagoda.points, pagoda.published)
+    comparison = comparison_figure(pagoda.points)
     context: dict[str, Any] = {
         "title": "Pagoda's table and points, with Mansard's estimates",
-        "findings": findings(found.points),
+        "findings": findings(pagoda.points),
         "mode": MODE,
         "roofs": roofs,
         "comparison": comparison,
-        "counts": count_table(found.counts),
+        "counts": count_table(pagoda.counts),
         "why": Table("Why the counts differ", ("Network", "Reason"), WHY),
-        "points": point_table(found.points),
-        "rates": published_table(found.published),
-        "sources": source_table(found.published),
+        "points": point_table(pagoda.points),
+        "rates": published_table(pagoda.published),
+        "sources": source_table(pagoda.published),
         "figures": [roofs, comparison],
         "datasets": pool([roofs, comparison]),
     }
     write_page(Path(__file__).with_name("page.html.j2"), context, path)
-    return found
+    return pagoda
 
 
 def pagoda_points(scores: Sequence[ModelScore]) -> Pagoda:
