@@ -75,7 +75,7 @@ test-docs: setup-dev ## run every block of commands of README and docs, long one
 check: setup-dev ## lint, types and the import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy $(addsuffix /src,$(ROOMS)) tests benchmarks tools
+	@$(BIN)/mypy $(addsuffix /src,$(ROOMS)) tests benchmarks reproductions tools
 	@$(BIN)/lint-imports --no-logo
 
 format: setup-dev ## format the code

@@ -1,7 +1,8 @@
 """``mansard multi`` with four networks of the zoo on two CPUs, in every way that it runs them.
 
-``python benchmarks/multi.py > docs/results/multi.md``. Each line of the first table is a command of
-its own. Then a sweep of drawn mappings is killed by SIGKILL between two rows, and run again.
+``PYTHONPATH=. python benchmarks/multi.py > docs/results/multi.md``. Each line of the first table is
+a command of its own. Then a sweep of drawn mappings is killed by SIGKILL between two rows, and run
+again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from reproductions.nn_profiler.__main__ import main as draw
 
 NETWORKS = ("squeezenet1_0", "mnasnet0_5", "shufflenet_v2_x0_5", "alexnet")
 # The last node of each stage and its device; 9999: the end, whatever its number is.
@@ -37,8 +40,8 @@ WAYS = (
 SECONDS_S = 10.0
 PAGE = """# Four networks at once
 
-`python benchmarks/multi.py`: SqueezeNet 1.0, MNASNet 0.5, ShuffleNet V2 x0.5 and AlexNet in fp32 at
-once on two CPUs of a shared virtual machine ({cpu}), ONNX Runtime {version},
+`PYTHONPATH=. python benchmarks/multi.py`: SqueezeNet 1.0, MNASNet 0.5, ShuffleNet V2 x0.5 and
+AlexNet in fp32 at once on two CPUs of a shared virtual machine ({cpu}), ONNX Runtime {version},
 {seconds:g} s after warming up. *Whole*: each on a CPU, the first and third on `cpu:0`. *Split*:
 SqueezeNet and MNASNet in two stages on both CPUs, ShuffleNet in two on `cpu:0`, AlexNet on `cpu:1`.
 *Others* is what other programs had of the CPUs' time; above 5 % a row counts as disturbed.
@@ -131,17 +134,9 @@ def _stage_line(stage: dict[str, Any]) -> str:
 def _kill_and_resume(folder: Path) -> str:
     """A sweep of six drawn mappings, killed when two rows are there; what it says of itself."""
     runs = folder / "killed"
-    options = [
-        *NETWORKS,
-        "--devices",
-        "cpu:0,cpu:1",
-        "--draw",
-        "6",
-        "--seconds",
-        "3",
-        "--processes",
-    ]
-    wanted = _command(runs, *options)
+    mapping = str(folder / "drawn.json")
+    draw(["draw", *NETWORKS, "--devices", "cpu:0,cpu:1", "-n", "6", "-o", mapping])
+    wanted = _command(runs, "--mapping", mapping, "--seconds", "3", "--processes")
     process = subprocess.Popen(wanted, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while _n_rows(runs) < 2:
         time.sleep(0.05)

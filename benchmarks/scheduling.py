@@ -1,9 +1,9 @@
 """Schedules held against baselines and other solvers, as tables in Markdown.
 
-``python benchmarks/scheduling.py docs/results/scheduling.md``. Solvers that are not installed
-(``make peers``) and recorded data that is not there are skipped by name. Times are the machine's:
-measure them where nothing else runs. Parts of a page that is there can be made anew one by one, as
-the drawn instances take minutes: ``--parts instance larger``.
+``PYTHONPATH=. python benchmarks/scheduling.py docs/results/scheduling.md``. Solvers that are not
+installed (``make peers``) and recorded data that is not there are skipped by name. Times are the
+machine's: measure them where nothing else runs. Parts of a page that is there can be made anew one
+by one, as the drawn instances take minutes: ``--parts instance larger``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from schedules.instances import XAVIER, drawn, haxconn
 from mansard.core.records.schedule import ContentionSurface, PccsFit, Problem, Schedule
 from mansard.scheduler.baselines import baselines, gain
 from mansard.scheduler.contention import fit_pccs, losses, speed
-from mansard.scheduler.peers.blind import Answer, score
-from mansard.scheduler.peers.cp_sat import solve_by_cp_sat
-from mansard.scheduler.peers.haxconn import solve_by_z3
-from mansard.scheduler.peers.highs import solve_by_highs
-from mansard.scheduler.peers.pccs import reference_fit
 from mansard.scheduler.search import Method, evaluate, solve
+from reproductions.solvers.blind import Answer, score
+from reproductions.solvers.cp_sat import solve_by_cp_sat
+from reproductions.solvers.haxconn import solve_by_z3
+from reproductions.solvers.highs import solve_by_highs
+from reproductions.solvers.pccs import reference_fit
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data/scheduling"
 XAVIER_PEAK_BYTE_PER_S = 137e9  # NVIDIA's data sheet of the AGX Xavier
@@ -81,8 +81,9 @@ def head() -> Iterator[str]:
     """What the page is."""
     yield "# Schedules against baselines and other solvers"
     yield ""
-    yield "Made by `python benchmarks/scheduling.py docs/results/scheduling.md` on a machine with"
-    yield f"{os.cpu_count()} CPUs ({platform.machine()}), Python {platform.python_version()}."
+    yield "Made by `PYTHONPATH=. python benchmarks/scheduling.py docs/results/scheduling.md` on a"
+    machine = f"{os.cpu_count()} CPUs ({platform.machine()})"
+    yield f"machine with {machine}, Python {platform.python_version()}."
     yield "All schedules are scored by the same simulator; all times of groups are modelled or"
     yield "published, none was measured here. A peer's schedule is simulated in its own order of"
     yield "groups and first come first served, and the better of the two counts."

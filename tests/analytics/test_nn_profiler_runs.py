@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from mansard.analytics.pages.report.nn_profiler_runs import run_files
 from mansard.core.records import EnergyWindow, MultiRun, RailEnergy, Reading
+from reproductions.nn_profiler.runs import run_files
 from tests.analytics.test_concurrent_rows import RUN
 
 SAMPLE = "networks/Varatheepan+NN-Profiler__README_multi_dnn_orin_nano_sample.json"

@@ -10,18 +10,20 @@ import pytest
 
 from mansard.analytics.data.published.doubts import doubt_notes
 from mansard.analytics.data.published.reference import (
-    BATCHES,
-    NETWORKS,
-    OPERATOR_LAUNCH_S,
     PAGODA_RUNS,
     RATES,
-    USUAL_FORMATS,
     ReferenceTable,
-    read_counts,
     write_reference,
 )
 from mansard.analytics.data.published.store import read_published
 from mansard.analytics.models.roofs.published_rooflines import find_module
+from reproductions.pagoda.table import (
+    BATCHES,
+    NETWORKS,
+    OPERATOR_LAUNCH_S,
+    USUAL_FORMATS,
+    read_counts,
+)
 
 RECORDED = "power_modes/branes-ai+graphs__orin_nano_nx_agx_stream_blas_by_power_mode.csv"
 BOARDS = {

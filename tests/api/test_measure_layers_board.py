@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mansard import api
-from tests.api.test_nn_profiler import decode
+from tests.api.test_nn_profiler import decode, written
 from tests.inference.test_cutting import residual
 
 
@@ -57,7 +57,7 @@ def test_layers_have_energy_and_the_board_reports_its_memory_use(
     assert memory["conv64_56x28_k1"].traffic_bytes == n_bytes
     assert memory["conv64_56x28_k1"].n_readings > 0
     assert 0 <= memory["conv64_56x28_k1"].mean_share <= 1
-    (path,) = api.write_nn_profiler(request_of_board.runs, tmp_path / "out")
+    path = written(request_of_board.runs, tmp_path / "out")
     found = decode(path.read_bytes())
     known = [each for each in result.parts if each.network == "residual" and each.energy_j]
     rails = found["residual"]["cpu"].power

@@ -11,7 +11,8 @@ from mansard import api
 from mansard.analytics.data.opening import open_runs
 from mansard.core.errors import InputError, MansardError, ModelError, UsageError
 from mansard.device.identity import identify
-from mansard.sweeps.reporter import SilentReporter
+from reproductions.nn_profiler.__main__ import main
+from tests.api.test_nn_profiler import written
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
 
@@ -59,13 +60,13 @@ def test_four_networks_are_accounted_for_and_kept(
     assert open_runs([request_of.runs]).multi == (row,)
     assert api.run_mappings(request_of, [mapping]).rows == result.rows  # it is not run again
     assert not list(request_of.runs.glob("**/*.onnx"))  # nor are its files kept
-    (path,) = api.write_run_files(result, request_of.runs, tmp_path / "nn")
-    written = msgspec.json.decode(path.read_bytes())
-    assert list(written["stageSummary"]) == ["residual", "mlp", "residual#2", "mlp#2"]
-    assert list(written["stageSummary"]["residual"]) == ["cpu:0", "cpu:0#2", "cpu"]
+    path = written(request_of.runs, tmp_path / "nn")
+    content = msgspec.json.decode(path.read_bytes())
+    assert list(content["stageSummary"]) == ["residual", "mlp", "residual#2", "mlp#2"]
+    assert list(content["stageSummary"]["residual"]) == ["cpu:0", "cpu:0#2", "cpu"]
     # A perceptron of the width 64: two Gemm of 64 · 64 multiply-adds, each with its weights.
-    assert written["ModelInfo"]["mlp"]["cpu"]["macs"] == "8.19 k"
-    assert written["mapping"]["residual"] == {"1": "cpu:0", "6": "cpu:0", "13": "cpu"}
+    assert content["ModelInfo"]["mlp"]["cpu"]["macs"] == "8.19 k"
+    assert content["mapping"]["residual"] == {"1": "cpu:0", "6": "cpu:0", "13": "cpu"}
 
 
 def places(*stages: tuple[int | None, str]) -> tuple[api.StagePlace, ...]:
@@ -128,9 +129,10 @@ def test_settings_that_cannot_be(request_of: api.MultiRequest, tmp_path: Path) -
 def test_drawn_mappings_run(request_of: api.MultiRequest, tmp_path: Path) -> None:
     four(tmp_path)
     names = [str(tmp_path / name) for name in ("mlp.onnx", "residual.onnx")]
-    drawing = api.Drawing(n_mappings=2, per_set=2, seed=3)
+    chosen = ("--devices", "cpu:0,cpu", "-n", "2", "--per-set", "2", "--seed", "3")
+    assert main(["draw", *names, *chosen, "-o", str(tmp_path / "mappings.json")]) == 0
     brief = msgspec.structs.replace(request_of, multi=api.MultiSettings(seconds_s=0.1))
-    result = api.run_drawn(brief, names, ("cpu:0", "cpu"), drawing)
+    result = api.run_mappings(brief, api.read_mappings(tmp_path / "mappings.json"))
     result.check()
     assert len(result.rows) == 2
     assert any(each.n_stages == 2 for found in result.rows for each in found.row.networks)
@@ -148,21 +150,14 @@ def test_a_mapping_that_comes_twice_is_run_once(
 
 
 def test_mappings_that_differ_are_drawn_and_too_few_are_told(
-    request_of: api.MultiRequest, tmp_path: Path
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    four(tmp_path)
-    notes: list[str] = []
-
-    class Told(SilentReporter):
-        def note(self, line: str) -> None:
-            notes.append(line)
-
     # One network, whole, on two devices: two mappings.
-    drawing = api.Drawing(n_mappings=5, most_split=0)
-    brief = msgspec.structs.replace(request_of, multi=api.MultiSettings(seconds_s=0.1))
-    result = api.run_drawn(brief, [str(tmp_path / "mlp.onnx")], ("cpu:0", "cpu"), drawing, Told())
-    assert len(result.rows) == 2
-    assert any(line.startswith("2 mappings, not 5") for line in notes)
+    chosen = ("--devices", "cpu:0,cpu", "-n", "5", "--most-split", "0")
+    path = tmp_path / "mappings.json"
+    assert main(["draw", str(tmp_path / "mlp.onnx"), *chosen, "-o", str(path)]) == 0
+    assert len(set(api.read_mappings(path))) == 2
+    assert capsys.readouterr().err.startswith("2 mappings, not 5")
 
 
 def test_a_mode_without_the_cpus_is_left_out(request_of: api.MultiRequest, tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import pytest
 
-from mansard import api
-from mansard.analytics.pages.report.nn_profiler import mode_files
-from mansard.core.errors import StorageError
 from mansard.core.records import EnergyWindow, Measurement, NetworkPart, RailEnergy
+from reproductions.nn_profiler.__main__ import main
+from reproductions.nn_profiler.layers import mode_files
 from tests.analytics.factory import measurement, write_networks
 
 # README.md of Varatheepan/NN-Profiler, "Post process data": network, device, parameter, layer. A
@@ -46,6 +45,13 @@ def decode(content: bytes) -> ModeFile:
         for device in devices.values():
             assert all(layer == str(int(layer)) for layer in (*device.latency, *device.power))
     return found
+
+
+def written(runs: Path, folder: Path) -> Path:
+    """The file of the only mode."""
+    assert main(["write", str(runs), str(folder)]) == 0
+    (path,) = folder.glob("Mode*.json")
+    return path
 
 
 def window(rails: dict[str, float | None], window_s: float = 2.0) -> EnergyWindow:
@@ -141,7 +147,7 @@ def test_networks_of_several_commands_are_in_one_file(tmp_path: Path) -> None:
     for number, row in enumerate(rows):
         run_id = str(number) * 16
         write_networks(tmp_path / "runs", [msgspec.structs.replace(row, run_id=run_id)])
-    (path,) = api.write_nn_profiler(tmp_path / "runs", tmp_path / "out")
+    path = written(tmp_path / "runs", tmp_path / "out")
     assert {name: one["cpu"].latency for name, one in decode(path.read_bytes()).items()} == {
         "resnet50 onnxruntime cpu": {"0": 0.01},
         "alexnet": {"0": 0.02},
@@ -151,11 +157,10 @@ def test_networks_of_several_commands_are_in_one_file(tmp_path: Path) -> None:
 
 def test_nothing_half_written_stays(tmp_path: Path) -> None:
     write_networks(tmp_path / "runs", [layer(0, (0.01,))])
-    (path,) = api.write_nn_profiler(tmp_path / "runs", tmp_path / "out")
+    path = written(tmp_path / "runs", tmp_path / "out")
     assert decode(path.read_bytes())
     names = {each.name for each in (tmp_path / "out").iterdir()}
     assert names == {"Mode2c.json", ".mansard-files.json"}
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
-    with pytest.raises(StorageError):
-        api.write_nn_profiler(tmp_path / "runs", tmp_path / "file")
+    assert main(["write", str(tmp_path / "runs"), str(tmp_path / "file")]) == 1
     assert (tmp_path / "file").read_text(encoding="utf-8") == "no folder"

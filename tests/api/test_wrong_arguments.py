@@ -84,7 +84,6 @@ def fitting(folder: Path) -> dict[str, Any]:
         "board": missing,
         "caption": "kernels",
         "devices": ["cpu"],
-        "drawing": api.Drawing(n_mappings=1, seed=0),
         "duration_s": 1.0,
         "exports": [missing],
         "first": missing,
@@ -131,7 +130,6 @@ def fitting(folder: Path) -> dict[str, Any]:
         "predict.request": runs,
         "recommend.request": runs,
         "recommend_workload.request": runs,
-        "run_drawn.request": api.MultiRequest(**sweep),  # type: ignore[arg-type]
         "run_mappings.request": api.MultiRequest(**sweep),  # type: ignore[arg-type]
         "schedule.request": api.ScheduleRequest(problem=problem, time_limit_s=0.1),
         "rows": [],

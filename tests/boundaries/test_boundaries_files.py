@@ -32,7 +32,6 @@ WITHIN = {
 OF_THE_USER = {
     ("cells.py", "read_whole"),  # a table to import
     ("importing.py", "read_whole"),  # a file of a tool
-    ("pagoda_page.py", "write_page"),
     ("score_page.py", "write_page"),
     ("offload_page.py", "write_page"),
     ("schedule_page.py", "write_page"),
@@ -45,7 +44,6 @@ OF_THE_USER = {
     ("watch_files.py", "RowReader"),  # looks that were recorded
     ("watch_files.py", "RowWriter"),  # --record FILE
     ("watch_files.py", "open_rows"),
-    ("profiler_files.py", "make_folder"),  # --nn-profiler DIR
     ("data.py", "read_document"),  # a single run, named to compare
 }
 # Ways around it. ``rename`` and ``replace`` are also Polars' and Python's.

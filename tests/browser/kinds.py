@@ -13,6 +13,8 @@ from mansard.analytics.data.published.store import write_published
 from mansard.analytics.pages.report.score_page import write_score_page
 from mansard.analytics.pages.report.write import write_report
 from mansard.core.records import ModelScore
+from reproductions.pagoda.__main__ import pagoda_scores
+from reproductions.pagoda.page import write_pagoda_page
 from tests.analytics.board_runs import write_board
 from tests.analytics.factory import (
     TWO_CORES,
@@ -86,7 +88,8 @@ def write_reference_roofs(folder: Path) -> Path:
 
 
 def write_pagoda(folder: Path) -> Path:
-    return api.demo_pagoda(folder / "pagoda.html").page
+    write_pagoda_page(pagoda_scores(), folder / "pagoda.html")
+    return folder / "pagoda.html"
 
 
 def write_simulated(folder: Path) -> Path:

@@ -23,7 +23,6 @@ from mansard.cli.board.image import print_images
 from mansard.cli.counting.export import print_exported
 from mansard.cli.data.report import print_report
 from mansard.cli.deciding.schedule import print_answer
-from mansard.cli.measuring.demo import print_pagoda
 from mansard.cli.measuring.layers import print_layers
 from mansard.cli.measuring.multi import print_mappings
 from mansard.cli.measuring.networks import print_networks
@@ -38,6 +37,8 @@ from mansard.measuring.runner import run_plan
 from mansard.microbench.contention.plan import make_contention_plan
 from mansard.microbench.planning import probe
 from mansard.simulator import create_board
+from reproductions.pagoda.__main__ import pagoda_scores, print_points
+from reproductions.pagoda.page import pagoda_points
 from tests.analytics.board_runs import write_board
 from tests.analytics.factory import (
     manifest,
@@ -282,7 +283,7 @@ def _measured(folder: Path) -> Iterator[Scene]:
     )
     yield Scene(
         "layers alone",
-        lambda: print_layers(layers, parts, (), with_layers=False, all_rows=True, as_json=False),
+        lambda: print_layers(layers, parts, with_layers=False, all_rows=True, as_json=False),
         folder,
     )
     stage = replace(RUN.stages[0], network=LONG_NAME)
@@ -306,4 +307,5 @@ def _counters(folder: Path) -> Iterator[Scene]:
         assert run([str(word) for word in ("ncu", "import", export, *ORIGIN, *given)]) == 0
     yield Scene("ncu import again", ("ncu", "import", export, *ORIGIN, *given), folder)
     yield Scene("ncu check", ("ncu", "check", "--runs", runs), folder)
-    yield Scene("pagoda", partial(print_pagoda, api.demo_pagoda(folder / "pagoda.html")), folder)
+    pagoda = pagoda_points(pagoda_scores())
+    yield Scene("pagoda", lambda: print_points(pagoda), folder)

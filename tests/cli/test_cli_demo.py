@@ -6,6 +6,9 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+from reproductions.pagoda.__main__ import main as pagoda
 from tests.cli.in_process import mansard
 
 
@@ -25,20 +28,21 @@ def test_the_roofs_of_real_boards(tmp_path: Path) -> None:
     assert len(page) < 2_000_000
 
 
-def test_pagoda_beside_our_estimates(tmp_path: Path) -> None:
-    result = mansard("demo", "pagoda", "-o", "p.html", "--json", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
+def test_pagoda_beside_our_estimates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pagoda(["-o", str(tmp_path / "p.html"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
     assert (len(found["counts"]), len(found["points"])) == (55, 25)
     assert found["points"][5]["measured_s"] == 0.015366144  # resnet50 at batch 1
     assert (tmp_path / "p.html").read_text().count("<section id=") == 5
 
 
-def test_the_tables_of_pagoda_begin_with_network_and_batch(tmp_path: Path) -> None:
-    result = mansard("demo", "pagoda", "-o", "p.html", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    heads = [line for line in result.stdout.splitlines() if re.match(r"\W*Network +Batch", line)]
-    assert len(heads) == 2, result.stdout  # of times and of power
+def test_the_tables_of_pagoda_begin_with_network_and_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pagoda(["-o", str(tmp_path / "p.html")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line for line in lines if re.match(r"\W*Network +Batch", line)]
+    assert len(heads) == 2, lines  # of times and of power
 
 
 def test_the_simulated_board_is_a_demo_of_its_own(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.api.test_nn_profiler import written
 from tests.cli.decide_runs import answer
 from tests.inference.small_networks import perceptron
 
@@ -41,7 +42,7 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
 ) -> None:
     perceptron(tmp_path / "mlp.onnx")
     words = ["measure", str(tmp_path / "mlp.onnx"), "--runs", str(tmp_path / "runs"), *BRIEF]
-    words += ["--threads", "1", "--each-layer", "all", "--nn-profiler", str(tmp_path / "nn")]
+    words += ["--threads", "1", "--each-layer", "all"]
     code, out, err = answer(capsys, *words)
     assert code == 0
     assert "Layers that were run alone: their sum against the whole network" in out
@@ -51,14 +52,11 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
     assert code == 0
     found = json.loads(out)
     of_networks = {"times", "accuracies", "rows", "memory", "builds"}
-    assert found.keys() == of_networks | {
-        *("schema", "version", "parts", "sums", "groups", "files")
-    }
+    assert found.keys() == of_networks | {"schema", "version", "parts", "sums", "groups"}
     # Gemm and Relu, which the estimator takes for one kernel, and Gemm.
     assert [each["part"]["number"] for each in found["parts"]] == [0, 1]
     assert found["sums"][0]["n_measured"] == found["sums"][0]["n_parts"] == 2
-    (path,) = (tmp_path / "nn").glob("Mode*.json")
-    assert found["files"] == [str(path)]
+    path = written(tmp_path / "runs", tmp_path / "nn")
     assert json.loads(path.read_text())["mlp"]["cpu"]["latency"].keys() == {"0", "1"}
 
 
@@ -77,7 +75,7 @@ def test_layers_alone_are_printed_with_their_sum_and_written_for_nn_profiler(
         (["alexnet", "--dim", "nosuch=3"], "nosuch"),
         (["alexnet", "--each-layer", "most"], "--each-layer 'most' names no layers"),
         (["alexnet", "--window", "3"], "--window is an option for layers that are run alone"),
-        (["alexnet", "--nn-profiler", "x"], "--nn-profiler is an option for layers that are run"),
+        (["alexnet", "--rest", "1"], "--rest is an option for layers that are run alone"),
         (["alexnet", "--each-layer", "all", "--groups", "2"], "layers are no groups"),
         (["alexnet", "--each-layer", "stages", "--cpus", "x"], "--cpus 'x' names no CPUs"),
         (["--each-layer", "all", "--", "true"], "--each-layer is an option for networks, not for"),

@@ -60,8 +60,6 @@ def rows(folder: Path) -> list[Path]:
     [
         (("a.onnx", "--mapping", "b.json"), "name networks or --mapping FILE, and not both"),
         (("--mapping", "b.json", "--devices", "cpu"), "--mapping FILE names the devices itself"),
-        (("--mapping", "b.json", "--draw", "2"), "--draw is for networks, not for mappings"),
-        (("a.onnx", "--seed", "3"), "mappings are not drawn, but an option says how"),
         (("a.onnx", "--devices", "npu"), "unknown device 'npu'"),
     ],
 )

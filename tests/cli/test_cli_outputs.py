@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mansard.api.profiler_files import write_profiler_files
 from mansard.core.errors import UsageError
 from mansard.estimator import zoo
+from reproductions.nn_profiler.folder import write_profiler_files
 from tests.analytics.factory import write_two_modes
 from tests.analytics.hierarchical_samples import made_up, write_npz
 from tests.cli.decide_runs import answer
@@ -39,7 +39,6 @@ def prepared(folder: Path) -> dict[str, tuple[object, ...]]:
         "score output": ("score", model, "--format", "csv", "--output", folder / "a.csv"),
         "score html": ("score", model, "--html", folder / "a.html"),
         "telemetry output": ("telemetry", LOG, "--format", "csv", "--output", folder / "t.csv"),
-        "demo pagoda output": ("demo", "pagoda", "--output", folder / "p.html"),
         "report output": ("report", "--runs", runs, "--output", folder / "r.html"),
         "hi curve": (*hi, "--curve", folder / "c.csv"),
         "hi html": (*hi, "--html", folder / "h.html"),
@@ -68,7 +67,7 @@ FORCED_AGAIN = {"schedule save_problem"}  # anyone's problem looks like it
 REPLACED = sorted(
     {
         *("zoo write folder", "score output", "score html", "telemetry output", "report output"),
-        *("demo pagoda output", "hi curve", "hi html", "schedule html", "schedule save_problem"),
+        *("hi curve", "hi html", "schedule html", "schedule save_problem"),
         *("report runs", *UNWRITTEN),
     }
 )
@@ -80,7 +79,6 @@ OTHERS = {
     *("exports", "wheels", "models", "measure runs", "multi runs", "contention runs"),
     *("recommend runs", "plan runs", "score runs", "import runs", "ncu run runs"),
     *("ncu import runs", "ncu check runs", "image load path"),
-    *("measure nn_profiler", "multi nn_profiler"),  # test_a_file_of_nn_profiler_stays
 }
 
 

@@ -50,13 +50,12 @@ def test_files_are_small() -> None:
 
 
 def test_the_folder_holds_the_catalogue_and_nothing_else() -> None:
-    names = {*zoo.names(), "word_lstm"}  # which demo pagoda alone scores
-    assert {path.name for path in MODELS.iterdir()} == {f"{name}.onnx" for name in names}
+    assert {path.name for path in MODELS.iterdir()} == {f"{name}.onnx" for name in zoo.names()}
 
 
 def test_shipped_files_are_what_the_generator_writes(tmp_path: Path) -> None:
     paths = regenerate(tmp_path)
-    assert {path.stem for path in paths} == {*zoo.names(), "word_lstm"}
+    assert {path.stem for path in paths} == {*zoo.names()}
     for path in paths:
         shipped, drawn = (MODELS / path.name).read_bytes(), path.read_bytes()
         # Another protobuf may order bytes differently; the message must be the same.

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import InputError, UsageError
-from mansard.inference.multi.drawing import Drawing, draw
 from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
@@ -19,6 +18,7 @@ from mansard.inference.multi.mappings import (
     check_mapping,
     read_mappings,
 )
+from reproductions.nn_profiler.drawing import Drawing, draw
 
 SAMPLE = "networks/Varatheepan+NN-Profiler__README_multi_dnn_orin_nano_sample.json"
 CUTS = {"a": (3, 7, 9), "b": (1,), "c": (), "d": (2, 4)}

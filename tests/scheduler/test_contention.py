@@ -17,7 +17,7 @@ from mansard.scheduler.contention import (
     losses,
     speed,
 )
-from mansard.scheduler.peers.pccs import reference_fit
+from reproductions.solvers.pccs import reference_fit
 
 FIT = PccsFit(
     normal_byte_per_s=40e9,

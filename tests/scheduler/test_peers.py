@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,13 +12,16 @@ import pytest
 from schedules.artifact import orin_table
 from schedules.instances import XAVIER, drawn, haxconn
 
+from mansard import api
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem
 from mansard.scheduler import solve
-from mansard.scheduler.peers.blind import score
-from mansard.scheduler.peers.cp_sat import solve_by_cp_sat
-from mansard.scheduler.peers.haxconn import dla_slowdown, gpu_slowdown, solve_by_z3
-from mansard.scheduler.peers.highs import solve_by_highs
+from reproductions.solvers.__main__ import SOLVERS as SOLVERS_BY_NAME
+from reproductions.solvers.__main__ import main
+from reproductions.solvers.blind import score
+from reproductions.solvers.cp_sat import solve_by_cp_sat
+from reproductions.solvers.haxconn import dla_slowdown, gpu_slowdown, solve_by_z3
+from reproductions.solvers.highs import solve_by_highs
 
 SOLVERS = pytest.mark.parametrize(
     ("module", "solver"), [("ortools", solve_by_cp_sat), ("highspy", solve_by_highs)]
@@ -102,3 +106,13 @@ def test_the_orin_comparison_turns_around_by_one_metric() -> None:
     text = "\n".join(orin_table())
     assert "Herald with 1.994 ms, HaX-CoNN has 1.929 ms: +3.4 %" in text
     assert "ResNet101 on DLA with 1.587 ms, HaX-CoNN has 1.929 ms: -17.7 %" in text
+
+
+def test_the_script_prints_what_they_find_beside_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.write_problem(tmp_path / "problem.toml", haxconn(None))
+    assert main([str(tmp_path / "problem.toml")]) == 0
+    out, err = capsys.readouterr()
+    assert "gpu only" in out
+    assert all((name in out) != (name in err) for name in SOLVERS_BY_NAME)  # or why there is none

@@ -47,7 +47,6 @@ from tools.zoo.swin import swin_t
 from tools.zoo.unet import unet
 from tools.zoo.vgg import vgg16, vgg19
 from tools.zoo.vit import vit_b_16
-from tools.zoo.word_lstm import word_lstm
 from tools.zoo.yolo import yolov8n, yolov8s
 
 _DRAWN: tuple[Callable[[], Graph], ...] = (
@@ -57,10 +56,10 @@ _DRAWN: tuple[Callable[[], Graph], ...] = (
     regnet_x_400mf, regnet_x_800mf, regnet_y_1_6gf, regnet_y_400mf, regnet_y_800mf, resnet101,
     resnet152, resnet18, resnet34, resnet50, shufflenet_v2_x0_5, shufflenet_v2_x1_0, squeezenet1_0,
     squeezenet1_1, ssdlite320_mobilenet_v3_large, swin_t, tinyllama_1_1b, unet, vgg16, vgg19,
-    vit_b_16, word_lstm, yolov8n, yolov8s,
+    vit_b_16, yolov8n, yolov8s,
 )  # fmt: skip
 NETWORKS: Mapping[str, Callable[[], Graph]] = {draw.__name__: draw for draw in _DRAWN}
-"""What draws each network, by its name; ``word_lstm`` alone is not in the catalogue."""
+"""What draws each network, by its name."""
 
 MODELS = Path(zoo.__file__).parent / "models"
 

@@ -123,9 +123,7 @@ if TYPE_CHECKING:
     from mansard.api.data import import_tables as import_tables
     from mansard.api.data import merge as merge
     from mansard.api.data import report as report
-    from mansard.api.demos import PagodaPage as PagodaPage
     from mansard.api.demos import demo as demo
-    from mansard.api.demos import demo_pagoda as demo_pagoda
     from mansard.api.demos import demo_simulated as demo_simulated
     from mansard.api.exporter import Exporter as Exporter
     from mansard.api.exporter import export_metrics as export_metrics
@@ -155,12 +153,9 @@ if TYPE_CHECKING:
     from mansard.api.measurements import measure_layers as measure_layers
     from mansard.api.measurements import measure_networks as measure_networks
     from mansard.api.measurements import measure_program as measure_program
-    from mansard.api.measurements import write_nn_profiler as write_nn_profiler
     from mansard.api.multi import MeasuredMulti as MeasuredMulti
     from mansard.api.multi import MultiResult as MultiResult
-    from mansard.api.multi import run_drawn as run_drawn
     from mansard.api.multi import run_mappings as run_mappings
-    from mansard.api.multi import write_run_files as write_run_files
     from mansard.api.outputs import output_types as output_types
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
@@ -220,7 +215,6 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
-    from mansard.inference.multi.drawing import Drawing as Drawing
     from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
     from mansard.inference.multi.mappings import Mapping as Mapping
     from mansard.inference.multi.mappings import StagePlace as StagePlace

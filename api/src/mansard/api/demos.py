@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
+from typing import Literal
 
 from mansard.api.benches import BenchResult
 from mansard.api.data import Report, report
@@ -20,13 +18,9 @@ from mansard.sweeps.reporter import SILENT, Reporter
 from mansard.sweeps.sweep import SweepRequest, Swept, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
-if TYPE_CHECKING:
-    from mansard.analytics.data.frames import Frame
 SimulatedBoard = Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"]
 
 _NETWORKS = ("mobilenet_v3_large", "resnet50", "yolov8n", "bert_large")
-# That Pagoda counted: docs/understand/pagoda.md.
-_PAGODA_SEQUENCE = {"bert_large": 128, "word_lstm": 8}
 
 
 def demo(folder: Path = Path("demo"), reporter: Reporter = SILENT) -> Report:
@@ -54,66 +48,6 @@ def demo(folder: Path = Path("demo"), reporter: Reporter = SILENT) -> Report:
     roofs = published_rooflines(read_published(runs))
     first = {roof.run_id for roof in roofs if roof.machine_id == roofs[0].machine_id}
     return report([str(runs)], folder / "report.html", run_ids=first, reporter=reporter)
-
-
-class PagodaPage(msgspec.Struct, frozen=True):
-    """A page about Pagoda, and what is on it.
-
-    ``counts``: its analytical table beside ours; ``points``: its 25 measured points beside our
-    roofs; ``table``: caption, columns and rows of the points for people; ``findings``: in words.
-    """
-
-    page: Path
-    counts: Frame
-    points: Frame
-    table: tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
-    findings: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        """All but the table, for JSON."""
-        return {
-            "page": self.page,
-            "counts": self.counts.to_dicts(),
-            "points": self.points.to_dicts(),
-            "findings": self.findings,
-        }
-
-
-def demo_pagoda(output: Path = Path("demo/pagoda.html")) -> PagodaPage:
-    """Pagoda's analytical table and its 25 measured points, with ours beside them.
-
-    Its figures ship with Mansard; the five networks are scored here. Nothing is measured. Raises
-    StorageError where ``output`` cannot be written.
-    """
-    from mansard.analytics.pages.figures.pagoda import point_table
-    from mansard.analytics.pages.report.pagoda_page import findings, write_pagoda_page
-
-    found = write_pagoda_page(_pagoda_scores(), output)
-    table = point_table(found.points)
-    return PagodaPage(
-        output,
-        found.counts,
-        found.points,
-        (table.caption, tuple(table.columns), tuple(map(tuple, table.rows))),
-        tuple(findings(found.points)),
-    )
-
-
-def _pagoda_scores() -> list[ModelScore]:
-    """Each network at Pagoda's shapes and batches in FP32; where it was measured also in TF32."""
-    from mansard.analytics.data.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
-    from mansard.estimator import score, zoo
-
-    scores = []
-    for name in NETWORKS:
-        model = zoo.read_word_lstm() if name == "word_lstm" else zoo.read(name)
-        dims = {"sequence": _PAGODA_SEQUENCE[name]} if name in _PAGODA_SEQUENCE else {}
-        scores += [
-            score(model, name=name, batch=batch, dims=dims, precision=precision)
-            for batch in BATCHES
-            for precision in (("fp32", "tf32") if batch in MEASURED_BATCHES else ("fp32",))
-        ]
-    return scores
 
 
 def demo_simulated(

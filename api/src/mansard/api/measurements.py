@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.api.counters import group_bytes_in
-from mansard.api.profiler_files import write_profiler_files
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import Manifest, Measurement, ProgramRun
 from mansard.core.text import listed
@@ -208,19 +207,6 @@ def _compared(
     except MansardError as error:
         reporter.note(f"note: what was measured is kept, but not compared: {error}")
         return (), (), ()
-
-
-def write_nn_profiler(runs: Path, folder: Path, *, replaces: bool = False) -> tuple[Path, ...]:
-    """Write all parts in the folder ``runs`` into ``folder`` as NN-Profiler does, a file of a mode.
-
-    Returns their paths. A file that Mansard did not write raises UsageError unless it
-    ``replaces``. Raises StorageError, and what is wrong with the runs.
-    """
-    from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.pages.report.nn_profiler import mode_files, parts_of
-
-    files = mode_files(parts_of(open_runs([runs], newest_only=True)))
-    return write_profiler_files(files, folder, replaces=replaces)
 
 
 class MeasuredProgram(msgspec.Struct, frozen=True):

@@ -123,21 +123,11 @@ def output_types() -> dict[str, Any]:
         time_s=float | None,
         rails=tuple[Rail, ...],
     )
-    texts, key = tuple[str, ...], {"network": "String", "batch": "Int64"}
-    theirs = dict.fromkeys(("their_flop", "their_bytes", "our_flop"), "Int64")
-    ours = dict.fromkeys(("our_bytes", "our_fused_bytes"), "Int64")
-    seconds = ("measured_s", "measured_w", "least_fp32_s", "least_tf32_s", "estimate_s")
-    measured = dict.fromkeys((*seconds, "estimate_w"), "Float64")
+    texts = tuple[str, ...]
     return {
         "batch": {"batches": _rows("Batch", BATCH_SCHEMA)},
         "compare": data.Compared,
         "contention": {"victims": tuple[VictimContention, ...]},
-        "demo-pagoda": {
-            "page": Path,
-            "counts": _rows("Count", {**key, **theirs, **ours}),
-            "points": _rows("Point", {**key, **measured, "remark": "String", **theirs, **ours}),
-            "findings": texts,
-        },
         "doctor": {"checks": tuple[Check, ...]},
         "dry-run": {"boards": tuple[DryRun, ...]},
         "export": Exported,
@@ -158,7 +148,6 @@ def output_types() -> dict[str, Any]:
             "parts": tuple[PartTimes, ...],
             "sums": tuple[PartSum, ...],
             "groups": tuple[GroupTimes, ...],
-            "files": texts,
         },
         "measure-program": {"programs": tuple[_Program, ...]},
         "merge": {"place": str, "n_new": int, "n_grown": int, "n_same": int},
@@ -171,7 +160,7 @@ def output_types() -> dict[str, Any]:
             "notes": texts,
             "ignored": texts,
         },
-        "multi": {"rows": tuple[MeasuredMulti, ...], "files": texts},
+        "multi": {"rows": tuple[MeasuredMulti, ...]},
         "ncu-check": {"networks": tuple[CheckedNetwork, ...]},
         "ncu-import": {"exports": tuple[counters.ImportedExport, ...]},
         "ncu-run": {"networks": tuple[counters.CountedNetwork, ...]},

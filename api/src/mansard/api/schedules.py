@@ -17,7 +17,7 @@ from mansard.api.contention import measured_contention
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.problem_files import read_problem, write_problem
 from mansard.api.schedule_runs import RanSchedule, check_runnable, run_schedules
-from mansard.core.errors import InputError, UsageError
+from mansard.core.errors import UsageError
 from mansard.core.files import make_folder
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
@@ -43,9 +43,9 @@ class ScheduleRequest:
     ``problem``: a file, see ``problem_files``; networks of it without groups, and the networks
     ``models`` in its place, take theirs from ``runs``, of ``mode``. ``is_modelled``: predicted
     times where networks were not measured. ``chart``: HTML file to write; ``save``: the problem as
-    it was solved, TOML or JSON. ``uses_peers``: other solvers as well. ``front``: the network of
-    which the front of time and energy is found. ``run``: execute the best schedule and the
-    baselines so. ``on``: address of a scheduler of Dask, whose workers search as well.
+    it was solved, TOML or JSON. ``front``: the network of which the front of time and energy is
+    found. ``run``: execute the best schedule and the baselines so. ``on``: address of a scheduler
+    of Dask, whose workers search as well.
     """
 
     problem: Path | None = None
@@ -61,7 +61,6 @@ class ScheduleRequest:
     max_power_w: float | None = None
     method: Literal["auto", "exact", "first_come", "local"] = "auto"
     time_limit_s: float = 10.0
-    uses_peers: bool = False
     front: str | None = None
     chart: Path | None = None
     save: Path | None = None
@@ -76,7 +75,6 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem
     best: Schedule
     baselines: tuple[Schedule, ...]
-    peers: tuple[Schedule, ...]
     gain: float | None  # over the best baseline, see ``scheduler.baselines.gain``
     # To the errors of times and costs; None: none is known, or the search took long.
     sensitivity: Sensitivity | None
@@ -109,14 +107,13 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
             raise UsageError("a folder stands where the chart is to be", where=str(request.chart))
     points = () if request.front is None else front(problem, request.front)
     best, others = _searched(problem, request, reporter)
-    peers = _peers(problem, request.time_limit_s, reporter) if request.uses_peers else ()
     gained = gain(best, others)
     sentence = schedule_sentence(problem, best, best_of(others), gained)
     notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_doubts(problem, best))))
     if request.chart is not None:
         from mansard.analytics.pages.report.schedule_page import write_schedule_page
 
-        found = (best, *peers, *others)
+        found = (best, *others)
         write_schedule_page(request.chart, problem, found, best_of(others), sentence, notes)
     ran: tuple[RanSchedule, ...] = ()
     if request.run is not None:
@@ -126,7 +123,6 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
         problem=problem,
         best=best,
         baselines=tuple(others),
-        peers=peers,
         gain=gained,
         sensitivity=_sensitivity(problem, best),
         front=points,
@@ -313,34 +309,6 @@ def _sensitivity(problem: Problem, best: Schedule) -> Sensitivity | None:
 def _has_errors(problem: Problem) -> bool:
     groups = (group for network in problem.networks for group in network.groups)
     return any(group.time_error or group.leave_error_s for group in groups)
-
-
-def _peers(problem: Problem, time_limit_s: float, reporter: Reporter) -> tuple[Schedule, ...]:
-    """What other solvers find, scored by our simulator; notes say which are missing and why."""
-    from mansard.scheduler.peers.blind import score
-    from mansard.scheduler.peers.cp_sat import solve_by_cp_sat
-    from mansard.scheduler.peers.haxconn import solve_by_z3
-    from mansard.scheduler.peers.highs import solve_by_highs
-
-    found = []
-    solvers = {
-        "HaX-CoNN's Z3 model": solve_by_z3,
-        "CP-SAT, blind to contention": solve_by_cp_sat,
-        "HiGHS, blind to contention": solve_by_highs,
-    }
-    for name, solver in solvers.items():
-        try:
-            answer = solver(problem, time_limit_s=time_limit_s)
-        except ImportError:
-            reporter.note(f"note: {name} is not installed: pip install 'mansard[peers]'")
-        except InputError as error:
-            reporter.note(f"note: {name}: {error}")
-        else:
-            if answer is None:
-                reporter.note(f"note: {name} found nothing in {time_limit_s:g} s")
-            else:
-                found.append(score(problem, answer, name))
-    return tuple(found)
 
 
 def _doubts(problem: Problem, best: Schedule) -> Iterator[str]:

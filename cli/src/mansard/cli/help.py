@@ -20,7 +20,7 @@ from mansard.core.errors import UsageError
 _VALUES = MappingProxyType(
     {
         **dict.fromkeys(("mode", "other-mode", "default"), "MODE"),
-        **dict.fromkeys(("runs", "board", "folder", "wheels", "nn-profiler"), "FOLDER"),
+        **dict.fromkeys(("runs", "board", "folder", "wheels"), "FOLDER"),
         **dict.fromkeys(("network", "local", "offload", "front"), "NETWORK"),
         **dict.fromkeys(("models", "remote-network"), "MODEL"),
         **dict.fromkeys(("name", "keep"), "NAME"),
@@ -59,12 +59,10 @@ _VALUES = MappingProxyType(
         "metric": "REGEX",
         "min-fps": "RATE",
         "module": "MODULE",
-        "networks": "N-N",
         "offload-energy": "ENERGY",
         "on": "ADDRESS",
         "precision": "PRECISION",
         "preprocess": "SETTINGS",
-        "priorities": "N,N",
         "probability": "SHARE",
         "problem": "PROBLEM",
         "prometheus": "ADDRESS",
@@ -89,7 +87,7 @@ EXAMPLES = MappingProxyType(
         ),
         "multi": (
             "mansard multi resnet50 mobilenet_v2 --seconds 10",
-            "mansard multi resnet50 yolov8n --devices gpu,cpu --draw 20",
+            "mansard multi resnet50 yolov8n --devices gpu,cpu --batch 8",
         ),
         "batch": (
             "mansard batch resnet50",
@@ -145,7 +143,6 @@ EXAMPLES = MappingProxyType(
             "mansard import times.json --citation trtexec --fixed mode=MAXN",
         ),
         "demo": ("mansard demo", "mansard demo simulated --board agx-orin"),
-        "demo pagoda": ("mansard demo pagoda", "mansard demo pagoda --output pagoda.html"),
         "demo simulated": (
             "mansard demo simulated",
             "mansard demo simulated --board orin-nano-super --mode 15W",
@@ -178,7 +175,6 @@ EXAMPLES = MappingProxyType(
 # Of commands inside a group, in at most 65 characters.
 _SUMMARIES = MappingProxyType(
     {
-        "demo pagoda": "Pagoda's analytical table and measured points, beside ours",
         "demo simulated": "Sweep the power modes of a simulated board",
         "ncu run": "Run networks under Nsight Compute, keep what it counts",
         "ncu import": "Read exports of Nsight Compute",

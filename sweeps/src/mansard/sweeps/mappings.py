@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping as Dict
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -15,7 +13,6 @@ from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 from mansard.inference.builds import device_name
-from mansard.inference.multi.drawing import Drawing, draw
 from mansard.inference.multi.mappings import (
     MappedNetwork,
     Mapping,
@@ -33,7 +30,7 @@ from mansard.sweeps.networks import EngineRequest, LoadedFiles, choose_provider,
 from mansard.sweeps.preparation import NetworkSettings, keeping_scores, sources_of
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.stages import MultiPreparation, MultiSettings
-from mansard.sweeps.sweep import Swept, modes_at_hand, sweep
+from mansard.sweeps.sweep import Swept, sweep
 from mansard.sweeps.targets import BenchTarget, find_processor
 
 if TYPE_CHECKING:
@@ -55,7 +52,7 @@ def whole_mapping(models: Sequence[str], devices: Sequence[str] = ()) -> Mapping
 
     Without devices on the GPU where there is one, else on the CPU. Raises as ``sources_of``.
     """
-    names = _names(models)
+    names = [str(source) for model in models for source in sources_of(model)]
     places = [StagePlace(device=device) for device in devices] or [StagePlace()]
     return Mapping(
         networks=tuple(
@@ -63,58 +60,6 @@ def whole_mapping(models: Sequence[str], devices: Sequence[str] = ()) -> Mapping
             for number, model in enumerate(names)
         )
     )
-
-
-def _names(models: Sequence[str]) -> list[str]:
-    return [str(source) for model in models for source in sources_of(model)]
-
-
-def draw_mappings(
-    request: MultiRequest,
-    models: Sequence[str],
-    devices: Sequence[str],
-    drawing: Drawing,
-    reporter: Reporter,
-    *,
-    has_seed_per_mode: bool = False,
-) -> Iterator[tuple[MultiRequest, tuple[Mapping, ...]]]:
-    """Mappings of ``models`` on ``devices`` that are drawn at random, with what to run them by.
-
-    ``has_seed_per_mode``: for each mode others, of a seed made of that of ``drawing`` and its name.
-    Raises UsageError for numbers that cannot be.
-    """
-    names = _names(models)
-    if len(set(names)) < len(names):
-        raise UsageError("a network is named twice", fix="name it once: it is drawn once")
-    cuts = dict.fromkeys(names, tuple[int, ...]())
-    draw(cuts, devices, msgspec.structs.replace(drawing, most_split=0))  # what is wrong, at once
-    if len(devices) > 1 and drawing.most_split != 0:
-        for name in names:  # one after the other: the weights of one are on disk
-            with MultiPreparation(request.settings) as preparation:
-                cuts[name] = preparation.cut_nodes(name, reporter)
-    if not has_seed_per_mode:
-        yield request, _drawn(cuts, devices, drawing, reporter)
-        return
-    if request.hosts:
-        raise UsageError("--seed-per-mode is for this machine", fix="run it on the board")
-    for mode in modes_at_hand(request, reporter):
-        seed = zlib.crc32(f"{drawing.seed} {mode.name}".encode())
-        of_mode = msgspec.structs.replace(drawing, seed=seed)
-        in_mode = msgspec.structs.replace(request, mode=mode.name, pick=None)
-        yield in_mode, _drawn(cuts, devices, of_mode, reporter)
-
-
-def _drawn(
-    cuts: Dict[str, Sequence[int]], devices: Sequence[str], drawing: Drawing, reporter: Reporter
-) -> tuple[Mapping, ...]:
-    drawn = draw(cuts, devices, drawing)
-    n_single = len(cuts) * len(devices) if drawing.has_single else 0
-    if len(drawn) - n_single < drawing.n_mappings:
-        reporter.note(
-            f"{len(drawn) - n_single} mappings, not {drawing.n_mappings}: no more that differ "
-            "were found among these networks and devices"
-        )
-    return drawn
 
 
 def sweep_mappings(request: MultiRequest, mappings: Sequence[Mapping], reporter: Reporter) -> Swept:

@@ -78,13 +78,6 @@ class MultiPreparation(Preparation):
                     self._parts[key] = self._cut(*key)
                     self.networks += self._parts[key] if key[1] else ()
 
-    def cut_nodes(self, model: str, reporter: Reporter) -> tuple[int, ...]:
-        """The nodes behind which a network can be cut, which is the only one here."""
-        from mansard.inference.preparing import cut_choices
-
-        self.prepare((model,), reporter)
-        return tuple(choice.node for choice in cut_choices(self.networks[0], self.store))
-
     def _cut(self, model: str, ends: tuple[int, ...]) -> tuple[PreparedNetwork, ...]:
         from mansard.inference.preparing import cut_choices, split
 

@@ -162,11 +162,6 @@ def _opened(
         yield target, modes
 
 
-def modes_at_hand(request: SweepRequest, reporter: Reporter) -> tuple[PowerMode, ...]:
-    """The modes to measure of the board at hand; a run that was cut off there is put back first."""
-    return _choose_modes(LocalController(board_root(request.board)), request, reporter)
-
-
 def _describe(board: str | None, plans: Sequence[ModePlan], target: BenchTarget) -> DryRun:
     modes = {each.plan.mode.name: each.plan.mode for each in plans}
     steps = iter(target.controller.planned_steps([m for m in modes.values() if needs_setting(m)]))

@@ -53,9 +53,6 @@ def schedule(
         bool,
         typer.Option("--modelled", help="Predict times where networks of --runs have none."),
     ] = False,
-    peers: Annotated[
-        bool, typer.Option("--peers", help="Also what HaX-CoNN's model, CP-SAT and HiGHS find.")
-    ] = False,
     front: Annotated[
         str | None, typer.Option(help="Also the front of time and energy of this network alone.")
     ] = None,
@@ -115,7 +112,6 @@ def schedule(
             max_power_w=api.parse_optional("--max-power", max_power, "power"),
             method=method,
             time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 10.0,
-            uses_peers=peers,
             front=front,
             chart=html,
             save=save_problem,
@@ -161,7 +157,7 @@ def _lines(found: api.ScheduleAnswer) -> Iterator[str]:
 
 def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
     tables = (
-        api.method_table((found.best, *found.peers, *found.baselines)),
+        api.method_table((found.best, *found.baselines)),
         api.segment_table(found.problem, found.best),
         api.network_table(found.problem, found.best),
     )

@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
-from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
+from mansard.cli.console import TerminalReporter
 from mansard.cli.data.report import print_report
 from mansard.cli.measuring.bench import print_bench
 from mansard.cli.options import AllOption, JsonOption
 from mansard.cli.outputs import REPORT, ForceOption, check_outputs
-from mansard.cli.tables import print_tables
 
 demo_app = typer.Typer(invoke_without_command=True)
 
@@ -40,38 +39,6 @@ def demo(
     print_report(
         found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
     )
-
-
-@demo_app.command("pagoda")
-def pagoda(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write the page.", readable=False)
-    ] = Path("demo/pagoda.html"),
-    force: ForceOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Reproduce Pagoda's analytical table and its 25 measured points, with ours beside them.
-
-    Its figures ship with Mansard; the five networks are scored here. Nothing is measured.
-    """
-    check_outputs([output], force=force)
-    found = api.demo_pagoda(output)
-    if as_json:
-        print_json("demo-pagoda", found.document())
-        return
-    print_pagoda(found)
-
-
-def print_pagoda(found: api.PagodaPage) -> None:
-    """Print Pagoda's points beside ours, and what they say."""
-    title, columns, rows = found.table
-    watts = next(at for at, name in enumerate(columns) if name.endswith(", W"))
-    for what, kept in (("times", range(2, watts)), ("power", range(watts, len(columns)))):
-        at = (0, 1, *kept)  # the network and its batch
-        cells = [[row[each] for each in at] for row in rows]
-        print_tables([(f"{title}: {what}", [columns[each] for each in at], cells)])
-    print_lines(found.findings)
-    print_whole(f"page: {found.page}")
 
 
 @demo_app.command("simulated")

@@ -50,14 +50,9 @@ def measure_layers(
         partitions=tuple(map(api.parse_cpus, alone.cpus or [])),
     )
     result = api.measure_layers(request, settings, TerminalReporter(is_agreed=place.yes))
-    folder = alone.nn_profiler
-    written = (
-        () if folder is None else api.write_nn_profiler(modes.runs, folder, replaces=place.force)
-    )
     print_layers(
         result,
         modes.runs,
-        written,
         with_layers=how.layers,
         all_rows=output.all_rows,
         as_json=output.as_json,
@@ -67,7 +62,6 @@ def measure_layers(
 def print_layers(
     result: api.LayersResult,
     runs: Path,
-    written: Sequence[Path],
     *,
     with_layers: bool,
     all_rows: bool,
@@ -82,7 +76,6 @@ def print_layers(
                 "parts": result.parts,
                 "sums": result.sums,
                 "groups": result.groups,
-                "files": written,
             },
         )
     else:
@@ -95,8 +88,6 @@ def print_layers(
             if each.difference_s is None:
                 note(f"{each.network}: no sum against the whole: {each.unknown['difference_s']}")
         _note_energy(result.parts)
-        for path in written:
-            note(f"written: {path}")
         note(f"kept in {runs}: mansard report --runs {runs} draws it")
     result.check()
 

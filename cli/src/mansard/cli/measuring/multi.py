@@ -13,7 +13,6 @@ import typer
 from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import (
-    MOST_SEED,
     BoardOption,
     ContainerEngineOption,
     DimOption,
@@ -33,7 +32,6 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
 )
-from mansard.cli.outputs import ForceOption
 from mansard.cli.tables import print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records import MultiRun, StageRun, Waiting
@@ -60,42 +58,6 @@ def multi(
             readable=False,
         ),
     ] = None,
-    draw: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100_000,
-            help="Draw so many mappings of the networks at random, on --devices.",
-        ),
-    ] = None,
-    networks: Annotated[
-        str | None, typer.Option(help="With --draw: networks of a mapping, 5-10; all by default.")
-    ] = None,
-    per_set: Annotated[
-        int, typer.Option(min=1, max=100_000, help="With --draw: mappings of the same networks.")
-    ] = 20,
-    priorities: Annotated[
-        str | None,
-        typer.Option(help="With --draw: how often each of --devices is taken, 1,2; all alike."),
-    ] = None,
-    most_split: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=1000, help="With --draw: networks of a mapping that are split, at most."
-        ),
-    ] = None,
-    gpu_only: Annotated[
-        bool, typer.Option("--gpu-only", help="With --draw: all on the GPU once for each set.")
-    ] = False,
-    single: Annotated[
-        bool, typer.Option("--single", help="With --draw: first each network alone, each device.")
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MOST_SEED, help="With --draw: the same seed, the same.")
-    ] = 0,
-    seed_per_mode: Annotated[
-        bool, typer.Option("--seed-per-mode", help="With --draw: other mappings in each mode.")
-    ] = False,
     seconds: Annotated[
         float,
         typer.Option(
@@ -144,11 +106,6 @@ def multi(
     wait: Annotated[
         Waiting, typer.Option(help="What threads of an engine do while they wait: spin, or block.")
     ] = "block",
-    nn_profiler: Annotated[
-        Path | None,
-        typer.Option(help="Write a file of each run into this folder, as NN-Profiler does."),
-    ] = None,
-    force: ForceOption = False,
     board: BoardOption = None,
     local: LocalOption = False,
     host: HostOption = None,
@@ -194,65 +151,23 @@ def multi(
         raise UsageError("name networks or --mapping FILE, and not both", fix="leave one out")
     if mapping is not None and devices is not None:
         raise UsageError("--mapping FILE names the devices itself", fix="leave --devices out")
-    given = (networks, priorities, most_split, gpu_only, single, seed, seed_per_mode)
-    if draw is None and any(given):
-        raise UsageError("mappings are not drawn, but an option says how", fix="add --draw N")
-    if draw is not None and mapping is not None:
-        raise UsageError("--draw is for networks, not for mappings", fix="leave one out")
-    reporter, named = TerminalReporter(is_agreed=yes), split_devices(devices)
-    if mapping is not None:
-        result = api.run_mappings(request, api.read_mappings(mapping), reporter)
-    elif draw is None:
-        result = api.run_mappings(request, [api.whole_mapping(models or (), named)], reporter)
-    else:
-        drawing = api.Drawing(
-            n_mappings=draw,
-            n_networks=_range(networks),
-            per_set=per_set,
-            priorities=_numbers(priorities),
-            most_split=most_split,
-            has_gpu_only=gpu_only,
-            has_single=single,
-            seed=seed,
-        )
-        result = api.run_drawn(
-            request, models or (), named, drawing, reporter, has_seed_per_mode=seed_per_mode
-        )
-    written = (
-        ()
-        if nn_profiler is None
-        else api.write_run_files(result, runs, nn_profiler, replaces=force)
+    reporter = TerminalReporter(is_agreed=yes)
+    mappings = (
+        [api.whole_mapping(models or (), split_devices(devices))]
+        if mapping is None
+        else api.read_mappings(mapping)
     )
+    result = api.run_mappings(request, mappings, reporter)
     if as_json:
-        print_json("multi", {"rows": result.rows, "files": written})
+        print_json("multi", {"rows": result.rows})
     else:
         print_mappings(result.rows)
-        for path in written:
-            note(f"written: {path}")
     result.check()
 
 
 def split_devices(text: str | None) -> tuple[str, ...]:
     """``gpu,cpu:0-3`` or ``cpu:0,2``: a number behind a comma belongs to the CPUs before it."""
     return tuple(re.split(r",(?![0-9])", text)) if text else ()
-
-
-def _range(text: str | None) -> tuple[int, int] | None:
-    """``5-10`` or ``5``; raises UsageError."""
-    if text is None:
-        return None
-    first, _, last = text.partition("-")
-    if not (first.isdecimal() and (last or first).isdecimal()):
-        raise UsageError(f"--networks {text!r} is no range", fix="write 5-10")
-    return int(first), int(last or first)
-
-
-def _numbers(text: str | None) -> tuple[float, ...]:
-    """``1,2.5``; raises UsageError."""
-    try:
-        return tuple(float(part) for part in text.split(",")) if text else ()
-    except ValueError:
-        raise UsageError(f"--priorities {text!r} are no numbers", fix="write 1,2") from None
 
 
 def print_mappings(rows: Sequence[api.MeasuredMulti]) -> None:

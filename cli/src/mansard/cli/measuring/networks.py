@@ -103,7 +103,7 @@ def as_dictionary(result: api.MeasureResult) -> dict[str, object]:
     """What ``--json`` prints of networks; lists of parts are empty where none ran alone."""
     names = ("times", "accuracies", "rows", "memory", "builds")
     measured = {name: getattr(result, name) for name in names}
-    return {**measured, "parts": (), "sums": (), "groups": (), "files": ()}
+    return {**measured, "parts": (), "sums": (), "groups": ()}
 
 
 def print_times(result: api.MeasureResult, *, with_layers: bool, all_rows: bool) -> None:

@@ -31,7 +31,6 @@ from mansard.cli.options import (
     ProviderOption,
     YesOption,
 )
-from mansard.cli.outputs import ForceOption
 from mansard.core.records import Copies, Waiting
 
 _HostOption = Annotated[
@@ -194,17 +193,12 @@ class PartGroup:
         float | None,
         typer.Option(min=1, max=10_000, help="Milliseconds between readings; the meters' own."),
     ] = None
-    nn_profiler: Annotated[
-        Path | None,
-        typer.Option(help="Write all layers in --runs into this folder as NN-Profiler does."),
-    ] = None
 
 
 @dataclass(frozen=True)
 class PlaceGroup:
     """Where networks are run."""
 
-    force: ForceOption = False
     board: BoardOption = None
     processor: Annotated[
         Literal["cpu", "gpu"] | None,
@@ -224,7 +218,6 @@ class PlaceGroup:
 class MachineGroup:
     """Of ``PlaceGroup`` those that a program takes: it runs on the machine itself."""
 
-    force: ForceOption = False
     board: BoardOption = None
     host: _HostOption = None
 

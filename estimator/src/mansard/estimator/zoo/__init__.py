@@ -25,7 +25,6 @@ __all__ = [
     "family",
     "names",
     "read",
-    "read_word_lstm",
     "write",
 ]
 
@@ -63,25 +62,15 @@ def read(name: str) -> bytes:
     the installation.
     """
     found = entry(name)
-    return convolutions.draw(name) if found in CONVOLUTIONS else _read(found.name)
-
-
-def _read(name: str) -> bytes:
-    path = _MODELS / f"{name}.onnx"
+    if found in CONVOLUTIONS:
+        return convolutions.draw(name)
+    path = _MODELS / f"{found.name}.onnx"
     try:
         return path.read_bytes()
     except OSError as error:
         raise InputError(
             error.strerror or str(error), where=str(path), fix="install mansard again"
         ) from error
-
-
-def read_word_lstm() -> bytes:
-    """The content of the language model whose work Pagoda counts (docs/understand/pagoda.md).
-
-    It is in no catalogue: ``mansard demo pagoda`` alone scores it.
-    """
-    return _read("word_lstm")
 
 
 def write(name: str, folder: Path, within: Path | None = None) -> Path:

@@ -38,19 +38,23 @@ _NUMERIC = "".join(
 
 
 def write_page(
-    template: str, context: Mapping[str, Any], path: Path, within: Path | None = None
+    template: str | Path, context: Mapping[str, Any], path: Path, within: Path | None = None
 ) -> Path:
-    """Write the page to ``path``, whole or not at all; returns ``path``. Raises StorageError."""
+    """Write the page to ``path``, whole or not at all; returns ``path``. Raises StorageError.
+
+    ``template``: one of ours by its name, or the path of another that extends one of ours.
+    """
     text = render(template, context)
     make_folder(path.parent, within)
     write_atomic(path, text.encode(), within)
     return path
 
 
-def render(template: str, context: Mapping[str, Any]) -> str:
+def render(template: str | Path, context: Mapping[str, Any]) -> str:
     """The page ``template`` with ``context``, its style and its scripts."""
+    source = _TEMPLATES / template
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader((source.parent, _TEMPLATES)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -62,7 +66,7 @@ def render(template: str, context: Mapping[str, Any]) -> str:
         "condensed": condensed,
         "counted": counted,
     }
-    return environment.get_template(template).render({**_common(), **context})
+    return environment.get_template(source.name).render({**_common(), **context})
 
 
 def _code(text: str) -> Markup:

@@ -8,7 +8,6 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import display_text
-from mansard.analytics.data.published.reference import MODE, NETWORKS, OPERATOR_LAUNCH_S
 from mansard.analytics.data.published.store import Published
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, seconds
 from mansard.analytics.models.roofs.levels import DRAM
@@ -16,6 +15,7 @@ from mansard.analytics.models.roofs.published_rooflines import published_rooflin
 from mansard.analytics.pages.figures.charting import Chart, colour, plot, shape, told
 from mansard.analytics.pages.figures.figure import GIGA, MILLI, Figure, make_figure
 from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
+from reproductions.pagoda.table import MODE, NETWORKS, OPERATOR_LAUNCH_S
 
 WITHIN = 0.25  # the band around equality
 _ROOF_PX, _PLOT_PX = (760, 380), (350, 330)

@@ -8,9 +8,12 @@ on different devices by the same.
 
 from __future__ import annotations
 
+import tempfile
+import zlib
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -18,6 +21,8 @@ import numpy as np
 from mansard.core.errors import UsageError
 from mansard.core.text import listed
 from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+from mansard.inference.planning import SEED
+from mansard.inference.preparing import cut_choices, prepare
 
 _MOST_TRIES = 100  # to draw a mapping that is not there yet
 
@@ -64,6 +69,41 @@ def draw(
             found += drawn.of_set(drawn.networks(models, n_networks), n_of_set, drawing)
             n_left -= n_of_set
     return tuple(found)
+
+
+def seed_of_mode(seed: int, mode: str) -> int:
+    """A seed for one power mode: each mode has other mappings."""
+    return zlib.crc32(f"{seed} {mode}".encode())
+
+
+def cut_nodes(model: str, dims: Dict[str, int]) -> tuple[int, ...]:
+    """The nodes behind which a network can be cut; raises what is wrong with it."""
+    source = Path(model) if model.endswith(".onnx") else model
+    whole = prepare(source, seed=SEED, dims=dims)
+    with tempfile.TemporaryDirectory() as folder:
+        return tuple(choice.node for choice in cut_choices(whole, Path(folder)))
+
+
+def mappings_json(mappings: Sequence[Mapping]) -> bytes:
+    """A file for ``mansard multi --mapping``; no network is in a mapping twice.
+
+    The last stage ends where the network does, whatever number it has.
+    """
+    return msgspec.json.format(
+        msgspec.json.encode(
+            [
+                {each.model: _devices(each.stages) for each in mapping.networks}
+                for mapping in mappings
+            ]
+        )
+    )
+
+
+def _devices(stages: Sequence[StagePlace]) -> dict[str, str]:
+    """The device of each stage by its last node."""
+    ends = [stage.end for stage in stages if stage.end is not None]
+    last = ends[-1] + 1 if ends else 0
+    return {str(end): stage.device for end, stage in zip((*ends, last), stages, strict=True)}
 
 
 class _Draws:

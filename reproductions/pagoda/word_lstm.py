@@ -1,7 +1,7 @@
 """The language model whose work Pagoda counts: two LSTM layers and a vocabulary.
 
 Its sizes follow from Pagoda's table (docs/understand/pagoda.md): 256 features and hidden units,
-29,423 words, no biases. It stands in no catalogue: ``mansard demo pagoda`` draws it.
+29,423 words, no biases. It is in no catalogue.
 """
 
 from __future__ import annotations

@@ -21,15 +21,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.frames import layer_frame
-from mansard.analytics.data.published.reference import (
-    MODE,
-    NETWORKS,
-    OPERATOR_LAUNCH_S,
-    PAGODA_RUNS,
-    RATES,
-    USUAL_FORMATS,
-    read_counts,
-)
+from mansard.analytics.data.published.reference import PAGODA_RUNS, RATES
 from mansard.analytics.data.published.store import (
     Published,
     published_coefficients,
@@ -40,11 +32,18 @@ from mansard.analytics.models.energy.least_squares import Array, solve_non_negat
 from mansard.analytics.models.predict.engine import predict_scores
 from mansard.analytics.models.predict.groups import group_frame, score_frame
 from mansard.analytics.pages.figures.figure import pool
-from mansard.analytics.pages.figures.pagoda import comparison_figure, point_table, roofs_figure
 from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
 from mansard.analytics.pages.report.page import write_page
 from mansard.analytics.pages.tables.provenance import published_table, source_table
 from mansard.core.records import LAYER_COUNTS, ModelScore
+from reproductions.pagoda.figures import comparison_figure, point_table, roofs_figure
+from reproductions.pagoda.table import (
+    MODE,
+    NETWORKS,
+    OPERATOR_LAUNCH_S,
+    USUAL_FORMATS,
+    read_counts,
+)
 
 _KEYS = ["network", "batch"]
 # Why the counts differ, network by network: docs/understand/pagoda.md derives each.
@@ -83,25 +82,25 @@ def write_pagoda_page(scores: Sequence[ModelScore], path: Path) -> Pagoda:
 
     ``scores``: see ``pagoda_points``. Raises StorageError.
     """
-    found = pagoda_points(scores)
-    roofs = roofs_figure(found.points, found.published)
-    comparison = comparison_figure(found.points)
+    pagoda = pagoda_points(scores)
+    roofs = roofs_figure(pagoda.points, pagoda.published)
+    comparison = comparison_figure(pagoda.points)
     context: dict[str, Any] = {
         "title": "Pagoda's table and points, with Mansard's estimates",
-        "findings": findings(found.points),
+        "findings": findings(pagoda.points),
         "mode": MODE,
         "roofs": roofs,
         "comparison": comparison,
-        "counts": count_table(found.counts),
+        "counts": count_table(pagoda.counts),
         "why": Table("Why the counts differ", ("Network", "Reason"), WHY),
-        "points": point_table(found.points),
-        "rates": published_table(found.published),
-        "sources": source_table(found.published),
+        "points": point_table(pagoda.points),
+        "rates": published_table(pagoda.published),
+        "sources": source_table(pagoda.published),
         "figures": [roofs, comparison],
         "datasets": pool([roofs, comparison]),
     }
-    write_page("pagoda.html.j2", context, path)
-    return found
+    write_page(Path(__file__).with_name("page.html.j2"), context, path)
+    return pagoda
 
 
 def pagoda_points(scores: Sequence[ModelScore]) -> Pagoda:

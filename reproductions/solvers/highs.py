@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mansard.core.records.schedule import Problem
-from mansard.scheduler.peers.blind import Answer, Blind, Place, blind
+from reproductions.solvers.blind import Answer, Blind, Place, blind
 
 _PER_S = 1e3  # milliseconds: numbers near 1
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from mansard.analytics.data.dataset import Dataset
 from mansard.core.records import LayerScore, ModelScore, MultiRun, Reading, StageRun
 from mansard.estimator import is_functional
 
@@ -25,6 +26,16 @@ _MIB = 2**20
 _PARTS = {"tj": "Tjunction", "VDD_CPU_GPU_CV": "GPU CPU CV"}
 _CPU_NUMBER = re.compile(r"cpu([0-9]+)_share")
 _SOC = re.compile(r"soc([0-9])")
+
+
+def runs_of(dataset: Dataset) -> list[tuple[str, str, MultiRun]]:
+    """The rows of all runs, each with its machine and mode."""
+    manifests = {manifest.run_id: manifest for manifest in dataset.all_manifests}
+    return [
+        (manifest.machine.name, manifest.mode_read_back.name, row)
+        for row in dataset.multi
+        for manifest in (manifests[row.run_id],)
+    ]
 
 
 def run_files(

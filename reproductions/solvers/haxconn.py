@@ -19,7 +19,7 @@ from typing import Any
 
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem
-from mansard.scheduler.peers.blind import Answer, blind
+from reproductions.solvers.blind import Answer, blind
 
 
 def gpu_slowdown(own_gb_per_s: float) -> float:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from mansard.core.records.schedule import Problem
-from mansard.scheduler.peers.blind import Answer, blind
+from reproductions.solvers.blind import Answer, blind
 
 _TICKS_PER_S = 1e9  # CP-SAT has whole numbers
 

@@ -1,0 +1,1 @@
+"""What others published or wrote, repeated with Mansard: run from a checkout, not installed."""

@@ -1,0 +1,134 @@
+"""NN-Profiler's files of what Mansard measured, and mappings that are drawn as it draws them.
+
+python -m reproductions.nn_profiler draw resnet50 alexnet --devices gpu,cpu -n 20 -o mappings.json
+mansard multi --mapping mappings.json
+mansard measure resnet50 --each-layer all
+python -m reproductions.nn_profiler write runs dataset
+
+``draw`` writes mappings for ``mansard multi``. ``write`` writes what a folder of runs holds: a file
+of each mode with the layers that ran alone, and a file of each run of several networks. It replaces
+its own files, and others with --force alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from mansard.analytics.data.opening import open_runs
+from mansard.cli.measuring.multi import split_devices
+from mansard.cli.options import parse_dimensions
+from mansard.core.errors import MansardError, UsageError
+from mansard.core.files import write_atomic
+from reproductions.nn_profiler.drawing import (
+    Drawing,
+    cut_nodes,
+    draw,
+    mappings_json,
+    seed_of_mode,
+)
+from reproductions.nn_profiler.folder import write_profiler_files
+from reproductions.nn_profiler.layers import mode_files, parts_of
+from reproductions.nn_profiler.runs import run_files, runs_of
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one of the two; the exit code."""
+    parser = argparse.ArgumentParser(prog="reproductions.nn_profiler", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(required=True)
+    _add_draw(commands.add_parser("draw", help="mappings at random"))
+    write = commands.add_parser("write", help="files of what was measured")
+    write.add_argument("runs", type=Path, help="folder of runs")
+    write.add_argument("folder", type=Path, help="where the files go")
+    write.add_argument("--force", action="store_true", help="replace files of others")
+    write.set_defaults(run=_write)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except MansardError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _add_draw(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("models", nargs="+", help="ONNX files, or names of the zoo")
+    add("--devices", required=True, help="gpu, dla0, cpu, cpu:0-3")
+    add("-n", "--mappings", type=int, required=True, help="how many")
+    add("--networks", help="of a mapping: 5-10; of each number as many mappings; all by default")
+    add("--per-set", type=int, default=20, help="mappings of the same networks")
+    add("--priorities", help="how often each of --devices is taken: 1,2; all alike by default")
+    add("--most-split", type=int, help="networks of a mapping that are split, at most")
+    add("--gpu-only", action="store_true", help="all on the GPU once for each set")
+    add("--single", action="store_true", help="first each network alone, on each device")
+    add("--seed", type=int, default=0, help="the same seed, the same mappings")
+    add("--mode", help="draw other mappings for this mode: the seed is of --seed and its name")
+    add("--dim", action="append", default=[], help="size of a dimension: sequence=128")
+    add("-o", "--output", type=Path, default=Path("mappings.json"))
+    parser.set_defaults(run=_draw)
+
+
+def _draw(options: argparse.Namespace) -> None:
+    if len(set(options.models)) < len(options.models):
+        raise UsageError("a network is named twice", fix="name it once: it is drawn once")
+    devices, most_split = split_devices(options.devices), options.most_split
+    drawing = Drawing(
+        n_mappings=options.mappings,
+        n_networks=_range(options.networks),
+        per_set=options.per_set,
+        priorities=_numbers(options.priorities),
+        most_split=0,
+        has_gpu_only=options.gpu_only,
+        has_single=options.single,
+        seed=seed_of_mode(options.seed, options.mode) if options.mode else options.seed,
+    )
+    cuts = dict.fromkeys(options.models, tuple[int, ...]())
+    draw(cuts, devices, drawing)  # what is wrong, before networks are cut
+    drawing = msgspec.structs.replace(drawing, most_split=most_split)
+    if len(devices) > 1 and most_split != 0:
+        cuts = {model: cut_nodes(model, parse_dimensions(options.dim)) for model in cuts}
+    mappings = draw(cuts, devices, drawing)
+    n_drawn = len(mappings) - (len(cuts) * len(devices) if options.single else 0)
+    if n_drawn < options.mappings:
+        print(
+            f"{n_drawn} mappings, not {options.mappings}: no more that differ were found among "
+            "these networks and devices",
+            file=sys.stderr,
+        )
+    write_atomic(options.output, mappings_json(mappings))
+    print(f"written: {options.output}", file=sys.stderr)
+
+
+def _write(options: argparse.Namespace) -> None:
+    dataset = open_runs([options.runs], newest_only=True)
+    files = mode_files(parts_of(dataset)) | run_files(runs_of(dataset), dataset.scores)
+    for path in write_profiler_files(files, options.folder, replaces=options.force):
+        print(f"written: {path}", file=sys.stderr)
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    """``5-10`` or ``5``; raises UsageError."""
+    if text is None:
+        return None
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal()):
+        raise UsageError(f"--networks {text!r} is no range", fix="write 5-10")
+    return int(first), int(last or first)
+
+
+def _numbers(text: str | None) -> tuple[float, ...]:
+    """``1,2.5``; raises UsageError."""
+    try:
+        return tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise UsageError(f"--priorities {text!r} are no numbers", fix="write 1,2") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

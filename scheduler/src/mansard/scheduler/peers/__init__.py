@@ -1,1 +1,0 @@
-"""What others do, reproduced to be compared with: their fits, models and solvers."""
