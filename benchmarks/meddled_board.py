@@ -33,8 +33,8 @@ from mansard.api.benches import plan_kernels
 from mansard.api.measurements import measure_modes
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import DeviceError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import PowerMode, Processor, Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.card_presence import SeenCards
 from mansard.device.controller.controller import LocalController
 from mansard.device.meters.finding import find_meters

@@ -13,8 +13,8 @@ from mansard import api
 from mansard.api.networks import choose_provider
 from mansard.api.reporter import ProgressDisplay, SilentReporter
 from mansard.core.errors import InputError, UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import ModelScore
+from mansard.core.storage.jsonl import read_rows
 from mansard.inference.engines.engine import EngineProbe
 from tests.inference.small_networks import perceptron
 

@@ -19,10 +19,10 @@ from mansard.api.engine_builds import choose_engine, highest_first
 from mansard.api.networks import with_image
 from mansard.api.reporter import SilentReporter
 from mansard.api.targets import LocalTarget
-from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
+from mansard.core.storage.documents import read_document
 from mansard.device.controller.controller import LocalController
 from mansard.simulator import create_board
 from tests.inference import stand_in

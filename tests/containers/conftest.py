@@ -13,7 +13,7 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 
 from mansard.containers.engine import Engine, connect
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.leftovers import temporary_folder
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here, build_here
 from tests.containers.launching import all_containers

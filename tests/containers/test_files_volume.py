@@ -21,8 +21,8 @@ from mansard.containers.settings import OWNER_LABEL
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import InputError, StorageError
 from mansard.core.hashing import file_hash
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.measuring.events import Measurer
 from mansard.measuring.measurer import LocalMeasurer

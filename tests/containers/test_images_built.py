@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 # Kernels measured by the program itself, through its plan; everything it writes is in /tmp.
 MEASURE = """
 import os, msgspec, pathlib
-from mansard.core.documents import read_document, write_document
+from mansard.core.storage.documents import read_document, write_document
 from mansard.microbench.__main__ import main
 from mansard.microbench.plan import KernelPlan
 os.chdir("/tmp")

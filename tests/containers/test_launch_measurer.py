@@ -13,11 +13,11 @@ import pytest
 from mansard.containers.engine import Access, Engine
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.probing import probe_in_container
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import ContainerError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerMode, PowerSample, Trial
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.core.version import VERSION
 from mansard.device.identity import identify
 from mansard.measuring.events import Done
@@ -86,7 +86,7 @@ import sys
 from pathlib import Path
 from mansard.containers.engine import connect
 from mansard.containers.measurer import ContainerMeasurer
-from mansard.core.documents import read_document
+from mansard.core.storage.documents import read_document
 from mansard.microbench.plan import KernelPlan
 from mansard.measuring.runner import run_plan
 from tests.containers.launching import launch

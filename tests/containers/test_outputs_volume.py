@@ -16,7 +16,7 @@ import pytest
 from mansard.containers.engine import Engine, connect
 from mansard.containers.outputs_volume import OutputsVolume
 from mansard.core.errors import ContainerError, StorageError
-from mansard.core.files import replacing
+from mansard.core.storage.files import replacing
 from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine
 
 NAME = "tensorrt-10.3.0-Orin"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mansard.core.line_channel import encode_line
+from mansard.core.processes.line_channel import encode_line
 from mansard.core.records import PowerMode
 from mansard.device.controller.messages import HoldBoard, Question, SetMode
 from mansard.device.controller.remote import RemoteController, remote_controller

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mansard.core import errors
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.line_channel import encode_line, from_wire, to_wire
+from mansard.core.processes.line_channel import encode_line, from_wire, to_wire
 from mansard.device.controller.messages import (
     ErrorAnswer,
     Question,

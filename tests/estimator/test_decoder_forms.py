@@ -13,8 +13,8 @@ from onnx import helper
 
 from mansard import api
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import KvCacheUpdate, ModelScore
+from mansard.core.storage.jsonl import read_rows, write_rows
 from mansard.estimator import Given, Settings, totals
 from mansard.estimator.model import NOTHING_GIVEN
 from tests.estimator.contrib_models import session

@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 from onnx import helper
 
 from mansard.core.errors import InputError, MeasurementError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Accuracy
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.inference.accuracy.batches import batches, normalised, read_labels
 from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial, Normalisation, SampleFile

@@ -17,9 +17,9 @@ import pytest
 from onnx import helper
 
 from mansard.core.errors import UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import MultiRun
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
 from mansard.inference.multi.gates import OpenGate, Queue, Step, Turns

@@ -12,11 +12,11 @@ from mansard.containers.engine import Engine, connect
 from mansard.containers.hosts import Host
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.tunnel import open_tunnel
-from mansard.core.documents import read_document
 from mansard.core.errors import ContainerError, SchemaError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, decode_job, encode_job

@@ -14,9 +14,9 @@ from mansard.analytics.counters.launch import Launch
 from mansard.analytics.counters.reading import read_export
 from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import MeasurementError
+from mansard.core.formats.ncu import chip_of, choose_metrics
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.core.ncu_metrics import chip_of, choose_metrics
-from mansard.core.programs import run_program
+from mansard.core.processes.programs import run_program
 from mansard.inference.counters.ncu import command_line, find_ncu, listed_metrics, refusal_of
 from mansard.inference.counters.profiled import counted
 from mansard.microbench.catalog import find_kernel

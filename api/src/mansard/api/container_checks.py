@@ -13,7 +13,7 @@ from mansard.containers.images.table import user_table
 from mansard.containers.settings import device_groups, find_devices
 from mansard.core.errors import ContainerError, MansardError
 from mansard.core.records import MachineIdentity
-from mansard.core.secrets import masked
+from mansard.core.text import masked
 
 _LOCAL = "or measure without a container: LOCAL=1"
 _WAYS = {"runtime": "by the runtime nvidia", "requests": "by Docker's request", "cdi": "by CDI"}

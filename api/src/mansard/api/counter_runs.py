@@ -20,7 +20,7 @@ from mansard.api.scores import keep_scores
 from mansard.api.sweeps import SweepRequest, choose_modes, failure_of
 from mansard.api.targets import LocalTarget, find_processor
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.ncu_metrics import chip_of, choose_metrics
+from mansard.core.formats.ncu import chip_of, choose_metrics
 from mansard.core.records import CounterRun, PowerMode, chain_length
 from mansard.core.text import listed
 
@@ -239,7 +239,7 @@ def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNe
     """What the run of a mode holds; a table that cannot be read is a note."""
     from mansard.analytics.counters.by_kernel import by_kernel, call_sum
     from mansard.analytics.counters.counted import counters_of_run
-    from mansard.core.jsonl import read_rows
+    from mansard.core.storage.jsonl import read_rows
     from mansard.inference.counters.trial import COUNTERS
 
     folder, mode = runs / each.plan.run_id, each.plan.mode.name

@@ -15,9 +15,9 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.api.scores import score_zoo
 from mansard.api.sweeps import SweepRequest, Swept, sweep
 from mansard.api.targets import BenchTarget, find_processor
-from mansard.core.files import make_folder
-from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore, PowerMode
+from mansard.core.storage.files import make_folder
+from mansard.core.storage.jsonl import write_rows
 
 if TYPE_CHECKING:
     from mansard.analytics.data.frames import Frame

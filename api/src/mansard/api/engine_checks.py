@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mansard.api.checks import Check, missing, ok, warning
 from mansard.core.errors import MansardError
-from mansard.core.files import check_descriptors
 from mansard.core.records import MachineIdentity
+from mansard.core.storage.files import check_descriptors
 
 if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe

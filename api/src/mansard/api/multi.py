@@ -161,7 +161,7 @@ def write_run_files(
     """
     from mansard.analytics.report.nn_profiler_runs import run_files
     from mansard.api.profiler_files import write_profiler_files
-    from mansard.core.jsonl import read_rows
+    from mansard.core.storage.jsonl import read_rows
 
     rows = [(each.machine, each.mode, each.row) for each in result.rows]
     files = run_files(rows, read_rows(runs / "scores.jsonl", ModelScore, runs).rows)
@@ -302,9 +302,9 @@ class _Engines:
 
 def _rows(runs: Path, run_ids: Collection[str]) -> list[MeasuredMulti]:
     """The rows in the order in which the runs were begun."""
-    from mansard.core.documents import read_document
-    from mansard.core.jsonl import read_rows
     from mansard.core.records import Manifest
+    from mansard.core.storage.documents import read_document
+    from mansard.core.storage.jsonl import read_rows
 
     manifests = [
         read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids

@@ -12,7 +12,7 @@ from mansard.api.networks import choose_provider
 from mansard.api.preparation import NetworkSettings, Preparation
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.signals import let_interrupts_end_waits
+from mansard.core.processes.signals import let_interrupts_end_waits
 
 if TYPE_CHECKING:
     import numpy as np

@@ -348,9 +348,9 @@ def measured_rows(
     runs: Path, run_ids: frozenset[str], *, of_parts: bool = False
 ) -> list[MeasuredNetwork]:
     """The rows of networks, or of their parts, in the order in which the runs were begun."""
-    from mansard.core.documents import read_document
-    from mansard.core.jsonl import read_rows
     from mansard.core.records import Manifest
+    from mansard.core.storage.documents import read_document
+    from mansard.core.storage.jsonl import read_rows
 
     manifests = [
         read_document(runs / run_id / "manifest.json", Manifest, runs) for run_id in run_ids

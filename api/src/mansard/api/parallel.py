@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import UsageError
-from mansard.core.signals import let_interrupts_end_waits
+from mansard.core.processes.signals import let_interrupts_end_waits
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

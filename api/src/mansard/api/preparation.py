@@ -24,9 +24,9 @@ from mansard.api.reporter import Reporter
 from mansard.api.scores import onnx_files
 from mansard.api.targets import BenchTarget
 from mansard.core.errors import MansardError
-from mansard.core.files import make_folder, storage_errors
-from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Copies, PowerMode, Waiting
+from mansard.core.storage.files import make_folder, storage_errors
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.plan import BuildSettings
 
 if TYPE_CHECKING:

@@ -19,10 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from mansard.api.recommendations import Kind, parse_quantity, read_network
-from mansard.core.documents import read_json, read_toml, readable_json
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import write_atomic
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (
     Accelerator,
     ContentionSurface,
@@ -34,6 +32,8 @@ from mansard.core.records import (
     Source,
 )
 from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
+from mansard.core.storage.documents import read_json, read_toml, readable_json
+from mansard.core.storage.files import write_atomic
 
 _MOST_BYTES = 1 << 20
 _UNITS: Mapping[Kind, tuple[tuple[int, str], ...]] = {

@@ -15,10 +15,10 @@ from mansard.api.measurements import ModePlan, measure_modes
 from mansard.api.reporter import SILENT, ProgressDisplay, Reporter
 from mansard.api.sweeps import SweepRequest, choose_modes, failure_of
 from mansard.api.targets import LocalTarget
-from mansard.core.documents import read_document
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, ProgramRun
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 

@@ -25,9 +25,9 @@ from mansard.api.predictions import (
     predicted_parts,
 )
 from mansard.api.reporter import SILENT, Reporter
-from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.precision import parse_precision
+from mansard.core.storage.documents import read_toml
 from mansard.device.mode_commands import commands_for, root_of
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from mansard.api.problem_files import read_problem, write_problem
 from mansard.api.reporter import SILENT, Reporter
 from mansard.api.schedule_runs import RanSchedule, check_runnable, run_schedules
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import make_folder
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
+from mansard.core.storage.files import make_folder
 
 if TYPE_CHECKING:
     from mansard.api.cluster import Cluster

@@ -13,8 +13,8 @@ import msgspec
 from mansard.api.parallel import Work, do_work
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, MansardError, StorageError, UsageError
-from mansard.core.files import find_status, make_folder, storage_errors
 from mansard.core.records import Measurement, ModelScore, named_notes
+from mansard.core.storage.files import find_status, make_folder, storage_errors
 
 if TYPE_CHECKING:
     from mansard.estimator import Given, Loaded, Settings, Skeleton, Totals
@@ -320,7 +320,7 @@ def _note_unknown(path: Path, sums: Totals, reporter: Reporter) -> None:
 def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
     """Add ``scores`` to those in a folder of runs; one that is there already stays as it is."""
     from mansard.analytics.data.dataset import score_id
-    from mansard.core.jsonl import read_rows, write_rows
+    from mansard.core.storage.jsonl import read_rows, write_rows
 
     path = runs / "scores.jsonl"
     there = read_rows(path, ModelScore, runs).rows if find_status(path, runs) is not None else ()
@@ -336,7 +336,7 @@ def replace_scores(runs: Path, scores: Sequence[ModelScore]) -> None:
     """Write ``scores`` in the place of those in a folder of runs, and keep those of networks that
     were run there: what was measured of them stands beside what is predicted."""
     from mansard.analytics.data.dataset import score_id
-    from mansard.core.jsonl import read_rows, write_rows
+    from mansard.core.storage.jsonl import read_rows, write_rows
 
     path = runs / "scores.jsonl"
     there: Sequence[ModelScore] = ()

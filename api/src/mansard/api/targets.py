@@ -134,7 +134,7 @@ class LocalTarget:
 
     def builder(self, files: Path, kept: EngineFiles) -> Measurer:
         """Builds in a process of its own, for a builder may crash."""
-        from mansard.core.leftovers import temporary_folder
+        from mansard.core.storage.leftovers import temporary_folder
         from mansard.inference.engine_files import FolderOutputs
         from mansard.measuring.guarded import GuardedMeasurer
 

@@ -23,7 +23,7 @@ import msgspec
 
 from mansard.containers.engine_errors import START_ENGINE, no_engine
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import DECODE_ERRORS, LineSplitter
+from mansard.core.processes.line_channel import DECODE_ERRORS, LineSplitter
 from mansard.core.text import printable
 
 if TYPE_CHECKING:

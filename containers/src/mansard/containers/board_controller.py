@@ -24,9 +24,8 @@ from mansard.containers.launch import is_gone, start_attached, this_process
 from mansard.containers.settings import BOARD, ContainerLaunch, User, create_arguments
 from mansard.containers.stream import Attached, Chunk, split_lines
 from mansard.core.errors import ContainerError, MansardError
-from mansard.core.line_channel import HEARTBEAT
-from mansard.core.secrets import masked
-from mansard.core.text import printable
+from mansard.core.processes.line_channel import HEARTBEAT
+from mansard.core.text import masked, printable
 from mansard.device.controller.remote import RemoteController, remote_controller
 
 END_S = 120  # to put the board back: nvpmodel may take a minute

@@ -36,7 +36,7 @@ from mansard.containers.settings import (
     volume_mount,
 )
 from mansard.core.errors import InputError, MansardError
-from mansard.core.files import open_file, storage_errors
+from mansard.core.storage.files import open_file, storage_errors
 
 OnSent = Callable[[int, int], object]  # gets the bytes that are sent, and those to be sent in all
 _RUN = "files"  # the label of what serves to fill it

@@ -21,9 +21,9 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hashing import content_hash
+from mansard.core.storage.documents import read_toml, settings_file
 from mansard.core.text import printable
 
 HOSTS_FILE = "hosts.toml"  # in the user's folder of settings

@@ -23,7 +23,7 @@ from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
-from mansard.core.secrets import masked
+from mansard.core.text import masked
 from mansard.measuring.events import SILENCE_S
 
 _ENDING = frozenset({404, 409})  # it is gone, or on its way

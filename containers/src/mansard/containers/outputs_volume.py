@@ -22,7 +22,7 @@ from mansard.containers.files_volume import create_volume, filler, put_archive, 
 from mansard.containers.launch import remove_volume
 from mansard.containers.settings import BUILT, FILES
 from mansard.core.errors import MansardError, StorageError
-from mansard.core.files import entries_in, open_file, replacing, storage_errors
+from mansard.core.storage.files import entries_in, open_file, replacing, storage_errors
 from mansard.inference.builds import CACHES
 from mansard.inference.engine_files import SupportsWrite
 

@@ -16,7 +16,7 @@ from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments
 from mansard.containers.settings import ContainerLaunch
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import Processor
 from mansard.core.text import printable
 from mansard.core.version import VERSION

@@ -31,8 +31,8 @@ import msgspec
 
 from mansard.containers.hosts import Host, on_board
 from mansard.core.errors import ContainerError, MansardError
-from mansard.core.leftovers import system_temporary, temporary_folder
-from mansard.core.programs import run_program, start_program
+from mansard.core.processes.programs import run_program, start_program
+from mansard.core.storage.leftovers import system_temporary, temporary_folder
 from mansard.core.text import printable
 
 _ONCE_BY_HAND = "connect once by hand ('{ssh}'), and see that it asks for nothing"

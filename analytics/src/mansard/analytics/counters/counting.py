@@ -14,7 +14,7 @@ from types import MappingProxyType
 from mansard.analytics.counters.launch import Launch
 from mansard.analytics.counters.tensor_work import tensor_work
 from mansard.analytics.counters.traffic import traffic
-from mansard.core.ncu_metrics import CUDA_CORE_WORK, PACKED_WORK, SINCE_PACKED, base_name
+from mansard.core.formats.ncu import CUDA_CORE_WORK, PACKED_WORK, SINCE_PACKED, base_name
 from mansard.core.records import TrafficCount, WorkCount
 
 

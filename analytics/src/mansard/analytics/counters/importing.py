@@ -15,11 +15,11 @@ from mansard.analytics.published.cells import LARGEST_COUNT
 from mansard.analytics.published.importing import table_id_of
 from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
-from mansard.core.ncu_metrics import call_of
-from mansard.core.node_labels import labels_of
+from mansard.core.formats.ncu import call_of
+from mansard.core.formats.onnx_nodes import labels_of
+from mansard.core.formats.tensorrt import take_apart, trace
 from mansard.core.records import KernelCounters, Phase, Source
-from mansard.core.tensorrt_names import take_apart, trace
+from mansard.core.storage.files import read_whole
 
 NOT_SAID = "the export does not say it"
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mansard.analytics.counters.launch import Launch
+from mansard.core.formats.ncu import TENSOR_CORE_WORK, TENSOR_PIPE, tensor_operations
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.core.ncu_metrics import TENSOR_CORE_WORK, TENSOR_PIPE, tensor_operations
 from mansard.core.precision import work_unit
 from mansard.core.records import WorkCount
 

@@ -28,7 +28,7 @@ from mansard.analytics.hierarchical.records import (
 from mansard.analytics.hierarchical.samples import NAMES, Samples
 from mansard.analytics.hierarchical.thresholds import sweep
 from mansard.core.errors import InputError
-from mansard.core.files import read_whole, write_atomic
+from mansard.core.storage.files import read_whole, write_atomic
 
 _MOST_BYTES = 2 << 30
 _VECTORS = ("probabilities", "logits")

@@ -31,7 +31,6 @@ from mansard.analytics.published.readers.registry import recognise
 from mansard.analytics.published.runs import lacks_batch, read_runs, without_batch
 from mansard.analytics.published.windows import has_windows, read_windows
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
 from mansard.core.records import (
     KernelCounters,
@@ -39,6 +38,7 @@ from mansard.core.records import (
     PublishedRate,
     PublishedRun,
 )
+from mansard.core.storage.files import read_whole
 from mansard.core.text import printable
 
 PublishedRow = PublishedRate | PublishedRun | PublishedLayer

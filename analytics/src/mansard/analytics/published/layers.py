@@ -20,12 +20,12 @@ from mansard.analytics.published.cells import (
 from mansard.analytics.published.columns import KnownColumn
 from mansard.analytics.published.origin import PublishedOrigin
 from mansard.core.errors import InputError
-from mansard.core.records import PublishedLayer
-from mansard.core.tensorrt_names import (
+from mansard.core.formats.tensorrt import (
     LONGEST_LAYER_NAME,
     FusedName,
     take_apart,
 )
+from mansard.core.records import PublishedLayer
 
 if TYPE_CHECKING:
     import polars as pl

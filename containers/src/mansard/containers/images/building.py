@@ -41,9 +41,9 @@ from mansard.containers.images.store import (
 from mansard.containers.images.table import Image, version_key
 from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError
-from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
-from mansard.core.secrets import masked
+from mansard.core.storage.files import read_whole, storage_error
+from mansard.core.text import masked
 from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"

@@ -22,7 +22,7 @@ from mansard.containers.images.store import (
 from mansard.containers.images.table import Image, ImageTable
 from mansard.containers.images.wheels import sha256_of
 from mansard.core.errors import ContainerError, InputError
-from mansard.core.files import open_file, storage_error
+from mansard.core.storage.files import open_file, storage_error
 from mansard.core.text import printable
 from mansard.core.version import VERSION
 from mansard.measuring.manifest import ContainerImage

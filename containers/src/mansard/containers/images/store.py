@@ -15,7 +15,7 @@ from mansard.containers.answers import IMAGE, answer
 from mansard.containers.engine import Engine
 from mansard.containers.engine_errors import explained
 from mansard.core.errors import StorageError
-from mansard.core.files import replacing, write_atomic
+from mansard.core.storage.files import replacing, write_atomic
 from mansard.measuring.manifest import ContainerImage
 
 NAME_LABEL = "mansard.image"

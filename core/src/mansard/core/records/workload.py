@@ -9,7 +9,7 @@ import msgspec
 from mansard.core.records.base import Record, Schema, Source
 from mansard.core.records.score import Phase
 from mansard.core.records.trial import Conditions, EnergyWindow, Processor
-from mansard.core.secrets import masked, masked_words
+from mansard.core.text import masked, masked_words
 
 # What a timed call includes besides the network: copies of its inputs from the host's memory,
 # of its outputs to it, both, or neither.
@@ -165,7 +165,7 @@ class ProgramRun(Record, frozen=True, kw_only=True):
     trial_id: str
     source: Source
     workload: str  # how it is called in tables and by ``recommend``
-    command: tuple[str, ...]  # without its secrets: core/secrets.py
+    command: tuple[str, ...]  # without its secrets: core/text.py
     folder: str  # that it was started in
     # Of the program, of the files that its arguments name, of standard input where that is a file,
     # and of its secrets.

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from mansard.core.errors import DeviceError
-from mansard.core.line_channel import DECODE_ERRORS, WireError
+from mansard.core.processes.line_channel import DECODE_ERRORS, WireError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 

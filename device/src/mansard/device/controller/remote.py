@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mansard.core.errors import ControllerLost, DeviceError, MansardError
-from mansard.core.line_channel import HEARTBEAT_S, encode_line, from_wire
+from mansard.core.processes.line_channel import HEARTBEAT_S, encode_line, from_wire
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.device.controller.messages import (

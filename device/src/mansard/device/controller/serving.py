@@ -11,7 +11,7 @@ from functools import partial
 from typing import IO
 
 from mansard.core.errors import DeviceError, MansardError, UsageError
-from mansard.core.line_channel import LineReader, encode_line, to_wire
+from mansard.core.processes.line_channel import LineReader, encode_line, to_wire
 from mansard.core.version import VERSION
 from mansard.device.controller.controller import Holding, LocalController
 from mansard.device.controller.messages import (

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
+from mansard.core.storage.files import read_whole
 from mansard.device.power_modes.custom_modes import setting_key
 from mansard.device.power_modes.settable import (
     GRAIN,

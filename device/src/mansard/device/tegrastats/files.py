@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from mansard.core.errors import InputError
-from mansard.core.files import storage_error
+from mansard.core.storage.files import storage_error
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]{0,32}[@-~]|[()][A-Z0-9])")
 _QUOTED = re.compile(r"b?([\"'])(.*?)(?:\\[rn]){0,2}\1,?\s*", re.DOTALL)

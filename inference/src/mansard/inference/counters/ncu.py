@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mansard.core.errors import DeniedError, MansardError, MeasurementError, UsageError
-from mansard.core.programs import Finished, run_program
+from mansard.core.processes.programs import Finished, run_program
 
 _INSTALLED = ("opt/nvidia/nsight-compute/*/ncu", "usr/local/cuda*/bin/ncu")
 _ANSWER_S = 120.0  # the list of a chip's metrics takes seconds, on a Nano longer

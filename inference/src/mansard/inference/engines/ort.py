@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.files import check_descriptors
-from mansard.core.leftovers import temporary_folder
+from mansard.core.formats.onnx_nodes import read_nodes
 from mansard.core.onnx_runtime import (
     FATAL_ONLY,
     explained,
@@ -23,9 +22,10 @@ from mansard.core.onnx_runtime import (
     one_line,
 )
 from mansard.core.records import Launching, LayerTime
+from mansard.core.storage.files import check_descriptors
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.core.text import printable
 from mansard.inference.engines.engine import EngineProbe, absent_engine
-from mansard.inference.engines.node_graph import read_nodes
 from mansard.inference.engines.ort_fusions import TracedNode, trace
 from mansard.inference.engines.ort_profile import read_profile
 from mansard.inference.plan import NetworkTrial

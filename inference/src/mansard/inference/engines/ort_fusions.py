@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mansard.core.node_labels import label_of, labels_of
-from mansard.inference.engines.node_graph import GraphNode
+from mansard.core.formats.onnx_nodes import GraphNode, label_of, labels_of
 
 # What ends the name of a node in blocked layout, after the tensor that it writes.
 _NCHWC = ("_bn_nchwc", "_nchwc")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.node_labels import labels_of
+from mansard.core.formats.onnx_nodes import labels_of
 from mansard.core.records import LayerTime
 from mansard.inference.engines.ort_fusions import TracedNode
 

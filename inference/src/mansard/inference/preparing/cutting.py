@@ -18,9 +18,9 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from mansard.core.errors import ModelError
-from mansard.core.files import open_file, storage_errors
-from mansard.core.node_labels import labels_of
+from mansard.core.formats.onnx_nodes import labels_of
 from mansard.core.records import LayerScore
+from mansard.core.storage.files import open_file, storage_errors
 from mansard.estimator import Given, is_functional, load
 from mansard.estimator.model import Model
 from mansard.estimator.numbers import Numbers

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from mansard.core.errors import MansardError, ModelError, UsageError
-from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.records import LayerScore, NetworkPart
+from mansard.core.storage.files import storage_errors, write_atomic
 from mansard.estimator import is_functional
 from mansard.inference.preparing.cutting import (
     CutGraph,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mansard.core.errors import InputError, ModelError, UsageError
-from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
+from mansard.core.storage.files import make_folder, open_file, storage_errors
 from mansard.core.text import listed, printable
 from mansard.inference.builds import engine_key
 from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial

@@ -23,8 +23,8 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from mansard.core.errors import MansardError, ModelError
-from mansard.core.leftovers import temporary_folder
 from mansard.core.onnx_runtime import import_runtime
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.accuracy.batches import batches
 from mansard.inference.accuracy.plan import SampleFile
 from mansard.inference.plan import InputSpec

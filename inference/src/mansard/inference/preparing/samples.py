@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import UsageError
-from mansard.core.files import replacing, storage_errors
 from mansard.core.hashing import content_hash
+from mansard.core.storage.files import replacing, storage_errors
 from mansard.inference.accuracy.batches import normalised
 from mansard.inference.accuracy.plan import LABELS, SampleFile
 from mansard.inference.inputs import numpy_name, spec_arrays

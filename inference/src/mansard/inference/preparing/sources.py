@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from onnx import GraphProto, TensorProto, helper
 
 from mansard.core.errors import ModelError, StorageError
-from mansard.core.files import open_file, storage_errors
 from mansard.core.hashing import ID_CHARACTERS, stream_hash
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.files import open_file, storage_errors
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import FLOATING, Missing
 from mansard.inference.preparing.labelling import bodies
 

@@ -19,9 +19,9 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto, helper
 
 from mansard.core.errors import ModelError
-from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.files import storage_errors, write_atomic
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import (
     Missing,
     drawn_tensors,

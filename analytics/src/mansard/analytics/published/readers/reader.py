@@ -15,7 +15,7 @@ import msgspec
 from mansard.analytics.published.cells import LEAST, LONGEST_NAME, TextRow, TextTable
 from mansard.analytics.published.readers.power_trace import PowerTrace
 from mansard.core.errors import InputError
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 
 MOST_TOOL_BYTES = 64 << 20  # of times, logs of a build and logs over time
 MOST_USUAL_BYTES = 16 << 20  # of any other file of a tool's; the longest known have 1 MB

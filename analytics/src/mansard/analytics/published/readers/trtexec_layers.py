@@ -11,7 +11,7 @@ import re
 from mansard.analytics.published.cells import LayerRow
 from mansard.analytics.published.readers.reader import Reader, Reading, ToolFile, parse_json
 from mansard.analytics.published.readers.trtexec_profile import layers_row
-from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer, precision_of
+from mansard.core.formats.tensorrt import ExportedEngine, ExportedLayer, precision_of
 
 _KEYS = re.compile(r'^\s*\{\s*"Layers"\s*:')
 

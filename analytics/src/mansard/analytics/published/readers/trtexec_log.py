@@ -28,7 +28,7 @@ from mansard.analytics.published.readers.reader import (
 from mansard.analytics.published.readers.trtexec_metadata import shape_notes
 from mansard.analytics.published.readers.trtexec_method import Setting, host_remark
 from mansard.core.errors import InputError
-from mansard.core.tensorrt_files import version_in
+from mansard.core.formats.tensorrt import version_in
 
 _LOG = re.compile(
     r"^\s*&&&& (?:RUNNING|PASSED|FAILED) TensorRT\.trtexec|=== Performance summary ===\s*$"

@@ -19,7 +19,7 @@ from mansard.analytics.published.readers.reader import (
     parse_json,
 )
 from mansard.core.errors import InputError
-from mansard.core.tensorrt_files import ExportedLayerTime
+from mansard.core.formats.tensorrt import ExportedLayerTime
 
 _KEYS = re.compile(r'^\s*\[\s*\{\s*"count"\s*:')
 _SAMPLES = re.compile(r'^\s*\{\s*"(?P<name>(?:[^"\\]|\\.)*)"\s*:\s*\[\s*-?[\d.]')

@@ -20,7 +20,7 @@ from mansard.analytics.published.readers.reader import (
 from mansard.analytics.published.readers.trtexec_method import host_remark
 from mansard.analytics.scaling.repeats import repetition_deviation
 from mansard.core.errors import InputError
-from mansard.core.tensorrt_files import ExportedQuery
+from mansard.core.formats.tensorrt import ExportedQuery
 
 _KEYS = re.compile(r'^\s*\[\s*\{\s*"start(?:Enq|In|H2d)Ms"')
 _LEAST_FOR_P99 = 100

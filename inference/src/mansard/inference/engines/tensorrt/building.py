@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mansard.core.errors import MeasurementError
-from mansard.core.files import replacing, storage_errors
+from mansard.core.storage.files import replacing, storage_errors
 from mansard.inference.engines.engine import Built
 from mansard.inference.engines.tensorrt.calibration import (
     DeviceMemory,

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from mansard.core.errors import InputError, MansardError, MeasurementError, StorageError
-from mansard.core.files import read_whole, write_atomic
 from mansard.core.hashing import content_hash
+from mansard.core.storage.files import read_whole, write_atomic
 from mansard.inference.inputs import numpy_name
 from mansard.inference.npz import Array, StoredArray, read_arrays
 from mansard.inference.plan import BuildTrial, InputSpec

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import SchemaError
+from mansard.core.formats.tensorrt import ExportedEngine, ExportedLayer, FusedName, take_apart
+from mansard.core.formats.tensorrt import trace as trace_names
 from mansard.core.records import LayerTime
-from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer
-from mansard.core.tensorrt_names import FusedName, take_apart
-from mansard.core.tensorrt_names import trace as trace_names
 
 _UNTRACED = "TensorRT does not say which they are"
 _NO_KIND = "unknown"

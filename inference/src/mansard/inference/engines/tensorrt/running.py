@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import MeasurementError, SchemaError
-from mansard.core.files import open_file, storage_errors
 from mansard.core.records import EngineBuild, Launching, LayerTime
+from mansard.core.storage.files import open_file, storage_errors
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.engines.tensorrt.execution import Execution
 from mansard.inference.engines.tensorrt.layers import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mansard.core.errors import MeasurementError, TransientError
-from mansard.core.programs import run_program
-from mansard.core.tensorrt_files import version_in
+from mansard.core.formats.tensorrt import version_in
+from mansard.core.processes.programs import run_program
 from mansard.inference.engines.tensorrt.messages import Messages, explained
 from mansard.inference.engines.tensorrt.versions import Version, parse_version
 

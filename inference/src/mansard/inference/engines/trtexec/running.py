@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from mansard.core.errors import MeasurementError, SchemaError
-from mansard.core.files import read_whole
-from mansard.core.leftovers import temporary_folder
-from mansard.core.records import Copies, EngineBuild, Launching, LayerTime
-from mansard.core.tensorrt_files import (
+from mansard.core.formats.tensorrt import (
     ExportedEngine,
     ExportedLayer,
     ExportedLayerTime,
     ExportedQuery,
 )
+from mansard.core.records import Copies, EngineBuild, Launching, LayerTime
+from mansard.core.storage.files import read_whole
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.engines.tensorrt.layers import layer_times
 from mansard.inference.engines.trtexec.program import (
     Printed,
