@@ -22,7 +22,6 @@ from mansard.analytics.published.origin import PublishedOrigin
 from mansard.core.errors import InputError
 from mansard.core.formats.tensorrt import (
     LONGEST_LAYER_NAME,
-    FusedName,
     take_apart,
 )
 from mansard.core.records import PublishedLayer
@@ -81,7 +80,7 @@ def _record(where: str, shared: dict[str, object], index: int, layer: LayerRow) 
         raise InputError(
             f"layer {index} is of {layer.runs} calls", where=where, fix="export it again"
         )
-    fused = FusedName((), "engine") if layer.is_copy else take_apart(layer.name, layer.metadata)
+    fused = take_apart(layer.name, layer.metadata, is_copy=layer.is_copy)
     values = shared | {
         "index": index,
         "name": layer.name,

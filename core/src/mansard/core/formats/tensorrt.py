@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +34,16 @@ class ExportedQuery(msgspec.Struct, rename="camel"):
     start_enq_ms: float | None = None
     end_enq_ms: float | None = None
     end_to_end_ms: float | None = None  # up to TensorRT 8.2
+
+    @property
+    def copy_in_ms(self) -> float | None:
+        """How long its inputs are copied to the GPU."""
+        return self.in_ms if self.h2d_ms is None else self.h2d_ms
+
+    @property
+    def copy_out_ms(self) -> float | None:
+        """How long its outputs are copied back."""
+        return self.out_ms if self.d2h_ms is None else self.d2h_ms
 
 
 class ExportedLayerTime(msgspec.Struct, rename="camel"):
@@ -130,6 +141,41 @@ def version_in(text: str) -> str | None:
     return number + (found["local"] or "")
 
 
+class Switch(NamedTuple):
+    """What trtexec can switch: its name among the printed options, and the flag for it."""
+
+    option: str
+    flag: str
+    is_switched_on: bool  # by the flag
+
+
+TRANSFERS = Switch("Data transfers", "--noDataTransfers", is_switched_on=False)
+SPIN_WAIT = Switch("Spin-wait", "--useSpinWait", is_switched_on=True)
+CUDA_GRAPH = Switch("CUDA Graph", "--useCudaGraph", is_switched_on=True)
+
+_ON = frozenset({"enabled", "true", "1", "yes", "on"})
+# "[05/13/2026-12:54:14] [E] text"; the time stands there from 7.2 on.
+_LINE = re.compile(r"(?:\[\d\d/\d\d/\d{4}-[\d:]+\] )?\[(?P<level>[A-Z])\] ?(?P<text>.*)")
+_OPTION = re.compile(r"(?P<key>[A-Z][\w -]*): (?P<value>.*)")
+
+
+def printed_line(raw: str) -> tuple[str, str]:
+    """Level and text of a line that trtexec printed; the level is empty where it has none."""
+    line = _LINE.fullmatch(raw.strip())
+    return (line["level"], line["text"].strip()) if line else ("", raw.strip())
+
+
+def printed_option(text: str) -> tuple[str, str] | None:
+    """Name and value of an option in the text of a line; None where it holds none."""
+    option = _OPTION.match(text)
+    return (option["key"], option["value"].strip()) if option else None
+
+
+def is_enabled(value: str) -> bool:
+    """Whether a printed option is on."""
+    return value.strip().casefold() in _ON
+
+
 LONGEST_LAYER_NAME = 20_000  # characters; a region of a DLA may list hundreds of nodes
 
 # TensorRT's own: copies between formats, and between the CPU and the GPU.
@@ -158,13 +204,14 @@ class FusedName:
     kind: LayerKind
 
 
-def take_apart(name: str, metadata: str = "") -> FusedName:
+def take_apart(name: str, metadata: str = "", *, is_copy: bool = False) -> FusedName:
     """The nodes in a layer's ``name``, or as its ``metadata`` of TensorRT 8.6 and later lists them.
 
-    Never raises; takes time in proportion to the name.
+    ``is_copy``: its type says that it changes a format alone. Never raises; takes time in
+    proportion to the name.
     """
     name = _PROFILE.sub("", name.strip())
-    if _OWN.search(name):
+    if is_copy or _OWN.search(name):
         return FusedName((), "engine")
     named = (piece.rpartition("]")[0].partition(_LISTED)[1:] for piece in metadata.split("\x1e"))
     listed = tuple(dict.fromkeys(node for mark, node in named if mark))

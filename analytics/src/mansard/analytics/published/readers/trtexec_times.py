@@ -33,7 +33,7 @@ def _read(source: ToolFile) -> Reading:
         raise InputError(what, where=source.where, fix="export the times again")
     times_s = [query.compute_ms / 1e3 for query in queries]
     hosts = statistics.median(query.latency_ms for query in queries) / 1e3
-    copies = [sum(filter(None, (q.h2d_ms, q.d2h_ms, q.in_ms, q.out_ms))) for q in queries]
+    copies = [sum(filter(None, (q.copy_in_ms, q.copy_out_ms))) for q in queries]
     copy_ms = statistics.median(copies)
     copied = f"{copy_ms:.4g} ms of copies are not in it" if copy_ms > 0 else "nothing is copied"
     enqueues_ms = [
