@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from mansard.analytics.hierarchical.records import Goal, HiSettings
 from mansard.api.accuracies import AccuracySettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
-from mansard.api.recommendations import Kind, parse_quantity
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, UsageError
+from mansard.core.units import QuantityKind, parse_quantity, parse_share
 
 if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import (
@@ -298,7 +298,7 @@ def parse_logistic(text: str) -> Logistic:
 _PLUS_MINUS = re.compile(r"\s*(?:±|\+-|\+/-)\s*")
 
 
-def parse_amount(option: str, text: str | None, kind: Kind) -> Amount | None:
+def parse_amount(option: str, text: str | None, kind: QuantityKind) -> Amount | None:
     """``1.2ms``, or with its 95 % interval ``1.2ms±0.1ms`` or ``1.2ms±8%``; raises UsageError.
 
     ``±0``: it is exact. None where the option was not given.
@@ -323,11 +323,3 @@ def parse_amount(option: str, text: str | None, kind: Kind) -> Amount | None:
     if half > value:
         raise UsageError(f"{option} {text!r} may be below 0", fix="give a smaller half width")
     return make_amount(value, value - half, value + half)
-
-
-def parse_share(option: str, text: str) -> float:
-    """``0.93`` or ``93%``; raises UsageError."""
-    match = re.fullmatch(r"([0-9]{0,9}\.?[0-9]{1,15})\s*(%?)", text.strip())
-    if match is None:
-        raise UsageError(f"{option} {text!r} is no share", fix=f"write {option} 0.9 or 90%")
-    return float(match[1]) / (100 if match[2] else 1)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from mansard.api.recommendations import Kind, parse_quantity, read_network
+from mansard.api.recommendations import read_network
 from mansard.core.errors import InputError, UsageError
 from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (
@@ -34,15 +34,9 @@ from mansard.core.records import (
 from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
 from mansard.core.storage.documents import read_json, read_toml, readable_json
 from mansard.core.storage.files import write_atomic
+from mansard.core.units import QuantityKind, format_quantity, parse_quantity
 
 _MOST_BYTES = 1 << 20
-_UNITS: Mapping[Kind, tuple[tuple[int, str], ...]] = {
-    "time": ((0, "s"), (-3, "ms"), (-6, "us")),
-    "energy": ((0, "J"), (-3, "mJ"), (-6, "uJ")),
-    "power": ((0, "W"), (-3, "mW")),
-    "rate": ((0, "/s"),),
-    "bandwidth": ((9, "GB/s"), (6, "MB/s"), (0, "B/s")),
-}
 _EXAMPLE = "docs/use/scheduling.md has every key, and an example"
 _LIMITS = ("max_makespan_s", "max_energy_j", "max_power_w")
 _UNSAID = "the file does not say it"
@@ -51,7 +45,7 @@ _UNSAID = "the file does not say it"
 class _Amount(float):
     """A quantity, in the file a text with its unit."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[QuantityKind]
     may_be_zero: ClassVar[bool] = False
 
 
@@ -422,9 +416,7 @@ def _encoded(value: Any) -> Any:
     """An amount exactly, in the unit that suits it; a number."""
     if not isinstance(value, _Amount):
         return _scaled(value, 9) if isinstance(value, _Slope) else float(value)
-    units = _UNITS[value.kind]
-    power, unit = next((each for each in units if value >= 10.0 ** each[0]), units[-1])
-    return f"{Decimal(repr(float(value))).scaleb(-power).normalize():f}{unit}"
+    return format_quantity(value, value.kind)
 
 
 def _network_entry(network: NetworkChain, folder: Path) -> _Network:

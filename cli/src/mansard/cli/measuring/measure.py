@@ -37,6 +37,7 @@ from mansard.cli.options import (
     parse_dimensions,
     parse_precisions,
     parse_sizes,
+    quantity,
 )
 from mansard.cli.outputs import ForceOption
 from mansard.core.errors import UsageError
@@ -164,11 +165,10 @@ def measure(
         typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; its own, 3."),
     ] = None,
     workspace: Annotated[
-        int | None,
+        float | None,
         typer.Option(
-            min=1,
-            max=10_000_000,
-            help="Most memory of a layer's kernel, in MB; TensorRT's own: all.",
+            parser=quantity("--workspace", "size", bare="MB", ends=("1MB", "10TB")),
+            help="Most memory of a layer's kernel, as 512MB or 1GiB; TensorRT's own: all.",
         ),
     ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False,
@@ -204,7 +204,10 @@ def measure(
     ] = None,
     window: Annotated[
         float | None,
-        typer.Option(min=0.05, max=3600, help="Seconds that the meters look at each layer."),
+        typer.Option(
+            parser=quantity("--window", "time", bare="s", ends=("50ms", "1h")),
+            help="Time that the meters look at each layer, as 5s.",
+        ),
     ] = None,
     boundary: Annotated[
         float | None,
@@ -217,7 +220,10 @@ def measure(
     ] = 0.0,
     meter_interval: Annotated[
         float | None,
-        typer.Option(min=1, max=10_000, help="Milliseconds between readings; the meters' own."),
+        typer.Option(
+            parser=quantity("--meter-interval", "time", bare="ms", ends=("1ms", "10s")),
+            help="Time between readings, as 20ms; the meters' own.",
+        ),
     ] = None,
     nn_profiler: Annotated[
         Path | None,
@@ -329,7 +335,7 @@ def measure(
         with_graph=graph,
         build=api.BuildSettings(
             optimization_level=opt_level,
-            workspace_bytes=None if workspace is None else workspace * 10**6,
+            workspace_bytes=None if workspace is None else round(workspace),
             dla_core=dla,
             with_fallback=fallback,
         ),
@@ -358,7 +364,7 @@ def measure(
             window_s=window,
             boundary_s=boundary,
             rest_s=rest,
-            meter_period_s=None if meter_interval is None else meter_interval * 1e-3,
+            meter_period_s=meter_interval,
             n_groups=groups,
             with_transitions=transitions,
             partitions=tuple(map(api.parse_cpus, cpus or [])),
