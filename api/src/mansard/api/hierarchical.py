@@ -13,7 +13,7 @@ from mansard.api.accuracies import AccuracySettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, UsageError
-from mansard.core.units import QuantityKind, parse_quantity, parse_share
+from mansard.core.units import QuantityKind, parse_interval
 
 if TYPE_CHECKING:
     from mansard.analytics.hierarchical.records import (
@@ -295,31 +295,11 @@ def parse_logistic(text: str) -> Logistic:
     return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
 
 
-_PLUS_MINUS = re.compile(r"\s*(?:±|\+-|\+/-)\s*")
-
-
 def parse_amount(option: str, text: str | None, kind: QuantityKind) -> Amount | None:
-    """``1.2ms``, or with its 95 % interval ``1.2ms±0.1ms`` or ``1.2ms±8%``; raises UsageError.
-
-    ``±0``: it is exact. None where the option was not given.
-    """
+    """A cost of one sample, as ``parse_interval`` reads it; None where the option was not given."""
     from mansard.analytics.hierarchical.records import make_amount
 
     if text is None:
         return None
-    value_text, *halves = _PLUS_MINUS.split(text.strip())
-    value = parse_quantity(option, value_text, kind)
-    if not halves:
-        return make_amount(value)
-    if len(halves) > 1:
-        raise UsageError(f"{option} {text!r} has two intervals", fix=f"write {value_text}±8%")
-    half_text = halves[0]
-    if half_text.rstrip("%") == "0":
-        half = 0.0
-    elif half_text.endswith("%"):
-        half = value * parse_share(option, half_text)
-    else:
-        half = parse_quantity(option, half_text, kind)
-    if half > value:
-        raise UsageError(f"{option} {text!r} may be below 0", fix="give a smaller half width")
-    return make_amount(value, value - half, value + half)
+    found = parse_interval(option, text, kind)
+    return make_amount(found.value, found.low, found.high)

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from mansard.core.errors import UsageError
+from mansard.core.intervals import Interval
 
 QuantityKind = Literal["time", "power", "energy", "rate", "bandwidth", "frequency", "size", "share"]
 _PREFIXES = {"u": -6, "µ": -6, "μ": -6, "m": -3, "": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12}
@@ -128,6 +129,32 @@ def parse_within(
 def parse_share(option: str, text: str) -> float:
     """``0.93`` or ``93%``; raises UsageError."""
     return parse_quantity(option, text, "share", bare="", may_be_zero=True)
+
+
+_PLUS_MINUS = re.compile(r"\s*(?:±|\+-|\+/-)\s*")
+
+
+def parse_interval(option: str, text: str, kind: QuantityKind) -> Interval:
+    """``1.2ms``, or with its 95 % interval ``1.2ms±0.1ms`` or ``1.2ms±8%``; raises UsageError.
+
+    ``±0``: it is exact.
+    """
+    value_text, *halves = _PLUS_MINUS.split(text.strip())
+    value = parse_quantity(option, value_text, kind)
+    if not halves:
+        return Interval(value, kind=None)
+    if len(halves) > 1:
+        raise UsageError(f"{option} {text!r} has two intervals", fix=f"write {value_text}±8%")
+    half_text = halves[0]
+    if half_text.rstrip("%") == "0":
+        half = 0.0
+    elif half_text.endswith("%"):
+        half = value * parse_share(option, half_text)
+    else:
+        half = parse_quantity(option, half_text, kind)
+    if half > value:
+        raise UsageError(f"{option} {text!r} may be below 0", fix="give a smaller half width")
+    return Interval(value, value - half, value + half)
 
 
 def format_quantity(value: float, kind: QuantityKind) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.decide.comparisons import is_bounded, ratio_span
-from mansard.analytics.decide.limits import spread_of
+from mansard.analytics.decide.limits import interval_of
 from mansard.analytics.decide.records import Candidate, Quantity, Saving
 from mansard.analytics.decide.values import NO_INTERVAL, Values
 from mansard.core.hardware import NamedModes, boards_called
@@ -170,8 +170,8 @@ def _ratio(
     choice: Candidate, other: Candidate, kind: Quantity
 ) -> tuple[tuple[float | None, float | None, float | None], str]:
     """Choice / other with its ends, and why there is no value."""
-    mine, its = spread_of(choice, kind), spread_of(other, kind)
-    if mine[0] is None or its[0] is None:
+    mine, its = interval_of(choice, kind), interval_of(other, kind)
+    if mine is None or its is None:
         return (None, None, None), f"{kind} is unknown in one of the two"
     roofs = [each.interval == "roof" for each in (choice, other)]
     if any(roofs) and not all(roofs):
@@ -179,7 +179,7 @@ def _ratio(
     bounded = is_bounded(choice, other)
     if choice == other:
         return (1.0, 1.0, 1.0), ""
-    span = ratio_span((mine[0], *mine[1:]), (its[0], *its[1:]), is_bounded=bounded)
+    span = ratio_span(mine, its, is_bounded=bounded)
     if bounded:
         return (None, *span[1:]), "only bounds are known of one of the two"
     return ((span[0], None, None) if all(roofs) else span), ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits
-from mansard.analytics.decide.limits import spread_of
+from mansard.analytics.decide.limits import interval_of
 from mansard.analytics.decide.phrases import (
     QUANTITY_WORDS,
     amount,
@@ -30,9 +30,8 @@ from mansard.analytics.decide.records import (
     Saving,
     Wanted,
 )
+from mansard.core.intervals import Interval
 from mansard.core.text import listed
-
-Span = tuple[float, float | None, float | None]  # value, low, high
 
 
 def change(ratio: float) -> str:
@@ -48,27 +47,23 @@ def is_bounded(*of: Candidate) -> bool:
     return any(each.certainty == "bounds" for each in of)
 
 
-def ratio_span(mine: Span, its: Span, *, is_bounded: bool) -> Span:
+def ratio_span(
+    mine: Interval, its: Interval, *, is_bounded: bool
+) -> tuple[float, float | None, float | None]:
     """Mine over its: the value, and the ends of its 95 %, or of what is possible of bounds.
 
     Errors of two spreads are taken as independent.
     """
-    ratio = mine[0] / its[0]
-    if None in (*mine, *its):
+    value, other = mine.value, its.value
+    ratio = value / other
+    if None in (mine.low, mine.high, its.low, its.high):
         return ratio, None, None
-    (value, low, high), (other, other_low, other_high) = _known(mine), _known(its)
+    (low, high), (other_low, other_high) = mine.ends, its.ends
     if is_bounded:
         return ratio, low / other_high, high / other_low
     down = math.hypot(math.log(value / low), math.log(other_high / other))
     up = math.hypot(math.log(high / value), math.log(other / other_low))
     return ratio, ratio * math.exp(-down), ratio * math.exp(up)
-
-
-def _known(span: Span) -> tuple[float, float, float]:
-    value, low, high = span
-    assert low is not None  # noqa: S101 - the caller has looked
-    assert high is not None  # noqa: S101
-    return value, low, high
 
 
 def compared_facts(facts: str, choice: Candidate, savings: Sequence[Saving]) -> str:
@@ -195,10 +190,11 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
         ("energy", "less per item", "more per item"),
     )
     for kind, less, more in pairs:
-        mine, its = spread_of(other, kind)[0], spread_of(choice, kind)[0]
+        first, second = interval_of(other, kind), interval_of(choice, kind)
         name = "time" if kind == "latency" else kind
-        if mine is None or its is None:
+        if first is None or second is None:
             continue
+        mine, its = first.value, second.value
         if math.isclose(mine, its) and not is_bounded(other, choice):
             same.append(name)
         elif _are_apart(other, choice, kind):
@@ -229,9 +225,8 @@ def _by_size(
     """Value, low and high of both, the smaller first; a value without ends is its own."""
     spans = []
     for each in (other, choice):
-        value, low, high = spread_of(each, kind)
-        value = value or 0.0
-        spans.append((value, value if low is None else low, value if high is None else high))
+        interval = interval_of(each, kind) or Interval(0.0)
+        spans.append((interval.value, *interval.ends))
     return sorted(spans)
 
 
