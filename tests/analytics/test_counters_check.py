@@ -15,7 +15,7 @@ from mansard.analytics.counters.by_kernel import call_sum
 from mansard.analytics.counters.check import check_network
 from mansard.analytics.counters.counting import count
 from mansard.analytics.counters.importing import ExportOrigin, counters_of
-from mansard.analytics.counters.launch import Export, Launch
+from mansard.analytics.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.counters.matching import match
 from mansard.analytics.counters.products import Product, Tile, padded_flop, splits_of, tile_of
 from mansard.core.errors import UsageError
@@ -28,7 +28,7 @@ ORIGIN = ExportOrigin(device="board", network="net", batch=1, precision="fp32")
 
 def kernel(
     name: str, flop: float, read: float, write: float, *, grid: Any = None, nvtx: Any = None
-) -> Launch:
+) -> ProfiledLaunch:
     """One that takes 1 µs; its work is multiply-adds in fp32."""
     metrics = {
         "gpu__time_duration.sum": 1e-6,
@@ -39,10 +39,12 @@ def kernel(
         "dram__bytes_read.sum": read,
         "dram__bytes_write.sum": write,
     }
-    return Launch(1, name, metrics, grid=grid, compute_capability=80, nvtx=nvtx)
+    return ProfiledLaunch(1, name, metrics, grid=grid, compute_capability=80, nvtx=nvtx)
 
 
-def rows_of(launches: Sequence[Launch], origin: ExportOrigin = ORIGIN) -> Sequence[KernelCounters]:
+def rows_of(
+    launches: Sequence[ProfiledLaunch], origin: ExportOrigin = ORIGIN
+) -> Sequence[KernelCounters]:
     return counters_of(Export("raw page", tuple(launches)), origin, "export")
 
 
@@ -211,7 +213,7 @@ def explained(name: str, flop: float, read: float, write: float = 0.0, **fields:
 
 
 def _part(**fields: Any) -> Any:
-    from mansard.analytics.counters.estimates import Part
+    from mansard.analytics.counters.estimates import EstimatePart
 
     product = Product(1, 40, 256, 256)
     values: dict[str, Any] = {
@@ -226,7 +228,7 @@ def _part(**fields: Any) -> Any:
         "bytes_alone": 2 * MOVED,
         "product": product,
     }
-    return Part(**(values | fields))
+    return EstimatePart(**(values | fields))
 
 
 PRODUCT = 2.0 * 40 * 256 * 256

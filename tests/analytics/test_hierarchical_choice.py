@@ -16,7 +16,7 @@ from mansard.analytics.hierarchical.choice import best, choose
 from mansard.analytics.hierarchical.limits import hold, means_of
 from mansard.analytics.hierarchical.records import Goal, make_amount
 from mansard.analytics.hierarchical.sample_tables import mode_costs
-from mansard.analytics.hierarchical.samples import Samples
+from mansard.analytics.hierarchical.samples import LabelledSamples
 from mansard.analytics.hierarchical.thresholds import sweep
 from tests.analytics.hierarchical_samples import exact, samples_of
 
@@ -44,7 +44,7 @@ def test_the_choice_is_that_of_all_pairs(
 ) -> None:
     p1, local, remote = (np.array(each) for each in zip(*rows, strict=True))
     ints = (local.astype(np.int8), remote.astype(np.int8), remote.astype(np.int8))
-    samples = Samples(p1.astype(float), None, *ints)
+    samples = LabelledSamples(p1.astype(float), None, *ints)
     costs = [
         mode_costs(
             f"m{at}",

@@ -25,8 +25,8 @@ from mansard.api.plans import PlanAnswer
 from mansard.api.schedules import ScheduleAnswer
 from mansard.api.sweeps import DryRun
 from mansard.cli.json_output import ErrorDocument
-from mansard.containers.images.building import Built
-from mansard.containers.images.fitting import Fit
+from mansard.containers.images.building import BuiltImage
+from mansard.containers.images.fitting import FittingImage
 from mansard.containers.images.store import Archive
 from mansard.core.records import BoardSample, EngineBuild, ModelScore, PowerMode, ProgramRun
 from mansard.device.holding.restoring import Restored
@@ -134,8 +134,8 @@ def outputs() -> dict[str, Fields | type[Any]]:
         "error": {"error": ErrorDocument},
         "export": api.Exported,
         "hi": Hierarchical,
-        "image-build": Built,
-        "image-fit": Fit,
+        "image-build": BuiltImage,
+        "image-fit": FittingImage,
         "image-libraries": {"libraries": texts},
         "image-list": ImageList,
         "image-load": {"image": ContainerImage},

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.analytics.counters.counting import LaunchCounts, count
-from mansard.analytics.counters.launch import Launch
+from mansard.analytics.counters.launch import ProfiledLaunch
 from mansard.analytics.counters.reading import read_export
 from mansard.analytics.published.readers.reader import ToolFile
 from mansard.core.errors import MeasurementError
@@ -137,7 +137,7 @@ def count_kernels(
 
 
 def compare(
-    expected: Sequence[dict[str, Any]], launches: Sequence[Launch], sm: int
+    expected: Sequence[dict[str, Any]], launches: Sequence[ProfiledLaunch], sm: int
 ) -> Iterator[dict[str, Any]]:
     """By launch and quantity the counted over the expected; None where nothing was counted."""
     entries = tuple(one["entry"] for one in expected if one["entry"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mansard.api.checks import Check, failed, missing, ok, warning
-from mansard.containers.engine import Engine, GpuKind, choose_access, connect, gpu_kind
+from mansard.containers.engine import ContainerEngine, GpuKind, choose_access, connect, gpu_kind
 from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image
 from mansard.containers.images.table import user_table
@@ -46,7 +46,7 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
             yield ok("containers", f"none needed here ({error.what.partition(':')[0]})")
 
 
-def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
+def _check_engine(engine: ContainerEngine, gpu: GpuKind) -> Check:
     facts = engine.facts
     parts = [f"{facts.name} {facts.version} at {masked(engine.address)}"]
     parts += [f"storage {facts.storage}"] if facts.storage else []
@@ -61,7 +61,7 @@ def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
     return ok("containers", detail)
 
 
-def _check_access(engine: Engine, gpu: GpuKind) -> Check:
+def _check_access(engine: ContainerEngine, gpu: GpuKind) -> Check:
     facts = engine.facts
     runtime = "there" if facts.has_nvidia_runtime else "not there"
     cdi = f"looks into {', '.join(facts.cdi_folders)}" if facts.cdi_folders else "off"
@@ -88,7 +88,7 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
 
 
 def _check_image(
-    engine: Engine,
+    engine: ContainerEngine,
     machine: MachineIdentity,
     name: str = "container image",
     engines: tuple[str, ...] = (),
@@ -109,7 +109,7 @@ def _check_image(
     return ok(name, f"{ready.tag}: {fit.why}")
 
 
-def _check_disk(engine: Engine, gpu: GpuKind) -> Check:
+def _check_disk(engine: ContainerEngine, gpu: GpuKind) -> Check:
     free_bytes = engine.facts.free_bytes()
     if free_bytes is None:
         return missing(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ModeCosts,
         Objective,
     )
-    from mansard.analytics.hierarchical.samples import Samples
+    from mansard.analytics.hierarchical.samples import LabelledSamples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     return found
 
 
-def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
+def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) -> None:
     """The files that were asked for."""
     from mansard.analytics.hierarchical.sample_tables import write_curve
     from mansard.analytics.hierarchical.store import write_answer
@@ -154,7 +154,7 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     return network_outputs(request.network, request.remote_network, request.data, reporter)
 
 
-def _samples(source: Path | Mapping[str, Any]) -> Samples:
+def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
     from mansard.analytics.hierarchical.samples import NAMES, check_headers, make_samples
 
     if not isinstance(source, Path):

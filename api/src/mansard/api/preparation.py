@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mansard.inference.plan import BuildPlan, BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import Samples
+    from mansard.inference.preparing.samples import SampleChoice
     from mansard.measuring.protocol import Protocol
 
 
@@ -79,8 +79,10 @@ class Preparation:
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         # For accuracy, and to calibrate engine files with; by their file.
-        self.samples: dict[str, Samples] = {}
-        self.with_samples: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self.samples: dict[str, SampleChoice] = {}
+        self.with_samples: list[
+            tuple[PreparedNetwork, SampleChoice]
+        ] = []  # whose accuracy is measured
         self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
         self._builds = Builds(
             settings.build,
@@ -172,7 +174,7 @@ class Preparation:
 
     def _samples(
         self, datasets: DataSets, network: PreparedNetwork, batch: int | None
-    ) -> Samples | None:
+    ) -> SampleChoice | None:
         """What the accuracy of ``network`` is measured with: of one batch size, the first."""
         if self.settings.batches and batch != self.settings.batches[0]:
             return None

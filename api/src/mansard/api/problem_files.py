@@ -62,7 +62,7 @@ class _Energy(_Amount):
     may_be_zero = True
 
 
-class _Power(_Amount):
+class _PowerAmount(_Amount):
     kind = "power"
 
 
@@ -197,8 +197,8 @@ class _File(
     max_transitions: Annotated[int, Meta(ge=0, le=MOST_TRANSITIONS)] = 1
     max_makespan_s: _Time | None = None
     max_energy_j: _Energy | None = None
-    max_power_w: _Power | None = None
-    idle_w: _Power | None = None
+    max_power_w: _PowerAmount | None = None
+    idle_w: _PowerAmount | None = None
     source: Source = "measured"  # of times, where a group does not say it
     notes: tuple[str, ...] = ()
     accelerators: Annotated[tuple[_Accelerator, ...], Meta(max_length=16)] = ()

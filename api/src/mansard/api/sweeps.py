@@ -31,7 +31,7 @@ from mansard.core.errors import ContainerError, DeviceError, MansardError, Usage
 from mansard.core.records import PowerMode, Processor
 
 if TYPE_CHECKING:
-    from mansard.containers.fleet import Worker
+    from mansard.containers.fleet import BoardWorker
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
     from mansard.device.controller.controller import BoardController
@@ -252,7 +252,7 @@ def _sweep_hosts(
 
 
 def _sweep_host(
-    request: SweepRequest, planner: Planner, reporter: Reporter, worker: Worker
+    request: SweepRequest, planner: Planner, reporter: Reporter, worker: BoardWorker
 ) -> Measured:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
     from mansard.containers.launch import stop_containers
@@ -278,7 +278,7 @@ class _WorkerReporter:
     KeyboardInterrupt once the fleet is to stop.
     """
 
-    def __init__(self, worker: Worker, reporter: Reporter) -> None:
+    def __init__(self, worker: BoardWorker, reporter: Reporter) -> None:
         self._worker = worker
         self._reporter = reporter
 
@@ -299,7 +299,7 @@ class _WorkerReporter:
 
 
 class _WorkerProgress:
-    def __init__(self, worker: Worker, lines: LineProgress) -> None:
+    def __init__(self, worker: BoardWorker, lines: LineProgress) -> None:
         self._worker = worker
         self._lines = lines
 

@@ -12,7 +12,7 @@ import msgspec
 
 from mansard.api.reporter import ProgressDisplay, Reporter
 from mansard.containers.board_controller import board_controller
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.files_volume import FilesVolume, files_volume
 from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image
@@ -156,7 +156,7 @@ class ContainerTarget:
     def __init__(
         self,
         controller: BoardController,
-        engine: Engine,
+        engine: ContainerEngine,
         image: ContainerImage,
         machine: MachineIdentity,
         root: Path,
@@ -307,7 +307,7 @@ def _told_for(host: Host) -> Iterator[None]:
 
 
 def _find_image(
-    engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
+    engine: ContainerEngine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
 ) -> ContainerImage:
     """The image that fits ``machine``, built first where it is not there."""
     table = user_table(wanted.table)
@@ -317,7 +317,7 @@ def _find_image(
 
 
 def _ensure(
-    engine: Engine, entry: Entry, wanted: WantedImage, reporter: Reporter
+    engine: ContainerEngine, entry: Entry, wanted: WantedImage, reporter: Reporter
 ) -> ContainerImage:
     """The image of ``entry`` on ``engine``, built first where it is not there."""
     return ensure_image(

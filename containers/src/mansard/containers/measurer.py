@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import launched
 from mansard.containers.settings import BOARD, BUILT, FILES, OUTPUTS, ContainerLaunch
@@ -32,7 +32,7 @@ class ContainerMeasurer:
     measurement is to end, say because the board's controller is gone.
     """
 
-    engine: Engine
+    engine: ContainerEngine
     launch: ContainerLaunch
     silence_s: float = SILENCE_S
     check: Callable[[], object] = lambda: None

@@ -3,7 +3,7 @@
 ``ssh -N -L local.sock:/var/run/docker.sock board`` needs nothing of Python over there, and does
 what ssh_config says (aliases, keys, jump hosts). Source: ssh(1), ssh_config(5).
 
-Every wait for ssh has an end: see ``Limits``. While ssh is connected, a thread asks the engine for
+Every wait for ssh has an end: see ``TunnelTimes``. While ssh is connected, a thread asks the engine for
 a sign of life. Where none comes, the thread kills ssh, which ends every wait for an answer.
 
 What ssh says when it cannot connect or forward becomes one line with what to do about it. Its
@@ -142,7 +142,7 @@ _POLL_S = 0.05
 _SAID_BYTES = 8192  # kept of what ssh writes, its end
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class TunnelTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long each stage of a tunnel may last; a hung ssh ends within 90 s in all.
 
     While it opens: ready + engine + look + stop. Later, even in the middle of an answer: every +
@@ -157,7 +157,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     stop_s: float = 5.0  # for ssh to end by itself
 
 
-LIMITS = Limits()
+LIMITS = TunnelTimes()
 Sign = Literal["alive", "refused", "silent"]
 _OPTIONS = {
     "BatchMode": "yes",  # a password cannot be typed here
@@ -193,7 +193,7 @@ class Tunnel:
         path: Path,
         options: Sequence[str],
         process: subprocess.Popen[bytes],
-        limits: Limits,
+        limits: TunnelTimes,
     ) -> None:
         self.address = f"unix://{path}"
         self._host, self._path, self._options = host, path, options
@@ -286,7 +286,7 @@ class Tunnel:
 
 @contextlib.contextmanager
 def open_tunnel(
-    host: Host, options: Sequence[str] = (), limits: Limits = LIMITS
+    host: Host, options: Sequence[str] = (), limits: TunnelTimes = LIMITS
 ) -> Iterator[Tunnel]:
     """The engine of ``host``, reachable until the end of this; raises ContainerError.
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mansard.analytics.counters.launch import Launch
+from mansard.analytics.counters.launch import ProfiledLaunch
 from mansard.analytics.counters.tensor_work import tensor_work
 from mansard.analytics.counters.traffic import traffic
 from mansard.core.formats.ncu import CUDA_CORE_WORK, PACKED_WORK, SINCE_PACKED, base_name
@@ -33,7 +33,7 @@ class LaunchCounts:
 
 
 def count(
-    launch: Launch,
+    launch: ProfiledLaunch,
     *,
     precision: str | None = None,
     sm: int | None = None,

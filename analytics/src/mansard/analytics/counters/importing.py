@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mansard.analytics.counters.counting import count
-from mansard.analytics.counters.launch import Export, Launch
+from mansard.analytics.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.counters.reading import MOST_EXPORT_BYTES, read_export
 from mansard.analytics.published.cells import LARGEST_COUNT
 from mansard.analytics.published.importing import table_id_of
@@ -97,19 +97,19 @@ def in_calls(rows: Sequence[KernelCounters], n: int, where: str) -> tuple[Kernel
     )
 
 
-def _label(launch: Launch) -> str:
+def _label(launch: ProfiledLaunch) -> str:
     """The name of the innermost range that holds labels; empty: there is none."""
     return next((name for name in reversed(launch.nvtx or ()) if labels_of(name)), "")
 
 
-def _nodes(launches: Sequence[Launch]) -> dict[str, tuple[int, ...] | None]:
+def _nodes(launches: Sequence[ProfiledLaunch]) -> dict[str, tuple[int, ...] | None]:
     """The nodes of each range that holds labels: a region of TensorRT has those between, too."""
     names = [name for name in dict.fromkeys(map(_label, launches)) if name]
     return dict(zip(names, trace([take_apart(name) for name in names]), strict=True))
 
 
 def _row(
-    launch: Launch,
+    launch: ProfiledLaunch,
     number: int,
     nodes: tuple[int, ...] | None,
     origin: ExportOrigin,

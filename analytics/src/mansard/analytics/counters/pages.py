@@ -21,7 +21,7 @@ from mansard.analytics.counters.cells import (
     triple,
     unit_factor,
 )
-from mansard.analytics.counters.launch import METRIC_NAME, Export, Launch, wanted
+from mansard.analytics.counters.launch import METRIC_NAME, Export, ProfiledLaunch, wanted
 from mansard.core.errors import InputError
 
 KERNEL = "Kernel Name"
@@ -48,7 +48,7 @@ class Lines:
 
 
 @dataclass
-class Opened:
+class OpenLaunch:
     """A launch whose rows are being gathered; ``texts``: number, unit and line of each metric."""
 
     line: int
@@ -65,7 +65,7 @@ def read_raw(lines: Lines) -> Export:
     if not units:
         notes.append("has no units row: numbers are taken to be in base units (ns, byte, hz)")
     found = [
-        Opened(
+        OpenLaunch(
             line,
             cells,
             {metric: (cells[name], units.get(name, ""), line) for name, metric in columns.items()},
@@ -95,9 +95,9 @@ def read_summary(lines: Lines) -> Export:
 
 
 def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export:
-    found: dict[tuple[str, ...], Opened] = {}
+    found: dict[tuple[str, ...], OpenLaunch] = {}
     for line, cells in lines.dicts():
-        own = found.setdefault(tuple(cells.get(name, "") for name in key), Opened(line, cells))
+        own = found.setdefault(tuple(cells.get(name, "") for name in key), OpenLaunch(line, cells))
         name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
         if name:
             own.seen.add(name)
@@ -124,13 +124,13 @@ def read_metric_table(lines: Lines) -> Export:
     for line, cells in lines.dicts():
         texts = {metric: (cells[name], "", line) for name, metric in columns.items()}
         said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
-        found.append(Opened(line, {**cells, KERNEL: said or f"line {line}"}, texts))
+        found.append(OpenLaunch(line, {**cells, KERNEL: said or f"line {line}"}, texts))
     notes = ["has neither kernels' names nor units: numbers are taken to be in base units"]
     return export_of("table of metrics", lines, found, notes, has_units=False)
 
 
 def export_of(
-    form: str, lines: Lines, found: Sequence[Opened], notes: list[str], *, has_units: bool
+    form: str, lines: Lines, found: Sequence[OpenLaunch], notes: list[str], *, has_units: bool
 ) -> Export:
     """The launches with their numbers in SI; raises InputError for what is none."""
     texts = (text for each in found for text, _, _ in each.texts.values())
@@ -147,7 +147,7 @@ def export_of(
     return Export(form, tuple(launches), tuple(notes))
 
 
-def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Launch:
+def _launch(opened: OpenLaunch, where: str, *, comma: bool, has_units: bool) -> ProfiledLaunch:
     metrics: dict[str, float] = {}
     for metric, (text, unit, line) in opened.texts.items():
         try:
@@ -169,7 +169,7 @@ def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Laun
         if value is not None:
             metrics[metric] = value * factor
     cells = opened.cells
-    return Launch(
+    return ProfiledLaunch(
         line=opened.line,
         kernel=cells[KERNEL].strip() or "(no name)",
         metrics=metrics,

@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from mansard.analytics.counters.launch import Export, wanted
-from mansard.analytics.counters.pages import Lines, Opened, export_of
+from mansard.analytics.counters.pages import Lines, OpenLaunch, export_of
 
 _HEADING = re.compile(
     r"^\s{2,}(?P<kernel>\S.*?)"
@@ -46,7 +46,7 @@ def read_sections(lines: Sequence[str], where: str) -> Export:
     heads = [(number, found) for number, line in enumerate(lines) if (found := _heading(line))]
     starts = [number for number, _ in heads] + [len(lines)]
     launches = [
-        Opened(
+        OpenLaunch(
             line=number + 1,
             cells={column: found[name] or "" for column, name in _CELLS.items()},
             texts=_metrics(lines[number + 1 : end], number + 2),

@@ -25,7 +25,7 @@ from mansard.analytics.hierarchical.records import (
     ModeCosts,
     make_amount,
 )
-from mansard.analytics.hierarchical.samples import NAMES, Samples
+from mansard.analytics.hierarchical.samples import NAMES, LabelledSamples
 from mansard.analytics.hierarchical.thresholds import sweep
 from mansard.core.errors import InputError
 from mansard.core.storage.files import read_whole, write_atomic
@@ -237,7 +237,9 @@ def mode_costs(
     return ModeCosts(mode=mode, unknown=unknown, **values)
 
 
-def write_curve(path: Path, samples: Samples, logistic: Logistic | None, mode: ModeCosts) -> None:
+def write_curve(
+    path: Path, samples: LabelledSamples, logistic: Logistic | None, mode: ModeCosts
+) -> None:
     """Write every threshold on p1, or of ``logistic``, over all ``samples`` as CSV.
 
     Mean latency (s) and energy (J) are those of ``mode``; empty where unknown. Raises StorageError.

@@ -106,7 +106,7 @@ class Steps(Answer, tag="steps", frozen=True):
     steps: tuple[tuple[str, ...], ...]
 
 
-class Lines(Answer, tag="lines", frozen=True):
+class LinesAnswer(Answer, tag="lines", frozen=True):
     """To PutBack and HoldBoard: what an interrupted run had left. To FindChanges: what has
     changed since it was set. To Release: none."""
 
@@ -137,10 +137,10 @@ AnyAsk = (
     | FindChanges
     | Release
 )
-AnyAnswer = Welcome | Machine | ModesAnswer | Steps | Lines | Reboots | ErrorAnswer
+AnyAnswer = Welcome | Machine | ModesAnswer | Steps | LinesAnswer | Reboots | ErrorAnswer
 
 
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NumberedAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question and its number."""
 
     number: int
@@ -154,7 +154,7 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: AnyAnswer
 
 
-Message = TypeVar("Message", Question, Reply)
+Message = TypeVar("Message", NumberedAsk, Reply)
 
 
 def decode(line: bytes, kind: type[Message]) -> Message:

@@ -25,12 +25,12 @@ from mansard.device.controller.messages import (
     Greeting,
     HoldBoard,
     Identify,
-    Lines,
+    LinesAnswer,
     Machine,
     ModesAnswer,
+    NumberedAsk,
     PlanSteps,
     PutBack,
-    Question,
     Reboots,
     Release,
     Reply,
@@ -49,10 +49,10 @@ def serve(make: MakeController, questions: LineReader, answers: IO[bytes]) -> No
     An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
     BrokenPipeError: the answers are not read any more.
     """
-    _Server(questions, answers).serve(make)
+    _ControllerServer(questions, answers).serve(make)
 
 
-class _Server:
+class _ControllerServer:
     def __init__(self, questions: LineReader, answers: IO[bytes]) -> None:
         self._questions, self._answers = questions, answers
 
@@ -82,7 +82,7 @@ class _Server:
         is_wanted = True
         try:
             with controller.hold(is_set=is_set) as held:
-                self._send(number, Lines(held.left_behind))
+                self._send(number, LinesAnswer(held.left_behind))
                 is_wanted = False
                 for question in self._read():
                     if isinstance(question.ask, Release):
@@ -96,7 +96,7 @@ class _Server:
             self._send(number, ErrorAnswer(to_wire(error)))
         else:
             if is_wanted:
-                self._send(number, Lines(()))
+                self._send(number, LinesAnswer(()))
 
     def _reply(self, number: int, answer: Callable[[], AnyAnswer]) -> None:
         try:
@@ -105,10 +105,10 @@ class _Server:
             found = ErrorAnswer(to_wire(error))
         self._send(number, found)
 
-    def _read(self) -> Iterator[Question]:
+    def _read(self) -> Iterator[NumberedAsk]:
         while (line := self._questions.next()) is not None:
             try:
-                question = decode(line, Question)
+                question = decode(line, NumberedAsk)
             except DeviceError as error:
                 self._send(0, ErrorAnswer(to_wire(error)))
                 return
@@ -139,7 +139,7 @@ def _answer(controller: LocalController, ask: AnyAsk) -> AnyAnswer:
         case PlanSteps(modes):
             return Steps(controller.planned_steps(modes))
         case PutBack():
-            return Lines(controller.put_back())
+            return LinesAnswer(controller.put_back())
     raise UsageError(f"a board controller cannot answer {type(ask).__name__} now")
 
 
@@ -148,7 +148,7 @@ def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> Any
         case SetMode(mode):
             return ModesAnswer((held.set(mode),))
         case FindChanges():
-            return Lines(held.changes())
+            return LinesAnswer(held.changes())
         case FindReboots(modes):
             return Reboots(held.needing_reboot(modes))
     return _answer(controller, ask)

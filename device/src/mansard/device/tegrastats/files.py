@@ -27,12 +27,12 @@ _QUOTED = re.compile(r"b?([\"'])(.*?)(?:\\[rn]){0,2}\1,?\s*", re.DOTALL)
 _WRAPS = ("{", '"', "'", "b'", 'b"')
 
 
-class _Entry(msgspec.Struct):
+class _LogEntry(msgspec.Struct):
     log: str
     time: str = ""
 
 
-_ENTRIES = msgspec.json.Decoder(_Entry)
+_ENTRIES = msgspec.json.Decoder(_LogEntry)
 
 
 def unwrap(line: str) -> str:

@@ -194,17 +194,19 @@ class LoadedOrtNetwork:
         *,
         saves_graph: bool = False,
         with_graph: bool = False,
-    ) -> _Bound:
+    ) -> _BoundSession:
         with one_line(self._path):
             options = _options(self._trial, self._n_threads, profile_folder, self._level)
             if saves_graph and profile_folder is not None:
                 _save_graph(options, profile_folder)
             providers = _providers(self._trial, with_graph=with_graph)
             session = make_session(str(self._path), options, providers)
-            return _Bound(session, self._inputs, self._device, self._trial, with_graph=with_graph)
+            return _BoundSession(
+                session, self._inputs, self._device, self._trial, with_graph=with_graph
+            )
 
 
-class _Bound:
+class _BoundSession:
     """One session whose inputs and outputs have their places; ``call`` copies what it should."""
 
     def __init__(

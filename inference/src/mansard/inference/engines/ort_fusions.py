@@ -55,7 +55,7 @@ def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tupl
     node of the network is given to the first that does its work, and to all pieces that
     it was taken apart into. None are given to what ONNX Runtime added of its own.
     """
-    network = _Network(original)
+    network = _LabelledNodes(original)
     names = [node.name for node in optimised]
     optimised = [_renamed(node) for node in optimised]
     anchors = network.anchors(optimised)
@@ -82,7 +82,7 @@ def _renamed(node: GraphNode) -> GraphNode:
     )
 
 
-class _Network:
+class _LabelledNodes:
     """The nodes of the network by their labels, and which of them writes a tensor."""
 
     def __init__(self, nodes: Sequence[GraphNode]) -> None:

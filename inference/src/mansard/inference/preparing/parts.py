@@ -19,7 +19,7 @@ from mansard.core.storage.files import storage_errors, write_atomic
 from mansard.estimator import is_functional
 from mansard.inference.preparing.cutting import (
     CutGraph,
-    Part,
+    CutPart,
     cut_points,
     layer_parts,
     parts_between,
@@ -346,7 +346,7 @@ def _prepared(
     )
 
 
-def _types(whole: PreparedNetwork, graph: CutGraph, part: Part) -> str:
+def _types(whole: PreparedNetwork, graph: CutGraph, part: CutPart) -> str:
     """The precision of a part's own numbers: of an int8 network, only some parts have scales."""
     if whole.precision not in _QUANTISED or graph.op_types(part) & _SCALING:
         return whole.precision

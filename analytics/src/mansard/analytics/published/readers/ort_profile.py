@@ -16,8 +16,8 @@ from mansard.analytics.published.cells import LayerRow
 from mansard.analytics.published.readers.reader import (
     MOST_TOOL_BYTES,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     parse_json,
 )
 from mansard.analytics.published.readers.trtexec_profile import layers_row
@@ -36,7 +36,7 @@ _WITH_BODIES = frozenset({"If", "Loop", "Scan"})
 _AGAIN = "end the session (InferenceSession.end_profiling) and give the file that it names"
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     if not source.data.rstrip().endswith(b"]"):
         raise InputError(
             "is a profile of ONNX Runtime that was cut, as where its session was not ended "
@@ -60,7 +60,7 @@ def _read(source: ToolFile) -> Reading:
     method = f"ONNX Runtime's profile: nodes timed one by one, over {calls or 1} calls"
     if mended != source.data:
         notes.append("has commas before brackets, which ONNX Runtime writes (#10974): left out")
-    return Reading([layers_row(source, layers, method)], notes)
+    return ToolReading([layers_row(source, layers, method)], notes)
 
 
 def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:

@@ -51,7 +51,7 @@ class ToolFile:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ToolReading:
     """What a file says. ``rows``: one for each run of a network; ``notes``: a line each.
 
     ``says``: of a file without a run or a layer, what it says of the others of its engine.
@@ -74,10 +74,10 @@ class Reader:
 
     name: str
     recognise: Callable[[str], bool]
-    read: Callable[[ToolFile], Reading]
+    read: Callable[[ToolFile], ToolReading]
     most_bytes: int = MOST_USUAL_BYTES
 
-    def read_source(self, source: ToolFile) -> Reading:
+    def read_source(self, source: ToolFile) -> ToolReading:
         """``read``, after a look at the file's length; raises InputError."""
         if len(source.data) > self.most_bytes:
             raise InputError(

@@ -18,15 +18,15 @@ from mansard.analytics.published.readers.reader import (
     MOST_RUNS,
     MOST_TOOL_BYTES,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     at_most,
     cells,
     known,
     network_of,
 )
 from mansard.analytics.published.readers.trtexec_metadata import shape_notes
-from mansard.analytics.published.readers.trtexec_method import Setting, host_remark
+from mansard.analytics.published.readers.trtexec_method import TrtexecSetting, host_remark
 from mansard.core.errors import InputError
 from mansard.core.formats.tensorrt import printed_line, printed_option, version_in
 
@@ -78,11 +78,11 @@ class _Run:
         return self.times_ms.get("GPU Compute Time") or self.times_ms.get("GPU Compute")
 
     @property
-    def setting(self) -> Setting:
-        return Setting(self.version, self.command, self.options)
+    def setting(self) -> TrtexecSetting:
+        return TrtexecSetting(self.version, self.command, self.options)
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     runs = list(at_most(_runs(source), MOST_RUNS, "runs of trtexec", source))
     found = [run for run in runs if run.has_results]
     if not found:
@@ -96,7 +96,7 @@ def _read(source: ToolFile) -> Reading:
     if len(found) == 1:
         rows[0].cells.pop("repeat")
     notes = [note for run in found for note in shape_notes(run.setting)]
-    return Reading(rows, list(dict.fromkeys(notes)))
+    return ToolReading(rows, list(dict.fromkeys(notes)))
 
 
 def _runs(source: ToolFile) -> Iterator[_Run]:

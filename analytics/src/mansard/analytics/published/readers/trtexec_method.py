@@ -36,7 +36,7 @@ def host_remark(
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrtexecSetting:
     """The version, the command line and the printed options of one run of trtexec."""
 
     version: str | None = None

@@ -11,8 +11,8 @@ from mansard.analytics.published.cells import TextRow
 from mansard.analytics.published.readers.reader import (
     MOST_TOOL_BYTES,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     cells,
     known,
     parse_json,
@@ -26,7 +26,7 @@ _KEYS = re.compile(r'^\s*\[\s*\{\s*"start(?:Enq|In|H2d)Ms"')
 _LEAST_FOR_P99 = 100
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     queries = parse_json(source, list[ExportedQuery], "trtexec --exportTimes")
     if any(query.compute_ms <= 0 for query in queries) or not queries:
         what = "has a query without a GPU compute time" if queries else "holds no query"
@@ -59,7 +59,7 @@ def _read(source: ToolFile) -> Reading:
     time_s = statistics.median(times_s)
     remark = host_remark(enqueue_ms, time_s * 1e3)
     row = TextRow(1, cells(time_s=time_s, method=method, remark=remark), figures)
-    return Reading([row])
+    return ToolReading([row])
 
 
 def _p99(times_s: list[float]) -> float | None:
