@@ -3,8 +3,9 @@
 ``ssh -N -L local.sock:/var/run/docker.sock board`` needs nothing of Python over there, and does
 what ssh_config says (aliases, keys, jump hosts). Source: ssh(1), ssh_config(5).
 
-Every wait for ssh has an end: see ``TunnelTimes``. While ssh is connected, a thread asks the engine for
-a sign of life. Where none comes, the thread kills ssh, which ends every wait for an answer.
+Every wait for ssh has an end: see ``TunnelTimes``. While ssh is connected, a thread asks the
+engine for a sign of life. Where none comes, the thread kills ssh, which ends every wait for an
+answer.
 
 What ssh says when it cannot connect or forward becomes one line with what to do about it. Its
 words differ little between versions: a few of each message are looked for. Source: messages of
