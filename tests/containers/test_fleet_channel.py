@@ -15,7 +15,7 @@ from mansard.containers.board_controller import ContainerChannel
 from mansard.containers.engine import ContainerEngine
 from mansard.containers.stream import Attached
 from mansard.core.errors import ControllerLost, MansardError
-from mansard.device.controller.messages import LinesAnswer, PutBack
+from mansard.device.controller.messages import Lines, PutBack
 from mansard.device.controller.remote import QuestionLine
 from tests.containers.test_fleet_image import ORIN
 
@@ -123,11 +123,11 @@ def test_one_that_talks_and_gives_no_answer_is_not_waited_for(peer: Peer) -> Non
     flood(peer, b"")
     line = QuestionLine(peer.channel, "bench")
     with pytest.raises(ControllerLost, match="its board controller has ended"):
-        line.ask(PutBack(), LinesAnswer, timeout_s=0.2)
+        line.ask(PutBack(), Lines, timeout_s=0.2)
 
 
 def test_answers_to_other_questions_are_not_waited_on_without_end(peer: Peer) -> None:
     flood(peer, b'{"number":7,"answer":{"answer":"lines","lines":[]}}\n')
     line = QuestionLine(peer.channel, "bench")
     with pytest.raises(MansardError, match="bench"):
-        line.ask(PutBack(), LinesAnswer, timeout_s=0.2)
+        line.ask(PutBack(), Lines, timeout_s=0.2)

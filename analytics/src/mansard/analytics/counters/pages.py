@@ -29,7 +29,7 @@ METRIC = "Metric Name"
 
 
 @dataclass(frozen=True)
-class Lines:
+class TableRows:
     """The rows of a CSV file after its header, with the line at which each ends.
 
     ``cut``: whether the last row is not whole. ``skipped``: lines that are no rows.
@@ -57,7 +57,7 @@ class OpenLaunch:
     seen: set[str] = field(default_factory=set)
 
 
-def read_raw(lines: Lines) -> Export:
+def read_raw(lines: TableRows) -> Export:
     """The raw page: a launch for each row; raises InputError."""
     columns = {name: metric for name in lines.header if (metric := wanted(name))}
     units, rows = _units_row(lines)
@@ -75,7 +75,7 @@ def read_raw(lines: Lines) -> Export:
     return export_of("raw page", lines, found, notes, has_units=bool(units))
 
 
-def _units_row(lines: Lines) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
+def _units_row(lines: TableRows) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
     """The units by column, empty where there is no such row, and the other rows."""
     rows = list(lines.dicts())
     if rows and KERNEL in lines.header and not rows[0][1][KERNEL].strip():
@@ -83,18 +83,18 @@ def _units_row(lines: Lines) -> tuple[dict[str, str], list[tuple[int, dict[str, 
     return {}, rows
 
 
-def read_details(lines: Lines) -> Export:
+def read_details(lines: TableRows) -> Export:
     """The details page: a launch for each ID of a process; raises InputError."""
     return _gathered("details page", lines, "Metric Value", ("Process ID", "ID"))
 
 
-def read_summary(lines: Lines) -> Export:
+def read_summary(lines: TableRows) -> Export:
     """The summary by kernel: the mean of the launches of each kernel with one grid and block."""
     key = ("Process ID", KERNEL, "Grid Size", "Block Size", "Device")
     return _gathered("summary by kernel", lines, "Average", key)
 
 
-def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export:
+def _gathered(form: str, lines: TableRows, value: str, key: Sequence[str]) -> Export:
     found: dict[tuple[str, ...], OpenLaunch] = {}
     for line, cells in lines.dicts():
         own = found.setdefault(tuple(cells.get(name, "") for name in key), OpenLaunch(line, cells))
@@ -116,7 +116,7 @@ def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export
     return export_of(form, lines, launches, notes, has_units=True)
 
 
-def read_metric_table(lines: Lines) -> Export:
+def read_metric_table(lines: TableRows) -> Export:
     """A table with columns called as metrics are, and no names of kernels."""
     columns = {name: metric for name in lines.header if (metric := wanted(name))}
     others = [name for name in lines.header if not METRIC_NAME.fullmatch(name)][:4]
@@ -130,7 +130,7 @@ def read_metric_table(lines: Lines) -> Export:
 
 
 def export_of(
-    form: str, lines: Lines, found: Sequence[OpenLaunch], notes: list[str], *, has_units: bool
+    form: str, lines: TableRows, found: Sequence[OpenLaunch], notes: list[str], *, has_units: bool
 ) -> Export:
     """The launches with their numbers in SI; raises InputError for what is none."""
     texts = (text for each in found for text, _, _ in each.texts.values())

@@ -12,7 +12,7 @@ from mansard.analytics.counters.launch import Export, is_used
 from mansard.analytics.counters.pages import (
     KERNEL,
     METRIC,
-    Lines,
+    TableRows,
     is_metric_table,
     read_details,
     read_metric_table,
@@ -106,7 +106,7 @@ def _checked_header(line: str, where: str) -> tuple[str, ...]:
     return header
 
 
-def _rows(where: str, lines: list[str], start: int) -> Lines:
+def _rows(where: str, lines: list[str], start: int) -> TableRows:
     header = _checked_header(lines[start], where)
     used = [at for at, column in enumerate(header) if is_used(column)]
     body = islice(lines, start + 1, None)
@@ -148,7 +148,7 @@ def _rows(where: str, lines: list[str], start: int) -> Lines:
         rows.pop()
     elif cut and skipped:
         skipped -= 1
-    return Lines(where, tuple(header[at] for at in used), rows, cut, skipped)
+    return TableRows(where, tuple(header[at] for at in used), rows, cut, skipped)
 
 
 def _least_cells(header: tuple[str, ...]) -> int:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from mansard.analytics.counters.launch import Export, wanted
-from mansard.analytics.counters.pages import Lines, OpenLaunch, export_of
+from mansard.analytics.counters.pages import OpenLaunch, TableRows, export_of
 
 _HEADING = re.compile(
     r"^\s{2,}(?P<kernel>\S.*?)"
@@ -54,7 +54,7 @@ def read_sections(lines: Sequence[str], where: str) -> Export:
         for (number, found), (_, end) in zip(heads, pairwise(starts), strict=True)
     ]
     notes = [] if any(each.texts for each in launches) else ["none of its metrics is used"]
-    whole = Lines(where, (), (), cut=False, skipped=0)
+    whole = TableRows(where, (), (), cut=False, skipped=0)
     return export_of("text of sections", whole, launches, notes, has_units=True)
 
 

@@ -106,7 +106,7 @@ class Steps(Answer, tag="steps", frozen=True):
     steps: tuple[tuple[str, ...], ...]
 
 
-class LinesAnswer(Answer, tag="lines", frozen=True):
+class Lines(Answer, tag="lines", frozen=True):
     """To PutBack and HoldBoard: what an interrupted run had left. To FindChanges: what has
     changed since it was set. To Release: none."""
 
@@ -137,7 +137,7 @@ AnyAsk = (
     | FindChanges
     | Release
 )
-AnyAnswer = Welcome | Machine | ModesAnswer | Steps | LinesAnswer | Reboots | ErrorAnswer
+AnyAnswer = Welcome | Machine | ModesAnswer | Steps | Lines | Reboots | ErrorAnswer
 
 
 class NumberedAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,7 +27,7 @@ from mansard.device.controller.messages import (
     Greeting,
     HoldBoard,
     Identify,
-    LinesAnswer,
+    Lines,
     Machine,
     ModesAnswer,
     NumberedAsk,
@@ -81,7 +81,7 @@ class Channel(Protocol):
 
 ANSWER_S = 1800.0  # the longest answer tries dozens of modes, a minute each at most
 CHANGES_S = 90.0  # to read some files, over a connection that may be slow
-Wanted = TypeVar("Wanted", Welcome, Machine, ModesAnswer, Steps, LinesAnswer, Reboots)
+Wanted = TypeVar("Wanted", Welcome, Machine, ModesAnswer, Steps, Lines, Reboots)
 
 
 class QuestionLine:
@@ -215,7 +215,7 @@ class RemoteController:
 
     def put_back(self) -> tuple[str, ...]:
         """Put back what an interrupted run had left, in lines."""
-        return self._line.ask(PutBack(), LinesAnswer).lines
+        return self._line.ask(PutBack(), Lines).lines
 
     def hold(self, *, is_set: bool = True) -> RemoteHold:
         """The board for one sweep."""
@@ -241,14 +241,14 @@ class RemoteHold:
         self.left_behind: tuple[str, ...] = ()
 
     def __enter__(self) -> RemoteHold:
-        self.left_behind = self._line.ask(HoldBoard(self._is_set), LinesAnswer).lines
+        self.left_behind = self._line.ask(HoldBoard(self._is_set), Lines).lines
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._line.is_dead:
             return  # the controller has put the board back, or its journal is there for the next
         try:
-            self._line.ask(Release(), LinesAnswer)
+            self._line.ask(Release(), Lines)
         except DeviceError as left:
             if isinstance(error, MansardError):  # else its words would be lost
                 raise type(left)(
@@ -262,7 +262,7 @@ class RemoteHold:
 
     def changes(self) -> tuple[str, ...]:
         """What has changed since ``set``, in sentences; the board was held until now."""
-        return self._line.ask(FindChanges(), LinesAnswer, timeout_s=CHANGES_S).lines
+        return self._line.ask(FindChanges(), Lines, timeout_s=CHANGES_S).lines
 
     def needing_reboot(self, modes: Sequence[PowerMode]) -> Mapping[str, str]:
         """The board's own modes that need a reboot: name -> the tool's words."""

@@ -25,7 +25,7 @@ from mansard.device.controller.messages import (
     Greeting,
     HoldBoard,
     Identify,
-    LinesAnswer,
+    Lines,
     Machine,
     ModesAnswer,
     NumberedAsk,
@@ -82,7 +82,7 @@ class _ControllerServer:
         is_wanted = True
         try:
             with controller.hold(is_set=is_set) as held:
-                self._send(number, LinesAnswer(held.left_behind))
+                self._send(number, Lines(held.left_behind))
                 is_wanted = False
                 for question in self._read():
                     if isinstance(question.ask, Release):
@@ -96,7 +96,7 @@ class _ControllerServer:
             self._send(number, ErrorAnswer(to_wire(error)))
         else:
             if is_wanted:
-                self._send(number, LinesAnswer(()))
+                self._send(number, Lines(()))
 
     def _reply(self, number: int, answer: Callable[[], AnyAnswer]) -> None:
         try:
@@ -139,7 +139,7 @@ def _answer(controller: LocalController, ask: AnyAsk) -> AnyAnswer:
         case PlanSteps(modes):
             return Steps(controller.planned_steps(modes))
         case PutBack():
-            return LinesAnswer(controller.put_back())
+            return Lines(controller.put_back())
     raise UsageError(f"a board controller cannot answer {type(ask).__name__} now")
 
 
@@ -148,7 +148,7 @@ def _answer_held(controller: LocalController, held: Holding, ask: AnyAsk) -> Any
         case SetMode(mode):
             return ModesAnswer((held.set(mode),))
         case FindChanges():
-            return LinesAnswer(held.changes())
+            return Lines(held.changes())
         case FindReboots(modes):
             return Reboots(held.needing_reboot(modes))
     return _answer(controller, ask)
