@@ -1,0 +1,100 @@
+"""ONNX Runtime's profile (``SessionOptions.enable_profiling``): the time of each node.
+
+Three of its faults are known. A node with a sequence of tensors leaves a comma before a bracket
+(microsoft/onnxruntime#10974), which is read as it is meant. A session that was not ended leaves a
+file that is cut (#10975), and after a million events the rest is dropped (#17013): both are
+refused, because a part of the nodes is not the network.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+
+from mansard.analytics.data.published.cells import LayerRow
+from mansard.analytics.data.published.readers.reader import (
+    MOST_TOOL_BYTES,
+    Reader,
+    ToolFile,
+    ToolReading,
+    parse_json,
+)
+from mansard.analytics.data.published.readers.trtexec_profile import layers_row
+from mansard.core.errors import InputError
+from mansard.core.formats.ort_profile import ProfileEvent, node_runs
+
+_HEAD = re.compile(r"^\s*\[\s*\{")
+_MARKS = re.compile(
+    r'"(?:model_loading_\w+|session_initialization|model_run|\w*_kernel_time|op_name)"'
+)
+_CATEGORY = re.compile(r'"cat"\s*:\s*"(?:Session|Node|Api|Kernel)"')
+_STRAY_COMMA = re.compile(rb'("(?:[^"\\]|\\.)*")|,(?=\s*[\]}])')
+_MOST_EVENTS = 1_000_000
+_CALLS = ("model_run", "SequentialExecutor::Execute", "ParallelExecutor::Execute")
+_WITH_BODIES = frozenset({"If", "Loop", "Scan"})
+_AGAIN = "end the session (InferenceSession.end_profiling) and give the file that it names"
+
+
+def _read(source: ToolFile) -> ToolReading:
+    if not source.data.rstrip().endswith(b"]"):
+        raise InputError(
+            "is a profile of ONNX Runtime that was cut, as where its session was not ended "
+            "(microsoft/onnxruntime#10975): its nodes are not the whole network",
+            where=source.where,
+            fix=_AGAIN,
+        )
+    mended = _STRAY_COMMA.sub(lambda found: found[1] or b"", source.data)
+    events = parse_json(
+        ToolFile(source.where, mended), list[ProfileEvent], "ONNX Runtime's profiler"
+    )
+    if len(events) >= _MOST_EVENTS:
+        raise InputError(
+            f"is incomplete: it holds {len(events):,} events, and ONNX Runtime drops what comes "
+            "after 1,000,000 (microsoft/onnxruntime#17013)",
+            where=source.where,
+            fix="profile fewer calls",
+        )
+    layers, notes = _layers(events)
+    calls = max((sum(event.name == name for event in events) for name in _CALLS), default=0)
+    method = f"ONNX Runtime's profile: nodes timed one by one, over {calls or 1} calls"
+    if mended != source.data:
+        notes.append("has commas before brackets, which ONNX Runtime writes (#10974): left out")
+    return ToolReading([layers_row(source, layers, method)], notes)
+
+
+def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:
+    """The nodes in the order in which they ran first, and a note for each doubt about times."""
+    timed: dict[tuple[str, str, str], list[float]] = {}
+    on_gpu = set()
+    for run in node_runs(events):
+        key = (run.name or run.op_type, run.number, run.op_type)
+        timed.setdefault(key, []).append(sum(run.kernels_us) if run.is_on_gpu else run.event.dur)
+        if run.is_on_gpu:
+            on_gpu.add(key)
+    medians_s = {key: statistics.median(each) / 1e6 for key, each in timed.items()}
+    total_s = sum(medians_s.values())
+    layers = [
+        LayerRow(
+            name=key[0],
+            op_type=key[2] or None,
+            mean_s=statistics.fmean(each) / 1e6 if any(each) else None,
+            median_s=medians_s[key] if any(each) else None,
+            share=medians_s[key] / total_s if total_s and any(each) else None,
+            runs=len(each),
+        )
+        for key, each in timed.items()
+    ]
+    notes = []
+    if n_untimed := sum(not any(timed[key]) for key in on_gpu):
+        notes.append(f"{n_untimed} nodes on a GPU have no time: their kernels were not timed")
+    if _WITH_BODIES & {key[2] for key in timed}:
+        notes.append("times of If, Loop and Scan hold those of the nodes in them")
+    return layers, notes
+
+
+def _recognise(head: str) -> bool:
+    return all(pattern.search(head) is not None for pattern in (_HEAD, _CATEGORY, _MARKS))
+
+
+ORT_PROFILE = Reader("ONNX Runtime's profile", _recognise, _read, MOST_TOOL_BYTES)
