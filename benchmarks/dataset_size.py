@@ -23,8 +23,8 @@ from pathlib import Path
 from synthetic_runs import TRIALS_OF_A_MODE, write_modes, write_samples
 
 from mansard.api.scores import score_networks
-from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore
+from mansard.core.storage.jsonl import write_rows
 
 LIMIT_MB = 2000
 _N_TIMES, _LONG_S = 3, 60.0

@@ -22,8 +22,8 @@ from pathlib import Path
 import msgspec
 from fleets.boards import engines, hosts_file, made_boards
 
-from mansard.core.documents import read_document
 from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
 
 MODES = "gpu=306MHz,cores=4;gpu=612MHz,cores=6"
 SAMPLE_S = 0.5

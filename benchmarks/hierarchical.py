@@ -18,14 +18,14 @@ import numpy as np
 from mansard.analytics.decisions.offload.analysis import analyse
 from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
 from mansard.analytics.decisions.offload.sample_tables import mode_costs
-from mansard.analytics.decisions.offload.samples import RIGHT, Samples, make_samples
+from mansard.analytics.decisions.offload.samples import RIGHT, LabelledSamples, make_samples
 from mansard.analytics.decisions.offload.thresholds import Sweep, sweep
 from tests.analytics.hierarchical_samples import made_up
 
 REPEATS = 5
 
 
-def check(samples: Samples, one: Sweep, places: Iterable[int]) -> int:
+def check(samples: LabelledSamples, one: Sweep, places: Iterable[int]) -> int:
     """How many of these thresholds do not count as sample by sample."""
     n_wrong = 0
     for at in places:

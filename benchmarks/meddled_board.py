@@ -30,8 +30,8 @@ from meddling.board_log import BoardLog, State, states_within
 from meddling.meddler import Meddler
 
 from mansard.core.errors import DeviceError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import PowerMode, Processor, Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.card_presence import SeenCards
 from mansard.device.controller.controller import LocalController
 from mansard.device.meters.finding import find_meters

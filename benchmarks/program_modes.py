@@ -27,10 +27,10 @@ from statistics import median
 import msgspec
 
 from mansard import api
-from mansard.core.documents import write_document
 from mansard.core.hashing import content_hash
-from mansard.core.jsonl import write_rows
 from mansard.core.records import EnergyWindow, PowerMode, ProgramRun
+from mansard.core.storage.documents import write_document
+from mansard.core.storage.jsonl import write_rows
 from mansard.device.controller.controller import LocalController
 from mansard.simulator import create_board, running
 from mansard.simulator.boards import BY_NAME

@@ -8,8 +8,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from mansard.core.documents import write_document
-from mansard.core.jsonl import RowWriter
 from mansard.core.records import (
     Cache,
     Conditions,
@@ -21,6 +19,8 @@ from mansard.core.records import (
     RailEnergy,
     Trial,
 )
+from mansard.core.storage.documents import write_document
+from mansard.core.storage.jsonl import RowWriter
 
 KERNELS = ("read", "copy", "scale", "triad")
 PRECISIONS = ("fp32", "fp64")

@@ -30,7 +30,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import numpy as np
 
-from mansard.core.line_channel import encode_line
+from mansard.core.processes.line_channel import encode_line
 from mansard.core.records import Conditions, Trial
 from mansard.measuring.events import Done, Event, Idle, Progress, Row, Started
 from mansard.measuring.kind import Job, decode_job

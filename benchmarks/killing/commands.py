@@ -15,9 +15,9 @@ from typing import Any
 
 from synthetic_runs import write_modes
 
-from mansard.core.documents import read_document
 from mansard.core.errors import MansardError
 from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
 from mansard.simulator import create_board, running, snapshot
 from tests.containers.image_here import NAME, Here, build_here
 from tests.containers.throwaway import Daemon, throwaway_daemon, why_not

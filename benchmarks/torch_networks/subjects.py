@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mansard.estimator.export.extras import need
-from mansard.estimator.export.request import InputSpec, parse_settings
+from mansard.estimator.export.request import ExportInput, parse_settings
 
 TRANSFORMERS = {
     "bert_base": "BertConfig",
@@ -45,7 +45,7 @@ class Subject(msgspec.Struct, frozen=True):
 
     name: str
     source: str
-    inputs: tuple[InputSpec, ...] = ()
+    inputs: tuple[ExportInput, ...] = ()
     settings: Mapping[str, object] = {}
     published_gmac: float | None = None
 
@@ -56,7 +56,7 @@ def subjects(data: Path) -> Iterator[Subject]:
     for name, recorded in listed.items():
         facts = recorded or published_by_torchvision(name)  # two are listed without figures
         crop = facts["crop"]
-        image = InputSpec("x", (1, 3, crop, crop))
+        image = ExportInput("x", (1, 3, crop, crop))
         gmac = facts["published_gmacs"]
         yield Subject(name, f"torchvision:{name}", (image,), published_gmac=gmac)
     for name, told in TRANSFORMERS.items():

@@ -23,7 +23,7 @@ from mansard.analytics.data.opening import open_runs
 from mansard.cli.measuring.multi import split_devices
 from mansard.cli.options import parse_dimensions
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.files import write_atomic
+from mansard.core.storage.files import write_atomic
 from reproductions.nn_profiler.drawing import (
     Drawing,
     cut_nodes,

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import StorageError, UsageError
-from mansard.core.files import check_descriptors, make_folder, read_whole, write_atomic
 from mansard.core.hashing import file_hash
+from mansard.core.storage.files import check_descriptors, make_folder, read_whole, write_atomic
 
 _LIST = ".mansard-files.json"
 

@@ -19,6 +19,7 @@ from mansard.analytics.pages.tables.schedules import method_table
 from mansard.cli.tables import print_tables
 from mansard.core.errors import InputError, MansardError
 from mansard.core.records.schedule import Problem, Schedule
+from mansard.core.units import parse_optional
 from reproductions.solvers.blind import score
 from reproductions.solvers.cp_sat import solve_by_cp_sat
 from reproductions.solvers.haxconn import solve_by_z3
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--time-limit", default="10s", help="most time of each search: 60s")
     options = parser.parse_args(arguments)
     try:
-        limit_s = api.parse_optional("--time-limit", options.time_limit, "time") or 10.0
+        limit_s = parse_optional("--time-limit", options.time_limit, "time") or 10.0
         request = api.ScheduleRequest(problem=options.problem, time_limit_s=limit_s)
         answer = api.schedule(request)
         others = tuple(solved(answer.problem, limit_s))

@@ -7,8 +7,8 @@ from pathlib import Path
 from polars.testing import assert_frame_equal
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.core.jsonl import RowWriter
 from mansard.core.records import PowerSample
+from mansard.core.storage.jsonl import RowWriter
 
 
 def assert_same(found: Dataset, wanted: Dataset) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from mansard.analytics.data.limits import ROW_TABLES
-from mansard.core.documents import write_document
-from mansard.core.jsonl import RowWriter
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import (
     Accuracy,
@@ -34,6 +32,8 @@ from mansard.core.records import (
     Source,
     Trial,
 )
+from mansard.core.storage.documents import write_document
+from mansard.core.storage.jsonl import RowWriter
 
 KIB, MIB = 1024, 1024**2
 HOSTILE = "</script><img src=x onerror=alert(1)>"

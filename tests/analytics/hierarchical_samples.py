@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mansard.analytics.decisions.offload.records import ModeCosts, make_amount
 from mansard.analytics.decisions.offload.sample_tables import mode_costs
-from mansard.analytics.decisions.offload.samples import UNANSWERED, Samples
+from mansard.analytics.decisions.offload.samples import UNANSWERED, LabelledSamples
 
 N_CLASSES = 10
 
@@ -32,10 +32,10 @@ def write_npz(path: Path, arrays: dict[str, Any]) -> Path:
     return path
 
 
-def samples_of(p1: list[float], local: list[int]) -> Samples:
+def samples_of(p1: list[float], local: list[int]) -> LabelledSamples:
     """Of p1 and the local answers alone."""
     unanswered = np.full(len(p1), UNANSWERED, np.int8)
-    return Samples(np.array(p1), None, np.array(local, np.int8), unanswered, unanswered)
+    return LabelledSamples(np.array(p1), None, np.array(local, np.int8), unanswered, unanswered)
 
 
 def exact(mode: str, **values: float) -> ModeCosts:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from mansard.analytics.data.published.readers.reader import ToolFile
-from mansard.analytics.models.counters.launch import Export, Launch
+from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.models.counters.reading import read_export
 
 FIXED = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream")
@@ -78,6 +78,8 @@ def read(text: str | bytes) -> Export:
     return read_export(ToolFile("export.csv", data))
 
 
-def launch(metrics: Mapping[str, float], kernel: str = "kernel", sm: int | None = 87) -> Launch:
+def launch(
+    metrics: Mapping[str, float], kernel: str = "kernel", sm: int | None = 87
+) -> ProfiledLaunch:
     """A launch with these metrics."""
-    return Launch(line=3, kernel=kernel, metrics=metrics, compute_capability=sm)
+    return ProfiledLaunch(line=3, kernel=kernel, metrics=metrics, compute_capability=sm)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from mansard.core.jsonl import RowWriter
 from mansard.core.records import LAYER_COUNTS, LayerScore, ModelScore
+from mansard.core.storage.jsonl import RowWriter
 
 _SIZES = ("weight_bytes", "input_bytes", "output_bytes")
 

@@ -16,7 +16,7 @@ from mansard.analytics.data.opening import merge, open_runs
 from mansard.analytics.data.published.cells import MOST_COLUMNS, parse_table
 from mansard.analytics.models.roofs.rates import estimate
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.jsonl import LONGEST_LINE
+from mansard.core.storage.jsonl import LONGEST_LINE
 from tests.analytics.factory import manifest, trial, write_run, write_two_modes
 
 

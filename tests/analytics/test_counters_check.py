@@ -14,8 +14,9 @@ from mansard.analytics.models.counters import differences as classes
 from mansard.analytics.models.counters.by_kernel import call_sum
 from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.counting import count
+from mansard.analytics.models.counters.estimates import EstimatePart
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
-from mansard.analytics.models.counters.launch import Export, Launch
+from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.models.counters.matching import match
 from mansard.analytics.models.counters.products import (
     Product,
@@ -34,7 +35,7 @@ ORIGIN = ExportOrigin(device="board", network="net", batch=1, precision="fp32")
 
 def kernel(
     name: str, flop: float, read: float, write: float, *, grid: Any = None, nvtx: Any = None
-) -> Launch:
+) -> ProfiledLaunch:
     """One that takes 1 µs; its work is multiply-adds in fp32."""
     metrics = {
         "gpu__time_duration.sum": 1e-6,
@@ -45,10 +46,12 @@ def kernel(
         "dram__bytes_read.sum": read,
         "dram__bytes_write.sum": write,
     }
-    return Launch(1, name, metrics, grid=grid, compute_capability=80, nvtx=nvtx)
+    return ProfiledLaunch(1, name, metrics, grid=grid, compute_capability=80, nvtx=nvtx)
 
 
-def rows_of(launches: Sequence[Launch], origin: ExportOrigin = ORIGIN) -> Sequence[KernelCounters]:
+def rows_of(
+    launches: Sequence[ProfiledLaunch], origin: ExportOrigin = ORIGIN
+) -> Sequence[KernelCounters]:
     return counters_of(Export("raw page", tuple(launches)), origin, "export")
 
 
@@ -217,7 +220,6 @@ def explained(name: str, flop: float, read: float, write: float = 0.0, **fields:
 
 
 def _part(**fields: Any) -> Any:
-    from mansard.analytics.models.counters.estimates import Part
 
     product = Product(1, 40, 256, 256)
     values: dict[str, Any] = {
@@ -232,7 +234,7 @@ def _part(**fields: Any) -> Any:
         "bytes_alone": 2 * MOVED,
         "product": product,
     }
-    return Part(**(values | fields))
+    return EstimatePart(**(values | fields))
 
 
 PRODUCT = 2.0 * 40 * 256 * 256

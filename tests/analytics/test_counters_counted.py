@@ -10,7 +10,7 @@ import pytest
 from mansard.analytics.models.counters.counted import Counted, layers_of
 from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
 from mansard.analytics.models.counters.launch import Export, wanted
-from mansard.core.ncu_metrics import (
+from mansard.core.formats.ncu import (
     CUDA_CORE_WORK,
     DRAM_TRAFFIC,
     DRAM_TRAFFIC_SINCE_BLACKWELL,

@@ -17,8 +17,8 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.opening import Merged, merge, open_runs
 from mansard.analytics.data.store import Store
 from mansard.core.errors import InputError, StorageError, UsageError
-from mansard.core.jsonl import RowWriter
 from mansard.core.records import Trial
+from mansard.core.storage.jsonl import RowWriter
 from tests.analytics.dataset_checks import assert_same, write_samples
 from tests.analytics.factory import fma_trials, machine, manifest, write_run, write_two_modes
 from tests.analytics.object_store import Bucket, serving

@@ -27,9 +27,9 @@ from mansard.analytics.data.run_frames import REPETITION_SCHEMA
 from mansard.analytics.data.store import Store
 from mansard.analytics.models.roofs.rates import trial_rates
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.jsonl import RowWriter
-from mansard.core.leftovers import hidden_name
 from mansard.core.records import Trial
+from mansard.core.storage.jsonl import RowWriter
+from mansard.core.storage.leftovers import hidden_name
 from tests.analytics.dataset_checks import assert_same, write_samples
 from tests.analytics.factory import fma_trials, manifest, trial, write_run, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores

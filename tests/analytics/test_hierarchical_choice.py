@@ -16,7 +16,7 @@ from mansard.analytics.decisions.offload.choice import best, choose
 from mansard.analytics.decisions.offload.limits import hold, means_of
 from mansard.analytics.decisions.offload.records import Goal, make_amount
 from mansard.analytics.decisions.offload.sample_tables import mode_costs
-from mansard.analytics.decisions.offload.samples import Samples
+from mansard.analytics.decisions.offload.samples import LabelledSamples
 from mansard.analytics.decisions.offload.thresholds import sweep
 from tests.analytics.hierarchical_samples import exact, samples_of
 
@@ -44,7 +44,7 @@ def test_the_choice_is_that_of_all_pairs(
 ) -> None:
     p1, local, remote = (np.array(each) for each in zip(*rows, strict=True))
     ints = (local.astype(np.int8), remote.astype(np.int8), remote.astype(np.int8))
-    samples = Samples(p1.astype(float), None, *ints)
+    samples = LabelledSamples(p1.astype(float), None, *ints)
     costs = [
         mode_costs(
             f"m{at}",

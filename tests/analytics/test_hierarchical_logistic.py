@@ -16,15 +16,15 @@ from mansard.analytics.decisions.offload.logistic import (
     probability,
 )
 from mansard.analytics.decisions.offload.records import Logistic
-from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, Samples
+from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, LabelledSamples
 from mansard.core.errors import UsageError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/use/hierarchical.md"
 
 
-def two_classes(p1: np.ndarray, local: np.ndarray) -> Samples:
+def two_classes(p1: np.ndarray, local: np.ndarray) -> LabelledSamples:
     unanswered = np.full(len(p1), UNANSWERED, np.int8)
-    return Samples(p1, 1 - p1, local.astype(np.int8), unanswered, unanswered)
+    return LabelledSamples(p1, 1 - p1, local.astype(np.int8), unanswered, unanswered)
 
 
 def offloads_below(rule: Logistic) -> float:
@@ -69,7 +69,7 @@ def test_a_probability_by_hand() -> None:
     # −4.63391351 + 5.93658349 · 0.8 − 3.04197074 · 0.1 = −0.188843792
     rule = DIME["resnet8-int8"]
     unknown = np.array([UNANSWERED], np.int8)
-    one = Samples(np.array([0.8]), np.array([0.1]), unknown, unknown, unknown)
+    one = LabelledSamples(np.array([0.8]), np.array([0.1]), unknown, unknown, unknown)
     assert probability(rule, one)[0] == pytest.approx(1 / (1 + math.exp(0.188843792)))
 
 
@@ -79,7 +79,7 @@ def test_a_fit_finds_the_coefficients_that_made_the_samples() -> None:
     p2 = rng.uniform(0, 1, 200_000) * np.minimum(p1, 1 - p1)
     chance = 1 / (1 + np.exp(4 - 6 * p1 + 3 * p2))
     local = (rng.random(len(p1)) < chance).astype(np.int8)
-    found = fit_logistic(Samples(p1, p2, local, local, local))
+    found = fit_logistic(LabelledSamples(p1, p2, local, local, local))
     assert found is not None
     # The standard errors of the three are about 0.04.
     assert (found.intercept, found.w1, found.w2) == pytest.approx((-4, 6, -3), abs=0.15)

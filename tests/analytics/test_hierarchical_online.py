@@ -9,7 +9,7 @@ import pytest
 
 from mansard.analytics.decisions.offload.online import replay
 from mansard.analytics.decisions.offload.records import Goal, HiSettings
-from mansard.analytics.decisions.offload.samples import RIGHT, Samples, make_samples
+from mansard.analytics.decisions.offload.samples import RIGHT, LabelledSamples, make_samples
 from mansard.core.errors import UsageError
 from tests.analytics.answers import analyse
 from tests.analytics.hierarchical_samples import exact, made_up
@@ -60,7 +60,7 @@ def test_regret_grows_as_a_logarithm() -> None:
     sure = rng.random(n) < 0.5  # confidence 0.95, right for 98 %; else 0.45, right for 30 %
     p1 = np.where(sure, 0.95, 0.45)
     local = (rng.random(n) < np.where(sure, 0.98, 0.30)).astype(np.int8)
-    samples = Samples(p1, None, local, np.ones(n, np.int8), local)
+    samples = LabelledSamples(p1, None, local, np.ones(n, np.int8), local)
     for found in replay(samples, 0.4, n_orders=10):
         assert found.best_threshold == 0.95
         places = [max(at for at in found.steps if at <= n / 4**k) for k in (3, 2, 1, 0)]

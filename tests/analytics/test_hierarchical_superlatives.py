@@ -16,7 +16,7 @@ from mansard.analytics.decisions.offload.records import (
     HiSettings,
     ModeCosts,
 )
-from mansard.analytics.decisions.offload.samples import Samples, make_samples
+from mansard.analytics.decisions.offload.samples import LabelledSamples, make_samples
 from tests.analytics.answers import analyse
 from tests.analytics.hierarchical_samples import exact
 
@@ -28,7 +28,7 @@ PRECISE = 1e-9  # what is summed in another order differs in its last digits
 
 
 @st.composite
-def recorded(draw: st.DrawFn) -> Samples:
+def recorded(draw: st.DrawFn) -> LabelledSamples:
     """Samples with p1, the local answer, and a remote one or none."""
     row = st.tuples(CONFIDENCES, st.booleans(), st.sampled_from([1, 1, 0, -1]))
     rows = draw(st.lists(row, min_size=4, max_size=40))
@@ -111,7 +111,7 @@ def check_answer(found: Hierarchical, goal: Goal) -> None:
 @settings(max_examples=200)
 @given(samples=recorded(), modes=costs(), goal=goals())
 def test_the_best_threshold_is_the_best_of_all_rows(
-    samples: Samples, modes: list[ModeCosts], goal: Goal
+    samples: LabelledSamples, modes: list[ModeCosts], goal: Goal
 ) -> None:
     found = analyse(samples, modes, goal, HiSettings(held_out=0))  # judged where it was chosen
     event("none" if found.chosen is None else found.verdict)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mansard.analytics.data.accuracies import wilson_ends
 from mansard.analytics.decisions.offload.resampling import draw, kind_counts, reached, share_ends
-from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, Samples
+from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, LabelledSamples
 from mansard.analytics.decisions.offload.thresholds import sweep, thinned
 
 # Few different confidences, so that most of them are equal to others.
@@ -20,13 +20,15 @@ ROW = st.tuples(
 ROWS = st.lists(ROW, min_size=1, max_size=40)
 
 
-def samples_of(rows: list[tuple[float, int, int]]) -> Samples:
+def samples_of(rows: list[tuple[float, int, int]]) -> LabelledSamples:
     p1, local, remote = (np.array(each) for each in zip(*rows, strict=True))
     ints = (local.astype(np.int8), remote.astype(np.int8))
-    return Samples(p1.astype(np.float64), None, *ints, np.full(len(rows), UNANSWERED, np.int8))
+    return LabelledSamples(
+        p1.astype(np.float64), None, *ints, np.full(len(rows), UNANSWERED, np.int8)
+    )
 
 
-def counted(samples: Samples, threshold: float) -> tuple[int, int, int, int]:
+def counted(samples: LabelledSamples, threshold: float) -> tuple[int, int, int, int]:
     """Offloaded; right; offloaded without an answer; kept and wrong: one sample after the other."""
     n_offloaded = n_right = n_unanswered = n_kept_wrong = 0
     for p1, local, remote in zip(samples.p1, samples.local, samples.remote, strict=True):

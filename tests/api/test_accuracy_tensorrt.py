@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mansard import api
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Accuracy
+from mansard.core.storage.jsonl import read_rows
 from mansard.simulator import create_board
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mansard.analytics.data.scores import replace_scores
-from mansard.core.jsonl import read_rows
 from mansard.core.records import ModelScore
+from mansard.core.storage.jsonl import read_rows
 from tests.analytics.factory import measurement, write_networks
 from tests.analytics.score_factory import layer, score, write_scores
 

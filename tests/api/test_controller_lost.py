@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import ControllerLost, DeviceError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Processor, Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.card_presence import SeenCards
 from mansard.device.controller.controller import BoardController, LocalController
 from mansard.device.controller.remote import RemoteController, remote_controller

@@ -13,8 +13,8 @@ import pytest
 from mansard import api
 from mansard.analytics.models.counters.counted import measured_counters
 from mansard.core.errors import DeniedError, MeasurementError, UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import CounterRun
+from mansard.core.storage.jsonl import read_rows
 from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
 from tests.inference.small_networks import perceptron
 

@@ -14,8 +14,8 @@ from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.analytics.pages.results import compute
 from mansard.core.errors import UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Measurement, ModelScore
+from mansard.core.storage.jsonl import read_rows
 from tests.inference.test_cutting import residual
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from mansard import api
 from mansard.core.errors import InputError, UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import ModelScore
+from mansard.core.storage.jsonl import read_rows
 from mansard.inference.engines.engine import EngineProbe
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.reporter import ProgressDisplay, SilentReporter

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mansard import api
-from mansard.core.documents import read_document
 from mansard.core.records import EngineBuild
+from mansard.core.storage.documents import read_document
 from mansard.simulator import create_board
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron

@@ -11,8 +11,8 @@ from mansard import api
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.core.errors import DeviceError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.simulator import create_board, running, snapshot
 
 

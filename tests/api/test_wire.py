@@ -50,7 +50,7 @@ def test_arrays_frames_paths_and_errors_arrive() -> None:
         b"\xff" * 9,
         msgspec.msgpack.encode(["record", "os:system", ["id"]]),
         msgspec.msgpack.encode(["record", "subprocess:Popen", ["id"]]),
-        msgspec.msgpack.encode(["named", "mansard.core.programs:run_program", [["id"]]]),
+        msgspec.msgpack.encode(["named", "mansard.core.processes.programs:run_program", [["id"]]]),
         msgspec.msgpack.encode(["record", "mansard.api.wire:io.BytesIO", []]),
         msgspec.msgpack.encode(["error", "mansard.api.wire:Path", ["a", None, None]]),
         msgspec.msgpack.encode(["array", pickle.dumps(np.array([{}]))]),

@@ -1,4 +1,4 @@
-"""Whatever is written into a folder of runs, or removed from it, goes through ``core.files``."""
+"""Whatever is written into a folder of runs, or removed from it, goes through ``storage.files``."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_plan_runs_with_numpy_numba_and_msgspec_alone(tmp_path: Path) -> None:
     code = f"""{BLOCKER}
 import msgspec
 from pathlib import Path
-from mansard.core.documents import read_document, write_document
+from mansard.core.storage.documents import read_document, write_document
 from mansard.microbench.__main__ import main
 from mansard.microbench.plan import KernelPlan
 path = Path("plan.json")

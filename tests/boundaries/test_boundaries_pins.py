@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from mansard.core.documents import read_toml
+from mansard.core.storage.documents import read_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTS = ROOT / "containers/src/mansard/containers/recipes/lists"

@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).parents[2]
 # what runs a program of the user's, which may take as long and print as much as it likes; and what
 # runs our own measuring process, which ends when its input does.
 STARTERS = {
-    "core/src/mansard/core/programs.py",
+    "core/src/mansard/core/processes/programs.py",
     "inference/src/mansard/inference/programs/execution.py",
     "inference/src/mansard/inference/programs/metric.py",  # its matcher has a limit
     "inference/src/mansard/inference/programs/supervisor.py",

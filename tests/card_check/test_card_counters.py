@@ -17,8 +17,8 @@ from tools.card_check.workfolder import WorkFolder
 # each launch has what the program said, but the DRAM bytes of triad 1.2 times as many.
 NCU = """#!{python}
 import csv, json, subprocess, sys
-from mansard.core.ncu_metrics import CUDA_CORE_WORK, DRAM_TRAFFIC, L1_TRAFFIC, L2_TRAFFIC
-from mansard.core.ncu_metrics import TENSOR_CORE_WORK, base_name
+from mansard.core.formats.ncu import CUDA_CORE_WORK, DRAM_TRAFFIC, L1_TRAFFIC, L2_TRAFFIC
+from mansard.core.formats.ncu import TENSOR_CORE_WORK, base_name
 NAMES = [*CUDA_CORE_WORK, *TENSOR_CORE_WORK, *DRAM_TRAFFIC, *L1_TRAFFIC, *L2_TRAFFIC]
 words = sys.argv[1:]
 if "--version" in words:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mansard.core.errors import MeasurementError
 from mansard.microbench.cuda.runtime import Start
-from mansard.microbench.cuda.software_gpu import Mark, Memory
+from mansard.microbench.cuda.software_gpu import Mark, SoftwareMemory
 from mansard.microbench.kernel import Case, Kernel, Launch
 from tests.card_check.conftest import LONG_S
 from tools.card_check.judging import judge
@@ -28,8 +28,8 @@ class BrokenGpu(MeteredGpu):
         kernel: Kernel,
         case: Case,
         launch: Launch,
-        arrays: Sequence[Memory],
-        clock: Memory,
+        arrays: Sequence[SoftwareMemory],
+        clock: SoftwareMemory,
     ) -> Start:
         if kernel.name == "fma" and case.precision == "fp64":
             self.is_lost = True

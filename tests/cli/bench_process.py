@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.documents import read_document
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Trial
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 
 Start = Callable[..., subprocess.Popen[str]]  # the fixture ``start``: a command, and of Popen
 # Cores, CPU MHz, GPU MHz, EMC MHz and SMs of the AGX Orin 64 GB, as NVIDIA's tables have them.

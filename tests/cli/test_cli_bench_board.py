@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.documents import read_document
 from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
 from mansard.simulator import set_fault, snapshot
 from tests.cli.bench_process import AGX_ORIN_MODES as MODES
 from tests.cli.bench_process import Start, check_read_back, finished_trials, wait_for_trials

@@ -7,8 +7,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.simulator import running, set_fault
 from tests.cli.in_process import mansard
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mansard.core.jsonl import read_rows
 from mansard.core.records import CHAIN_LENGTHS, Measurement, chain_name
+from mansard.core.storage.jsonl import read_rows
 from tests.waiting import awaited
 
 NAMES = ("squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x1_0")

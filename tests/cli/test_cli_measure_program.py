@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.jsonl import read_rows
 from mansard.core.records import ProgramRun
+from mansard.core.storage.jsonl import read_rows
 from mansard.simulator import snapshot
 from tests.measuring.metered_windows import is_unread
 from tests.waiting import awaited

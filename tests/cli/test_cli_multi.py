@@ -13,8 +13,8 @@ import pytest
 
 from mansard.api import MeasuredMulti
 from mansard.cli.measuring.multi import print_mappings
-from mansard.core.jsonl import read_rows
 from mansard.core.records import MultiRun
+from mansard.core.storage.jsonl import read_rows
 from tests.analytics.test_concurrent_rows import RUN
 from tests.cli.cells import cells, row
 from tests.inference.small_networks import perceptron

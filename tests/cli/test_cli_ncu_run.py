@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.leftovers import is_hidden_name
+from mansard.core.storage.leftovers import is_hidden_name
 from tests.cli.decide_runs import answer
 from tests.inference.ncu_stand_in import write_ncu
 from tests.inference.small_networks import perceptron

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document, write_document
 from mansard.device.identity import identify
 from mansard.device.power_modes.listing import list_board
 from mansard.simulator import create_board

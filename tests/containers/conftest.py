@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from mansard.containers.engine import Engine, connect
-from mansard.core.leftovers import temporary_folder
+from mansard.containers.engine import ContainerEngine, connect
+from mansard.core.storage.leftovers import temporary_folder
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here, build_here
 from tests.containers.launching import all_containers
@@ -86,7 +86,7 @@ def remove_all(client: Any) -> list[Any]:
 
 
 @pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
+def engine(daemon: Daemon) -> Iterator[ContainerEngine]:
     """The throwaway daemon, connected as the product does it."""
     with connect(daemon.address) as connected:
         yield connected

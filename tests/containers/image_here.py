@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from mansard.containers.engine import Engine, connect
-from mansard.containers.images.building import Built, Order, build_image
+from mansard.containers.engine import ContainerEngine, connect
+from mansard.containers.images.building import BuiltImage, Order, build_image
 from mansard.containers.images.table import Image, read_table
 from tests.containers.image_base import BASE, PYTHON, fill_with_wheels, import_base
 from tests.inference.stand_in import FOLDER as STAND_IN
@@ -33,7 +33,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     image: Image
     table: Path  # for --images: it comes before ours, so it is the one that fits
     wheels: Path
-    built: Built
+    built: BuiltImage
     lines: tuple[str, ...]  # of the build
     base_bytes: int
     prepare_s: float  # base and wheels; of the tests alone
@@ -88,7 +88,7 @@ def build_here(address: str, folder: Path, *, with_tensorrt: bool = False) -> He
         )
 
 
-def python_in(engine: Engine, image: str, code: str, **options: Any) -> str:
+def python_in(engine: ContainerEngine, image: str, code: str, **options: Any) -> str:
     """What ``code`` prints in a container as bare as a measuring one."""
     bare = {
         "entrypoint": ["/opt/mansard/bin/python3", "-c", code],

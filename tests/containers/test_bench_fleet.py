@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from mansard.containers.board_controller import CONTROLLER_LABEL
-from mansard.core.documents import read_document
 from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
 from mansard.simulator import running, set_fault, snapshot
 from tests.cli.bench_process import Start, finished_trials, wait_for_trials
 from tests.containers.image_here import Here

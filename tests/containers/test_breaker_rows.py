@@ -13,9 +13,9 @@ import pytest
 
 from mansard.containers.measurer import decode_event
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.measuring.events import Event, event_decoder
 from mansard.measuring.kind import Job

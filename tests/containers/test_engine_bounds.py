@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import pytest
 
-from mansard.containers.answers import Limits, answer, messages
-from mansard.containers.engine import Engine, connect
+from mansard.containers.answers import AnswerLimits, answer, messages
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.building import BuildStep, run_step
 from mansard.containers.images.pulling import pull
@@ -43,13 +43,13 @@ def check_line(error: MansardError) -> None:
     assert str(error).count(error.fix) == 1
 
 
-def read_all(engine: Engine, limits: Limits) -> None:
+def read_all(engine: ContainerEngine, limits: AnswerLimits) -> None:
     with answer(engine.client, "GET", "/log", limits=limits) as response:
         for _ in messages(response):
             pass
 
 
-def save_all(engine: Engine, limits: Limits) -> None:
+def save_all(engine: ContainerEngine, limits: AnswerLimits) -> None:
     with answer(engine.client, "GET", "/log", limits=limits) as response:
         for _ in response.iter_content(MIB):
             pass
@@ -67,7 +67,7 @@ def test_an_answer_is_not_read_beyond_its_limit(folder: Path, flood: Flood) -> N
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
 @pytest.mark.parametrize("read", [read_all, save_all])
 def test_a_long_answer_is_not_read_beyond_its_own(
-    folder: Path, read: Callable[[Engine, Limits], None], flood: Flood
+    folder: Path, read: Callable[[ContainerEngine, AnswerLimits], None], flood: Flood
 ) -> None:
     with (
         flooding_engine(folder, "/log", flood) as (address, sent),
@@ -75,13 +75,13 @@ def test_a_long_answer_is_not_read_beyond_its_own(
         in_little_memory(32 * MIB),
     ):
         with pytest.raises(MansardError) as caught, explained("here"):
-            read(engine, Limits(MIB, 60.0))
+            read(engine, AnswerLimits(MIB, 60.0))
         check_line(caught.value)
     assert sent.n_bytes < 7 * MIB  # 1, 4 for the header, and buffers
 
 
 STEP = BuildStep("mansard/x:1", MappingProxyType({"Dockerfile": b"FROM x"}), {}, "x")
-LOGS: dict[str, tuple[str, Callable[[Engine], object]]] = {
+LOGS: dict[str, tuple[str, Callable[[ContainerEngine], object]]] = {
     "build": ("/build", lambda engine: run_step(engine, STEP, network="none", tell=lambda _: None)),
     "pull": ("/images/create", lambda engine: pull(engine, "here:1")),
     "events": ("/events", lambda engine: how_it_ended(engine.client, "x", 0)),
@@ -92,7 +92,7 @@ LOGS: dict[str, tuple[str, Callable[[Engine], object]]] = {
 
 @pytest.mark.parametrize(("path", "ask"), LOGS.values(), ids=LOGS)
 def test_every_question_has_a_limit(
-    folder: Path, path: str, ask: Callable[[Engine], object]
+    folder: Path, path: str, ask: Callable[[ContainerEngine], object]
 ) -> None:
     flood = FLOODS["messages that never end"]
     with stand_in_engine(folder, DOCKER_28) as address, connect(address) as engine:
@@ -109,7 +109,7 @@ def test_every_question_has_a_limit(
 def test_an_answer_that_comes_byte_by_byte_has_an_end(folder: Path) -> None:
     with flooding_engine(folder, "/log", slowly) as (address, _), connect(address) as engine:
         with pytest.raises(ContainerError, match=r"takes longer than 0\.3 s"):
-            read_all(engine, Limits(MIB, 0.3))
+            read_all(engine, AnswerLimits(MIB, 0.3))
         assert engine_time_s(engine.client) > 0  # the next question is answered
 
 

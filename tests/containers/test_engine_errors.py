@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from docker.errors import DockerException
 
-from mansard.containers.engine import Access, AccessKind, Engine, GpuKind, connect
+from mansard.containers.engine import Access, AccessKind, ContainerEngine, GpuKind, connect
 from mansard.containers.engine_errors import explain
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError, MansardError, StorageError
@@ -96,7 +96,7 @@ def test_a_long_or_hostile_answer_stays_one_readable_line() -> None:
     ],
 )
 def test_a_real_engine_without_a_gpu(
-    engine: Engine, bare_image: str, kind: AccessKind, gpu: GpuKind, words: str, fix: str
+    engine: ContainerEngine, bare_image: str, kind: AccessKind, gpu: GpuKind, words: str, fix: str
 ) -> None:
     access = Access(kind=kind, gpu=gpu, why="the test")
     error = why_not(engine, launch(bare_image, "-c", "pass", access=access))
@@ -122,14 +122,14 @@ def test_a_real_engine_whose_disk_is_full() -> None:
 
 
 @pytest.mark.docker
-def test_a_real_engine_without_the_image(engine: Engine) -> None:
+def test_a_real_engine_without_the_image(engine: ContainerEngine) -> None:
     error = why_not(engine, launch("mansard-no-such-image:1", "-c", "pass"))
     assert "the image is not on this machine" in error.what
     assert "mansard image build" in (error.fix or "")
 
 
 @pytest.mark.docker
-def test_a_real_engine_without_the_runtime(engine: Engine, bare_image: str) -> None:
+def test_a_real_engine_without_the_runtime(engine: ContainerEngine, bare_image: str) -> None:
     with pytest.raises(Exception, match="nknown") as caught:
         engine.client.containers.create(bare_image, ["x"], runtime="nvidia-of-another-name")
     error = explain(caught.value, "here")
@@ -137,7 +137,7 @@ def test_a_real_engine_without_the_runtime(engine: Engine, bare_image: str) -> N
 
 
 @pytest.mark.docker
-def test_a_real_image_without_python(engine: Engine, bare_image: str) -> None:
+def test_a_real_image_without_python(engine: ContainerEngine, bare_image: str) -> None:
     asked = launch(bare_image)
     bare = type(asked)(image=bare_image, command=("/no/python3",), user=asked.user)
     with (
@@ -148,7 +148,7 @@ def test_a_real_image_without_python(engine: Engine, bare_image: str) -> None:
     assert "mansard image build" in str(caught.value)
 
 
-def why_not(engine: Engine, asked: Any) -> MansardError:
+def why_not(engine: ContainerEngine, asked: Any) -> MansardError:
     """Why a container cannot be had; nothing of it may be left."""
     with pytest.raises(MansardError) as caught, launched(engine, asked):
         pass

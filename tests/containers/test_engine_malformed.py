@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mansard.containers.board_controller import board_controller
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.building import BuildStep, ready_image, run_step
 from mansard.containers.images.pulling import pull
@@ -63,27 +63,27 @@ PAGES: dict[str, Any] = {
 LAUNCH = ContainerLaunch(image="x", command=("python3",), user=User(uid=1, gid=1, why="the test"))
 
 
-def start(engine: Engine) -> None:
+def start(engine: ContainerEngine) -> None:
     with launched(engine, LAUNCH) as container:
         list(container.lines(lambda: 5))
 
 
-def control(engine: Engine) -> None:
+def control(engine: ContainerEngine) -> None:
     with board_controller(engine, LAUNCH, PurePosixPath("/nowhere"), "bench"):
         pass
 
 
-def end(engine: Engine) -> None:
+def end(engine: ContainerEngine) -> None:
     with explained(engine.address):
         how_it_ended(engine.client, "c0", engine_time_s(engine.client))
 
 
-def build(engine: Engine) -> None:
+def build(engine: ContainerEngine) -> None:
     step = BuildStep("mansard/x:1", {"Dockerfile": b"FROM scratch"}, {}, "0")
     run_step(engine, step, network="none", tell=lambda _: None)
 
 
-WORK: tuple[Callable[[Engine], object], ...] = (
+WORK: tuple[Callable[[ContainerEngine], object], ...] = (
     remove_leftovers,
     start,
     control,
@@ -171,7 +171,7 @@ def open_sockets() -> set[str]:
 @pytest.mark.parametrize("what", [start, control])
 @pytest.mark.parametrize("page", ["create", "c0/attach", "c0/start"])
 def test_a_container_that_does_not_start_leaves_no_connection(
-    what: Callable[[Engine], None], page: str
+    what: Callable[[ContainerEngine], None], page: str
 ) -> None:
     good = {name: (200, content) for name, content in PAGES.items()}
     before = open_sockets()

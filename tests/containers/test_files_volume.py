@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.files_volume import FilesVolume, files_volume
 from mansard.containers.hosts import Host
 from mansard.containers.launch import remove_leftovers
@@ -21,8 +21,8 @@ from mansard.containers.settings import OWNER_LABEL
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import InputError, StorageError
 from mansard.core.hashing import file_hash
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.measuring.events import Measurer
 from mansard.measuring.measurer import LocalMeasurer
@@ -79,12 +79,12 @@ def read_with(measurer: Measurer, runs: Path, plan: ReadingPlan) -> dict[str, Re
     return {row.file: row for row in rows}
 
 
-def measurer_of(engine: Engine, image: str, volume: str) -> ContainerMeasurer:
+def measurer_of(engine: ContainerEngine, image: str, volume: str) -> ContainerMeasurer:
     environment = {"PYTHONPATH": str(REPOSITORY)}
     return ContainerMeasurer(engine, launch(image, environment=environment, files=volume))
 
 
-def volumes(engine: Engine) -> list[dict[str, Any]]:
+def volumes(engine: ContainerEngine) -> list[dict[str, Any]]:
     found = engine.client.api.volumes(filters={"label": OWNER_LABEL})
     return list(found["Volumes"] or ())
 
@@ -106,7 +106,7 @@ def test_in_this_process_the_folder_itself_is_read(files: Path, tmp_path: Path) 
 
 @docker
 def test_two_modes_share_one_volume_which_they_only_read(
-    engine: Engine, bare_image: str, files: Path, tmp_path: Path
+    engine: ContainerEngine, bare_image: str, files: Path, tmp_path: Path
 ) -> None:
     sent: list[tuple[int, int]] = []
     with files_volume(engine) as volume:
@@ -154,7 +154,7 @@ def test_over_ssh(daemon: Daemon, bare_image: str, files: Path, tmp_path: Path) 
 
 @docker
 def test_only_what_has_changed_is_sent_again(
-    engine: Engine, bare_image: str, files: Path, tmp_path: Path
+    engine: ContainerEngine, bare_image: str, files: Path, tmp_path: Path
 ) -> None:
     sent: list[tuple[int, int]] = []
     with files_volume(engine) as volume:
@@ -173,7 +173,7 @@ def test_only_what_has_changed_is_sent_again(
 
 @docker
 def test_a_volume_that_somebody_has_removed_is_made_and_filled_again(
-    engine: Engine, bare_image: str, files: Path, tmp_path: Path
+    engine: ContainerEngine, bare_image: str, files: Path, tmp_path: Path
 ) -> None:
     with files_volume(engine) as volume:
         engine.client.api.remove_volume(volume.fill(bare_image, files))
@@ -182,7 +182,9 @@ def test_a_volume_that_somebody_has_removed_is_made_and_filled_again(
 
 
 @docker
-def test_a_file_that_changes_while_it_is_sent(engine: Engine, bare_image: str, files: Path) -> None:
+def test_a_file_that_changes_while_it_is_sent(
+    engine: ContainerEngine, bare_image: str, files: Path
+) -> None:
     path = files / "a network ü.onnx"
 
     def change(n_done: int, n_all: int) -> None:
@@ -201,7 +203,7 @@ def test_a_file_that_changes_while_it_is_sent(engine: Engine, bare_image: str, f
 
 @docker
 def test_ctrl_c_while_it_is_sent_leaves_nothing(
-    engine: Engine, bare_image: str, files: Path
+    engine: ContainerEngine, bare_image: str, files: Path
 ) -> None:
     def interrupt(n_done: int, n_all: int) -> None:
         raise KeyboardInterrupt
@@ -212,7 +214,9 @@ def test_ctrl_c_while_it_is_sent_leaves_nothing(
 
 
 @docker
-def test_a_folder_that_is_not_there(engine: Engine, bare_image: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there(
+    engine: ContainerEngine, bare_image: str, tmp_path: Path
+) -> None:
     with files_volume(engine) as volume, pytest.raises(InputError, match="no folder with files"):
         volume.fill(bare_image, tmp_path / "none")
 
@@ -235,7 +239,7 @@ LIST = "import os, sys; print(os.listdir('/files'), flush=True); sys.stdin.read(
 
 @docker
 def test_the_next_start_removes_the_volume_of_a_killed_process(
-    engine: Engine, daemon: Daemon, bare_image: str, files: Path, start: Start
+    engine: ContainerEngine, daemon: Daemon, bare_image: str, files: Path, start: Start
 ) -> None:
     command = [sys.executable, "-c", KEEPER, daemon.address, bare_image, str(files), LIST]
     keeper: subprocess.Popen[str] = start(command, cwd=REPOSITORY)
@@ -251,7 +255,7 @@ def test_the_next_start_removes_the_volume_of_a_killed_process(
     assert volumes(engine) == []
 
 
-def elsewhere(engine: Engine) -> Engine:
+def elsewhere(engine: ContainerEngine) -> ContainerEngine:
     """The same engine, as if its disk were not seen from here."""
     return dataclasses.replace(engine, facts=msgspec.structs.replace(engine.facts, is_local=False))
 
@@ -276,7 +280,7 @@ def test_a_full_disk_of_the_engine_is_one_line(tmp_path: Path) -> None:
                 check_full(elsewhere(connected), image, tmp_path, words)
 
 
-def check_full(engine: Engine, image: str, folder: Path, words: str) -> None:
+def check_full(engine: ContainerEngine, image: str, folder: Path, words: str) -> None:
     with files_volume(engine) as volume, pytest.raises(StorageError, match=words) as caught:
         volume.fill(image, folder)
     assert len(str(caught.value).splitlines()) == 1

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.containers.board_controller import ContainerChannel
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.stream import Attached
 from mansard.core.errors import ControllerLost, MansardError
 from mansard.device.controller.messages import Lines, PutBack
@@ -26,7 +26,7 @@ class Peer:
     def __init__(self) -> None:
         ours, self._theirs = socket.socketpair()
         self.channel = ContainerChannel(
-            Engine("unix:///none", None, ORIN), "0", Attached(ours), end_s=1
+            ContainerEngine("unix:///none", None, ORIN), "0", Attached(ours), end_s=1
         )
 
     def say(self, *frames: tuple[int, bytes]) -> None:

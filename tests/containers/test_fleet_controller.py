@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mansard.containers.board_controller import CONTROLLER_LABEL, board_controller
-from mansard.containers.engine import Engine, connect
-from mansard.containers.fleet import Worker, run_fleet
+from mansard.containers.engine import ContainerEngine, connect
+from mansard.containers.fleet import BoardWorker, run_fleet
 from mansard.containers.hosts import Host
 from mansard.containers.settings import ContainerLaunch, Mount, User
 from mansard.containers.tunnel import open_tunnel
@@ -45,18 +45,18 @@ def launch_of(image: str) -> ContainerLaunch:
     return ContainerLaunch(image=image, command=(sys.executable,), user=user, mounts=mounts)
 
 
-def controllers(engine: Engine) -> list[Any]:
+def controllers(engine: ContainerEngine) -> list[Any]:
     return list(engine.client.api.containers(filters={"label": CONTROLLER_LABEL}))
 
 
-def controller_of(engine: Engine) -> Any:
+def controller_of(engine: ContainerEngine) -> Any:
     """What the engine says of its one controller, which runs."""
     (found,) = controllers(engine)
     return engine.client.api.inspect_container(found["Id"])
 
 
 def test_a_sweep_through_a_container_is_a_sweep(
-    engine: Engine, launch: ContainerLaunch, board: Path
+    engine: ContainerEngine, launch: ContainerLaunch, board: Path
 ) -> None:
     before, local = snapshot(board), LocalController(board)
     with board_controller(engine, launch, PurePosixPath(board), "bench") as controller:
@@ -83,7 +83,9 @@ def test_a_sweep_through_a_container_is_a_sweep(
     assert (writable["Source"], writable["Destination"]) == (str(board), "/board")
 
 
-def test_this_machine_as_a_board_by_its_own_root(engine: Engine, launch: ContainerLaunch) -> None:
+def test_this_machine_as_a_board_by_its_own_root(
+    engine: ContainerEngine, launch: ContainerLaunch
+) -> None:
     here = LocalController()
     with board_controller(engine, launch, REAL, "here") as controller:
         # Seen from its own root, links and all, it is the machine that it is.
@@ -112,7 +114,7 @@ def effective(pid: int) -> int:
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_container_that_is_ended_leaves_the_board_mended(
-    engine: Engine, launch: ContainerLaunch, board: Path, how: str
+    engine: ContainerEngine, launch: ContainerLaunch, board: Path, how: str
 ) -> None:
     before = snapshot(board)
 
@@ -152,7 +154,7 @@ with connect(address) as engine:
 
 
 def test_when_the_caller_is_killed_the_container_puts_the_board_back(
-    engine: Engine, launch: ContainerLaunch, board: Path
+    engine: ContainerEngine, launch: ContainerLaunch, board: Path
 ) -> None:
     before = snapshot(board)
     command = [sys.executable, "-c", CALLER, engine.address, launch.image, str(board)]
@@ -197,7 +199,7 @@ def test_when_the_engine_dies_the_controller_puts_the_board_back_by_itself(board
 
 
 def test_a_fleet_of_two_boards_and_one_that_is_none(
-    engine: Engine, launch: ContainerLaunch, tmp_path: Path
+    engine: ContainerEngine, launch: ContainerLaunch, tmp_path: Path
 ) -> None:
     roots = {name: create_board(name, tmp_path) for name in ("agx-orin", "orin-nano-super")}
     before = {name: snapshot(root) for name, root in roots.items()}
@@ -205,7 +207,7 @@ def test_a_fleet_of_two_boards_and_one_that_is_none(
     places = {**roots, "broken": tmp_path / "empty", "gone": tmp_path / "none"}
     hosts = [Host(name=name, root=PurePosixPath(place)) for name, place in places.items()]
 
-    def bench(worker: Worker) -> float | None:
+    def bench(worker: BoardWorker) -> float | None:
         with (
             connect(engine.address) as own,
             board_controller(own, launch, worker.host.root, worker.name) as controller,

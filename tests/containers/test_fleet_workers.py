@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.fleet import Fleet, Message, Worker, run_fleet
+from mansard.containers.fleet import BoardWorker, Fleet, Message, run_fleet
 from mansard.containers.hosts import Host
 from mansard.core.errors import DeviceError, UsageError
 from mansard.device.identity import identify
@@ -37,7 +37,7 @@ def test_all_boards_work_at_once_and_their_words_come_one_by_one() -> None:
     together = threading.Barrier(3)  # passed only if all three run at the same time
     threads = set()
 
-    def bench(worker: Worker) -> str:
+    def bench(worker: BoardWorker) -> str:
         together.wait(PATIENCE_S)
         worker.send(f"I am {worker.host.ssh}")
         return worker.name.upper()
@@ -57,7 +57,7 @@ def test_all_boards_work_at_once_and_their_words_come_one_by_one() -> None:
 def test_one_that_fails_does_not_stop_the_others_and_is_reported_at_the_end() -> None:
     failed = threading.Event()
 
-    def bench(worker: Worker) -> str:
+    def bench(worker: BoardWorker) -> str:
         if worker.name == "b":
             try:
                 raise UsageError("unknown power mode '99W'", fix="it has 15W")
@@ -79,7 +79,7 @@ def test_one_that_fails_does_not_stop_the_others_and_is_reported_at_the_end() ->
 def test_what_is_no_error_of_ours_is_raised_after_the_others_have_ended() -> None:
     broken, ended = threading.Event(), []
 
-    def bench(worker: Worker) -> None:
+    def bench(worker: BoardWorker) -> None:
         if worker.name == "a":
             broken.set()
             raise ZeroDivisionError
@@ -98,7 +98,7 @@ def test_two_names_of_one_board_are_found_out(tmp_path: Path) -> None:
     )
     claimed = threading.Barrier(3)
 
-    def bench(worker: Worker) -> str:
+    def bench(worker: BoardWorker) -> str:
         try:
             worker.claim(board if worker.name != "c" else nameless)
         finally:
@@ -116,7 +116,7 @@ def test_two_names_of_one_board_are_found_out(tmp_path: Path) -> None:
 def test_an_interrupt_stops_every_board_and_waits_for_it() -> None:
     ready, stopped, ended = threading.Barrier(3), [], []
 
-    def bench(worker: Worker) -> None:
+    def bench(worker: BoardWorker) -> None:
         waiting = threading.Event()
 
         def stop_container() -> None:
@@ -151,7 +151,7 @@ def test_an_interrupt_stops_every_board_and_waits_for_it() -> None:
 def test_a_board_that_does_not_stop_is_not_waited_for_for_ever() -> None:
     forever, started = threading.Event(), threading.Event()
 
-    def bench(worker: Worker) -> None:
+    def bench(worker: BoardWorker) -> None:
         worker.send("started")
         started.set()
         forever.wait()
@@ -170,7 +170,7 @@ import sys
 from pathlib import Path
 from mansard.containers.fleet import run_fleet
 from mansard.containers.hosts import Host
-from mansard.core.signals import turn_signals_into_interrupts
+from mansard.core.processes.signals import turn_signals_into_interrupts
 from tests.device.controller_process import controller_process
 from mansard.device.controller.remote import remote_controller
 

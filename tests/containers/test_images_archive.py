@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.images.building import image_tag
 from mansard.containers.images.loading import load_image
 from mansard.containers.images.store import digest_path, image_identity, save_image
@@ -28,13 +28,13 @@ LABEL = "LABEL mansard.image=cpu"
 
 
 @pytest.fixture(scope="module")
-def engine(daemon: Daemon) -> Iterator[Engine]:
+def engine(daemon: Daemon) -> Iterator[ContainerEngine]:
     with connect(daemon.address) as connected:
         yield connected
 
 
 @pytest.fixture
-def tiny(engine: Engine) -> str:
+def tiny(engine: ContainerEngine) -> str:
     """A small image with our label; its id."""
     return import_program(engine.client, sleep(), TAG, [LABEL])
 
@@ -55,7 +55,7 @@ def sleep() -> Path:
 
 
 def test_saved_it_comes_back_with_the_same_digest(
-    engine: Engine, tiny: str, tmp_path: Path
+    engine: ContainerEngine, tiny: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "image.tar.gz"
     saved = save_image(engine, TAG, path)
@@ -75,7 +75,7 @@ def test_saved_it_comes_back_with_the_same_digest(
 
 
 def test_a_flipped_byte_is_found_before_the_engine_sees_it(
-    engine: Engine, tiny: str, tmp_path: Path
+    engine: ContainerEngine, tiny: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "image.tar.gz"
     save_image(engine, TAG, path)
@@ -87,7 +87,7 @@ def test_a_flipped_byte_is_found_before_the_engine_sees_it(
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_other(
-    engine: Engine, tiny: str, small_disk: Path
+    engine: ContainerEngine, tiny: str, small_disk: Path
 ) -> None:
     path = small_disk / "image.tar.gz"
     path.write_bytes(b"old")
@@ -97,14 +97,14 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(
     assert [file.name for file in small_disk.iterdir()] == ["image.tar.gz"]
 
 
-def test_an_image_that_is_not_there(engine: Engine, tmp_path: Path) -> None:
+def test_an_image_that_is_not_there(engine: ContainerEngine, tmp_path: Path) -> None:
     with pytest.raises(ContainerError, match="not on this machine"):
         save_image(engine, "mansard/none:1", tmp_path / "image.tar.gz")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_image_of_somebody_else_is_refused(
-    engine: Engine, tmp_path: Path, bare_image: Any
+    engine: ContainerEngine, tmp_path: Path, bare_image: Any
 ) -> None:
     path = tmp_path / "image.tar.gz"
     save_image(engine, "mansard-bare:latest", path)

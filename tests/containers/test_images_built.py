@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.images.building import (
     Order,
     build_image,
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 # Kernels measured by the program itself, through its plan; everything it writes is in /tmp.
 MEASURE = """
 import os, msgspec, pathlib
-from mansard.core.documents import read_document, write_document
+from mansard.core.storage.documents import read_document, write_document
 from mansard.microbench.__main__ import main
 from mansard.microbench.plan import KernelPlan
 os.chdir("/tmp")
@@ -67,7 +67,7 @@ print(json.dumps({"found": found, "uid": os.getuid(), "site": site.getsitepackag
 
 
 @pytest.fixture(scope="module")
-def engine(daemon: Daemon) -> Iterator[Engine]:
+def engine(daemon: Daemon) -> Iterator[ContainerEngine]:
     with connect(daemon.address) as connected:
         yield connected
 
@@ -94,14 +94,14 @@ def test_it_is_built_from_wheels_alone_and_says_size_and_time(
 
 
 def test_it_measures_as_anybody_on_a_root_that_cannot_be_written(
-    engine: Engine, built_image: Here
+    engine: ContainerEngine, built_image: Here
 ) -> None:
     said = python_in(engine, built_image.built.tag, MEASURE)
     assert '"measured":2,"resumed":0' in said.splitlines()[-1]
 
 
 def test_nothing_is_left_in_it_that_only_served_the_build(
-    engine: Engine, built_image: Here
+    engine: ContainerEngine, built_image: Here
 ) -> None:
     seen = json.loads(python_in(engine, built_image.built.tag, LOOK))
     assert seen["found"] == []
@@ -113,7 +113,7 @@ def test_nothing_is_left_in_it_that_only_served_the_build(
         assert seen["environment"][name].startswith("/tmp")  # noqa: S108 - of the container
 
 
-def test_its_labels_say_where_it_comes_from(engine: Engine, built_image: Here) -> None:
+def test_its_labels_say_where_it_comes_from(engine: ContainerEngine, built_image: Here) -> None:
     labels = engine.client.images.get(built_image.built.tag).labels
     assert labels["org.opencontainers.image.version"] == VERSION
     assert labels["org.opencontainers.image.revision"]
@@ -122,13 +122,15 @@ def test_its_labels_say_where_it_comes_from(engine: Engine, built_image: Here) -
     assert built_image.built.tag.endswith(labels["mansard.source"])
 
 
-def test_it_runs_as_nobody_where_no_user_is_named(engine: Engine, built_image: Here) -> None:
+def test_it_runs_as_nobody_where_no_user_is_named(
+    engine: ContainerEngine, built_image: Here
+) -> None:
     config = engine.client.images.get(built_image.built.tag).attrs["Config"]
     assert config["User"] == "65534:65534"
     assert config["Entrypoint"] == ["/opt/mansard/bin/python3", "-m", "mansard.microbench"]
 
 
-def test_what_is_there_is_not_built_again(engine: Engine, built_image: Here) -> None:
+def test_what_is_there_is_not_built_again(engine: ContainerEngine, built_image: Here) -> None:
     lines: list[str] = []
     again = build_image(engine, built_image.image, Order(tell=lines.append))
     assert again.was_there
@@ -140,7 +142,7 @@ def test_what_is_there_is_not_built_again(engine: Engine, built_image: Here) -> 
 
 
 def test_the_build_leaves_no_container_and_nothing_of_its_stage(
-    engine: Engine, built_image: Here
+    engine: ContainerEngine, built_image: Here
 ) -> None:
     client = engine.client
     assert client.containers.list(all=True, filters={"ancestor": built_image.image.base}) == []
@@ -148,7 +150,7 @@ def test_the_build_leaves_no_container_and_nothing_of_its_stage(
     assert stages == []
 
 
-def test_it_is_listed(engine: Engine, built_image: Here) -> None:
+def test_it_is_listed(engine: ContainerEngine, built_image: Here) -> None:
     (stored,) = [each for each in list_images(engine) if each.tag == built_image.built.tag]
     assert (stored.name, stored.version) == ("here", VERSION)
     assert stored.digest == built_image.built.digest
@@ -156,7 +158,7 @@ def test_it_is_listed(engine: Engine, built_image: Here) -> None:
 
 
 def test_offline_the_rooms_are_built_from_the_libraries_that_are_there(
-    engine: Engine, built_image: Here
+    engine: ContainerEngine, built_image: Here
 ) -> None:
     again = msgspec.structs.replace(built_image.image, name="again")
     here = engine.client.images.get(libraries_step(built_image.image).tag)
@@ -168,7 +170,7 @@ def test_offline_the_rooms_are_built_from_the_libraries_that_are_there(
     assert layers[: len(here.attrs["RootFS"]["Layers"])] == here.attrs["RootFS"]["Layers"]
 
 
-def test_offline_nothing_is_fetched(engine: Engine, built_image: Here) -> None:
+def test_offline_nothing_is_fetched(engine: ContainerEngine, built_image: Here) -> None:
     other = msgspec.structs.replace(built_image.image, base="mansard-test/not-there:1")
     with pytest.raises(ContainerError, match=r"nothing may be downloaded.*mansard image load FILE"):
         ensure_image(engine, other, is_offline=True)
@@ -177,7 +179,7 @@ def test_offline_nothing_is_fetched(engine: Engine, built_image: Here) -> None:
 
 
 def test_a_folder_of_wheels_that_lacks_one_is_one_clear_line(
-    engine: Engine, built_image: Here, tmp_path: Path
+    engine: ContainerEngine, built_image: Here, tmp_path: Path
 ) -> None:
     fill_with_wheels(tmp_path, ["msgspec"])
     engine.client.images.get(BASE).tag("mansard-test/lacking", "1")

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.images.building import BuildStep, run_step
 from mansard.containers.images.store import find
 from mansard.core.errors import ContainerError, StorageError
@@ -28,7 +28,7 @@ SLEEP = Path(shutil.which("sleep") or "/bin/sleep")
 
 
 @pytest.fixture
-def engine(daemon: Daemon) -> Iterator[Engine]:
+def engine(daemon: Daemon) -> Iterator[ContainerEngine]:
     with connect(daemon.address) as connected:
         import_program(connected.client, SLEEP, BASE)
         yield connected
@@ -55,7 +55,7 @@ def when_running(action: Callable[[], None]) -> Callable[[str], None]:
     return tell
 
 
-def test_an_interrupted_build_is_stopped_on_the_engine_too(engine: Engine) -> None:
+def test_an_interrupted_build_is_stopped_on_the_engine_too(engine: ContainerEngine) -> None:
     running: list[bool] = []
 
     def interrupt() -> None:
@@ -69,7 +69,7 @@ def test_an_interrupted_build_is_stopped_on_the_engine_too(engine: Engine) -> No
     assert find(engine.client, SLEEPING.tag) is None
 
 
-def test_a_step_that_fails_is_one_line(engine: Engine) -> None:
+def test_a_step_that_fails_is_one_line(engine: ContainerEngine) -> None:
     failing = step(f'RUN ["{SLEEP}", "nonsense"]')
     with pytest.raises(ContainerError, match=r"mansard/failing:1: the image could not be built"):
         run_step(engine, failing, network="none", tell=lambda _: None)
@@ -77,13 +77,13 @@ def test_a_step_that_fails_is_one_line(engine: Engine) -> None:
     assert find(engine.client, failing.tag) is None
 
 
-def test_a_base_without_python_is_said_plainly(engine: Engine) -> None:
+def test_a_base_without_python_is_said_plainly(engine: ContainerEngine) -> None:
     python = step('RUN ["python3", "/build/install.py"]')
     with pytest.raises(ContainerError, match="the base image has no Python with pip"):
         run_step(engine, python, network="none", tell=lambda _: None)
 
 
-def test_a_base_that_is_not_there(engine: Engine) -> None:
+def test_a_base_that_is_not_there(engine: ContainerEngine) -> None:
     recipe = b"FROM 127.0.0.1:1/not/there:1"
     missing = BuildStep(
         "mansard/failing:1", MappingProxyType({"Dockerfile": recipe}), {}, "missing"
@@ -113,7 +113,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
 
 
 def test_no_space_for_what_is_sent(
-    engine: Engine, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: ContainerEngine, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = sparse(tmp_path / "large.whl", 60 << 20)  # 60 MiB do not fit into 48
     monkeypatch.setattr(tempfile, "tempdir", str(small_disk))

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.images.archive import read_archive, rewrite
 from mansard.containers.images.loading import load_image
 from mansard.containers.images.store import digest_path
@@ -49,7 +49,9 @@ def asked() -> list[Asked]:
 
 
 @pytest.fixture
-def engine(tmp_path_factory: pytest.TempPathFactory, asked: list[Asked]) -> Iterator[Engine]:
+def engine(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[Asked]
+) -> Iterator[ContainerEngine]:
     """An engine on x86-64 that would load everything."""
     answers: dict[str, tuple[int, Any]] = {
         **DOCKER_28,
@@ -140,7 +142,7 @@ OTHERS = {
 
 @pytest.mark.parametrize(("tar", "words"), OTHERS.values(), ids=OTHERS)
 def test_no_other_image_reaches_the_engine(
-    engine: Engine, asked: list[Asked], tmp_path: Path, tar: bytes, words: str
+    engine: ContainerEngine, asked: list[Asked], tmp_path: Path, tar: bytes, words: str
 ) -> None:
     path = written(tmp_path / "image.tar.gz", tar)
     asked.clear()
@@ -171,7 +173,7 @@ FILES = {
 
 @pytest.mark.parametrize(("content", "words"), FILES.values(), ids=FILES)
 def test_a_file_without_an_image_is_refused(
-    engine: Engine, tmp_path: Path, content: bytes, words: str
+    engine: ContainerEngine, tmp_path: Path, content: bytes, words: str
 ) -> None:
     path = with_digest(tmp_path / "image.tar.gz", content)
     with pytest.raises(InputError, match=words) as raised:
@@ -180,14 +182,14 @@ def test_a_file_without_an_image_is_refused(
 
 
 @pytest.mark.parametrize("digest", [b"", b"nonsense\n", b"0" * 64 + b"  other\n", b"\xff"])
-def test_a_wrong_digest_is_refused(engine: Engine, tmp_path: Path, digest: bytes) -> None:
+def test_a_wrong_digest_is_refused(engine: ContainerEngine, tmp_path: Path, digest: bytes) -> None:
     path = written(tmp_path / "image.tar.gz", image_tar())
     digest_path(path).write_bytes(digest)
     with pytest.raises(InputError, match="copy it again"):
         load_image(engine, path, TABLE)
 
 
-def test_files_that_are_not_there(engine: Engine, tmp_path: Path) -> None:
+def test_files_that_are_not_there(engine: ContainerEngine, tmp_path: Path) -> None:
     path = tmp_path / "image.tar.gz"
     with pytest.raises(InputError, match=r"image\.tar\.gz\.sha256: is not there"):
         load_image(engine, path, TABLE)
@@ -215,7 +217,7 @@ LAID_OUT = {
 
 @pytest.mark.parametrize("tar", LAID_OUT.values(), ids=LAID_OUT)
 def test_the_engine_gets_the_one_image_and_nothing_else(
-    engine: Engine, asked: list[Asked], tmp_path: Path, tar: bytes
+    engine: ContainerEngine, asked: list[Asked], tmp_path: Path, tar: bytes
 ) -> None:
     path = written(tmp_path / "image.tar.gz", tar)
     assert load_image(engine, path, TABLE).name == TAG
@@ -233,7 +235,7 @@ def test_the_engine_gets_the_one_image_and_nothing_else(
 
 
 def test_a_layer_that_is_there_twice_or_compressed(
-    engine: Engine, asked: list[Asked], tmp_path: Path
+    engine: ContainerEngine, asked: list[Asked], tmp_path: Path
 ) -> None:
     big = entry("noise", os.urandom(MIB)) + END
     layers = [big, LAYER, big]
@@ -254,7 +256,7 @@ def test_a_layer_that_is_there_twice_or_compressed(
 
 
 def test_a_file_that_changes_while_it_is_sent_is_not_loaded(
-    engine: Engine, asked: list[Asked], tmp_path: Path
+    engine: ContainerEngine, asked: list[Asked], tmp_path: Path
 ) -> None:
     noise = os.urandom(4 * MIB)
     right, wrong = (entry("noise", noise[:-1] + end) + END for end in (b"a", b"b"))
@@ -268,7 +270,7 @@ def test_a_file_that_changes_while_it_is_sent_is_not_loaded(
     assert not [each for each in asked if each.path.endswith("/images/load")]
 
 
-def test_a_disk_that_is_too_small_is_said_before(engine: Engine, tmp_path: Path) -> None:
+def test_a_disk_that_is_too_small_is_said_before(engine: ContainerEngine, tmp_path: Path) -> None:
     path = written(tmp_path / "image.tar.gz", image_tar())
     here = os.uname()
     facts = msgspec.structs.replace(engine.facts, is_local=True, data_root="/proc")
@@ -278,7 +280,9 @@ def test_a_disk_that_is_too_small_is_said_before(engine: Engine, tmp_path: Path)
 
 
 @pytest.mark.parametrize("which", ["image.tar.gz", "image.tar.gz.sha256"])
-def test_a_pipe_and_a_device_are_not_read(engine: Engine, tmp_path: Path, which: str) -> None:
+def test_a_pipe_and_a_device_are_not_read(
+    engine: ContainerEngine, tmp_path: Path, which: str
+) -> None:
     path = written(tmp_path / "image.tar.gz", image_tar())
     (tmp_path / which).unlink()
     os.mkfifo(tmp_path / which)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.images.building import Order, build_image
 from mansard.containers.images.needed import ensure_image
 from mansard.containers.images.pulling import (
@@ -93,7 +93,9 @@ def test_manifests_of_a_hostile_registry(served: Registry, manifest: bytes) -> N
 
 
 @pytest.mark.docker
-def test_a_base_is_pulled_and_known_by_its_digest(engine: Engine, served: Registry) -> None:
+def test_a_base_is_pulled_and_known_by_its_digest(
+    engine: ContainerEngine, served: Registry
+) -> None:
     name = f"{served.address}/team/base:1"
     wanted = downloads(engine, entry(name))
     assert wanted.base is not None
@@ -115,7 +117,7 @@ def served_digest(served: Registry) -> str:
 
 
 @pytest.mark.docker
-def test_a_base_with_a_digest_is_that_very_image(engine: Engine, served: Registry) -> None:
+def test_a_base_with_a_digest_is_that_very_image(engine: ContainerEngine, served: Registry) -> None:
     tag = f"{served.address}/team/base:1"
     pinned, other = f"{tag}@{served_digest(served)}", f"{tag}@sha256:{'0' * 64}"
     assert find_base(engine.client, pinned) is None
@@ -133,7 +135,7 @@ def test_a_base_with_a_digest_is_that_very_image(engine: Engine, served: Registr
 
 
 @pytest.mark.docker
-def test_a_base_that_was_loaded_from_a_file_goes_by_its_tag(engine: Engine) -> None:
+def test_a_base_that_was_loaded_from_a_file_goes_by_its_tag(engine: ContainerEngine) -> None:
     engine.client.api.import_image_from_data(_empty_tar(), repository="team/loaded", tag="1")
     pinned = f"team/loaded:1@sha256:{'0' * 64}"
     found = find_base(engine.client, pinned)
@@ -147,7 +149,7 @@ def _empty_tar() -> bytes:
 
 
 @pytest.mark.docker
-def test_a_no_downloads_nothing(engine: Engine, served: Registry) -> None:
+def test_a_no_downloads_nothing(engine: ContainerEngine, served: Registry) -> None:
     name = f"{served.address}/team/base:1"
     questions: list[Downloads] = []
 
@@ -174,7 +176,7 @@ def test_a_no_downloads_nothing(engine: Engine, served: Registry) -> None:
     ],
 )
 def test_a_pull_that_fails_is_one_line_and_leaves_nothing(
-    engine: Engine, served: Registry, tag: str, faults: set[str], words: str
+    engine: ContainerEngine, served: Registry, tag: str, faults: set[str], words: str
 ) -> None:
     name = f"{served.address}/team/base:{tag}"
     served.faults |= faults
@@ -188,7 +190,7 @@ def test_a_pull_that_fails_is_one_line_and_leaves_nothing(
 
 
 @pytest.mark.docker
-def test_a_registry_that_nobody_reaches(engine: Engine) -> None:
+def test_a_registry_that_nobody_reaches(engine: ContainerEngine) -> None:
     with pytest.raises(ContainerError, match=r"no network: .*; check the network"):
         pull(engine, "127.0.0.1:1/team/base:1")
     with pytest.raises(ContainerError, match="no network"):
@@ -196,7 +198,9 @@ def test_a_registry_that_nobody_reaches(engine: Engine) -> None:
 
 
 @pytest.mark.docker
-def test_what_cannot_fit_on_the_disk_is_not_begun(engine: Engine, served: Registry) -> None:
+def test_what_cannot_fit_on_the_disk_is_not_begun(
+    engine: ContainerEngine, served: Registry
+) -> None:
     free = engine.facts.free_bytes()
     assert free is not None
     # 3 bytes on the disk for each one that is downloaded: a third of what is free is too much.
@@ -208,7 +212,7 @@ def test_what_cannot_fit_on_the_disk_is_not_begun(engine: Engine, served: Regist
 
 
 @pytest.mark.docker
-def test_an_image_for_another_processor_is_refused(engine: Engine) -> None:
+def test_an_image_for_another_processor_is_refused(engine: ContainerEngine) -> None:
     jetson = read_table().image("jetpack-6.1")
     if engine.facts.architecture == "aarch64":
         pytest.skip("this is the processor that it is for")
@@ -218,7 +222,7 @@ def test_an_image_for_another_processor_is_refused(engine: Engine) -> None:
 
 
 @pytest.mark.docker
-def test_an_image_that_is_not_built_is_not_saved(engine: Engine, tmp_path: Path) -> None:
+def test_an_image_that_is_not_built_is_not_saved(engine: ContainerEngine, tmp_path: Path) -> None:
     path = tmp_path / "image.tar.gz"
     with pytest.raises(ContainerError, match="cpu of this version is not built yet; run 'mansard"):
         api.save_image(path, "cpu", engine=engine.address)

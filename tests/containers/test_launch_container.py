@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.containers.engine import Access, Engine
+from mansard.containers.engine import Access, ContainerEngine
 from mansard.containers.launch import launched
 from mansard.core.errors import ContainerError
 from tests.containers.launching import SOMEBODY, all_containers, launch
@@ -20,7 +20,7 @@ from tests.waiting import awaited
 pytestmark = pytest.mark.docker
 
 
-def test_container_may_do_nothing_but_compute(engine: Engine, bare_image: str) -> None:
+def test_container_may_do_nothing_but_compute(engine: ContainerEngine, bare_image: str) -> None:
     program = LOOK.replace("REPO", repr(str(REPOSITORY)))
     asked = launch(bare_image, "-c", program, groups=(44, 109), run="a run")
     with launched(engine, asked, b"hello\n") as container:
@@ -58,7 +58,7 @@ def test_container_may_do_nothing_but_compute(engine: Engine, bare_image: str) -
 
 
 def test_container_of_a_root_caller_who_needs_root_has_no_capability_either(
-    engine: Engine, bare_image: str
+    engine: ContainerEngine, bare_image: str
 ) -> None:
     root = type(SOMEBODY)(uid=0, gid=0, why="the test")
     program = LOOK.replace("REPO", repr(str(REPOSITORY)))
@@ -69,7 +69,7 @@ def test_container_of_a_root_caller_who_needs_root_has_no_capability_either(
     assert "written" not in {seen["writes"][path] for path in seen["writes"] if path != SCRATCH}
 
 
-def test_runtime_of_a_jetson_brings_its_variables(engine: Engine, bare_image: str) -> None:
+def test_runtime_of_a_jetson_brings_its_variables(engine: ContainerEngine, bare_image: str) -> None:
     access = Access(kind="runtime", gpu="jetson", why="the test")
     program = LOOK.replace("REPO", repr(str(REPOSITORY)))
     with launched(engine, launch(bare_image, "-c", program, access=access), b"\n") as container:
@@ -83,7 +83,7 @@ def test_runtime_of_a_jetson_brings_its_variables(engine: Engine, bare_image: st
 
 
 def test_a_simulated_board_is_there_to_read(
-    engine: Engine, bare_image: str, tmp_path: Path
+    engine: ContainerEngine, bare_image: str, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "sys").mkdir()
@@ -96,7 +96,7 @@ def test_a_simulated_board_is_there_to_read(
             next(lines)
 
 
-def test_debug_files_are_there_to_read(engine: Engine, bare_image: str) -> None:
+def test_debug_files_are_there_to_read(engine: ContainerEngine, bare_image: str) -> None:
     root = type(SOMEBODY)(uid=0, gid=0, why="the test")
     program = "print(open('/proc/mounts').read())"
     asked = launch(bare_image, "-c", program, user=root, with_debug_files=True)

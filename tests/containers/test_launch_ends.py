@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.launch import launched, remove_leftovers
 from mansard.containers.settings import OWNER_LABEL, create_arguments
 from mansard.core.errors import ContainerError, UsageError
@@ -43,7 +43,7 @@ StartCaller = Callable[[str], tuple[subprocess.Popen[str], str]]
     ],
 )
 def test_an_end_that_is_no_good_one_is_told(
-    engine: Engine, bare_image: str, program: str, words: str
+    engine: ContainerEngine, bare_image: str, program: str, words: str
 ) -> None:
     program = f"print('one', flush=True); {program}"
     received: list[bytes] = []
@@ -57,7 +57,9 @@ def test_an_end_that_is_no_good_one_is_told(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_good_end_is_no_error_and_leaves_nothing(engine: Engine, bare_image: str) -> None:
+def test_a_good_end_is_no_error_and_leaves_nothing(
+    engine: ContainerEngine, bare_image: str
+) -> None:
     program = "import sys; print('a'); print('b', file=sys.stderr); print('torn', end='')"
     with launched(engine, launch(bare_image, "-c", program)) as container:
         assert list(container.lines()) == [b"a"]
@@ -65,7 +67,7 @@ def test_a_good_end_is_no_error_and_leaves_nothing(engine: Engine, bare_image: s
     assert awaited(lambda: not all_containers(engine.client))
 
 
-def test_a_container_that_is_killed_from_outside(engine: Engine, bare_image: str) -> None:
+def test_a_container_that_is_killed_from_outside(engine: ContainerEngine, bare_image: str) -> None:
     with launched(engine, launch(bare_image, "-c", WAIT)) as container:
         lines = container.lines()
         assert next(lines) == b"up"
@@ -75,7 +77,7 @@ def test_a_container_that_is_killed_from_outside(engine: Engine, bare_image: str
 
 
 def test_a_container_without_memory_is_told_from_one_that_is_killed(
-    engine: Engine, bare_image: str
+    engine: ContainerEngine, bare_image: str
 ) -> None:
     program = """
 import sys
@@ -92,7 +94,7 @@ filled = [bytearray(b"x" * (1 << 20)) for _ in range(400)]
             next(lines)
 
 
-def test_silence_ends_a_container_that_hangs(engine: Engine, bare_image: str) -> None:
+def test_silence_ends_a_container_that_hangs(engine: ContainerEngine, bare_image: str) -> None:
     with launched(engine, launch(bare_image, "-c", WAIT)) as container:
         lines = container.lines(lambda: 0.5)
         assert next(lines) == b"up"
@@ -101,7 +103,7 @@ def test_silence_ends_a_container_that_hangs(engine: Engine, bare_image: str) ->
     assert awaited(lambda: not all_containers(engine.client))
 
 
-def test_errors_without_end_are_silence_too(engine: Engine, bare_image: str) -> None:
+def test_errors_without_end_are_silence_too(engine: ContainerEngine, bare_image: str) -> None:
     program = "import sys\nwhile True: sys.stderr.write('x' * 4096)"
     with launched(engine, launch(bare_image, "-c", program)) as container:
         with pytest.raises(ContainerError, match=r"has said nothing for 0\.5 s"):
@@ -110,14 +112,16 @@ def test_errors_without_end_are_silence_too(engine: Engine, bare_image: str) -> 
 
 
 def test_a_long_message_does_not_block_a_program_that_ends_without_reading(
-    engine: Engine, bare_image: str
+    engine: ContainerEngine, bare_image: str
 ) -> None:
     asked = launch(bare_image, "-c", "print('done')")
     with launched(engine, asked, b"x" * (32 << 20)) as container:
         assert list(container.lines()) == [b"done"]
 
 
-def test_a_long_message_and_a_long_answer_pass_each_other(engine: Engine, bare_image: str) -> None:
+def test_a_long_message_and_a_long_answer_pass_each_other(
+    engine: ContainerEngine, bare_image: str
+) -> None:
     program = "import sys\nfor _ in range(3): print(sys.stdin.readline(), end='', flush=True)"
     line = b"y" * (5 << 20)
     with launched(engine, launch(bare_image, "-c", program), (line + b"\n") * 3) as container:
@@ -125,7 +129,7 @@ def test_a_long_message_and_a_long_answer_pass_each_other(engine: Engine, bare_i
 
 
 def test_leftovers_of_dead_owners_are_removed_and_no_others(
-    engine: Engine, bare_image: str
+    engine: ContainerEngine, bare_image: str
 ) -> None:
     ended = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     from mansard.containers.launch import name_process
@@ -148,7 +152,9 @@ def test_leftovers_of_dead_owners_are_removed_and_no_others(
             made[owner].remove(force=True)
 
 
-def test_a_missing_folder_is_told_before_anything_starts(engine: Engine, bare_image: str) -> None:
+def test_a_missing_folder_is_told_before_anything_starts(
+    engine: ContainerEngine, bare_image: str
+) -> None:
     asked = launch(bare_image, "-c", WAIT, board=Path("/no/such/board"))
     with pytest.raises(UsageError, match="is not there"), launched(engine, asked):
         pass
@@ -168,7 +174,7 @@ def start_caller(daemon: Daemon, bare_image: str, start: Start) -> StartCaller:
 
 
 def test_container_ends_with_a_host_process_that_is_killed(
-    engine: Engine, start_caller: StartCaller
+    engine: ContainerEngine, start_caller: StartCaller
 ) -> None:
     caller, ident = start_caller(WAIT)
     assert [each["Id"] for each in all_containers(engine.client)] == [ident]
@@ -180,7 +186,7 @@ def test_container_ends_with_a_host_process_that_is_killed(
 @pytest.mark.usefixtures("as_in_a_terminal")
 @pytest.mark.parametrize("program", [WAIT, HANG], ids=["willing", "hanging"])
 def test_interrupt_ends_the_container(
-    engine: Engine, start_caller: StartCaller, program: str
+    engine: ContainerEngine, start_caller: StartCaller, program: str
 ) -> None:
     caller, ident = start_caller(program)
     assert ident

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.containers.engine import Access, Engine
+from mansard.containers.engine import Access, ContainerEngine
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.probing import probe_in_container
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import ContainerError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerMode, PowerSample, Trial
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.core.version import VERSION
 from mansard.device.identity import identify
 from mansard.measuring.events import Done
@@ -42,7 +42,7 @@ def short_plan(root: Path, mode: PowerMode, n_trials: int) -> KernelPlan:
 
 
 def test_a_plan_is_measured_in_a_container_with_the_boards_meters(
-    engine: Engine, bare_image: str, board: Path, tmp_path: Path
+    engine: ContainerEngine, bare_image: str, board: Path, tmp_path: Path
 ) -> None:
     plan = short_plan(board, core_count_mode(1), 2)
     measurer = ContainerMeasurer(engine, launch(bare_image, board=board))
@@ -63,7 +63,9 @@ def test_a_plan_is_measured_in_a_container_with_the_boards_meters(
     assert engine.client.api.containers(all=True) == []
 
 
-def test_a_job_without_trials_is_through_in_a_moment(engine: Engine, bare_image: str) -> None:
+def test_a_job_without_trials_is_through_in_a_moment(
+    engine: ContainerEngine, bare_image: str
+) -> None:
     plan = short_plan(Path("/"), core_count_mode(1), 0)
     job = Job(plan=plan, missing=(), read_back=plan.mode)
     events = list(ContainerMeasurer(engine, launch(bare_image))(job))
@@ -76,7 +78,7 @@ import sys
 from pathlib import Path
 from mansard.containers.engine import connect
 from mansard.containers.measurer import ContainerMeasurer
-from mansard.core.documents import read_document
+from mansard.core.storage.documents import read_document
 from mansard.microbench.plan import KernelPlan
 from mansard.measuring.runner import run_plan
 from tests.containers.launching import launch
@@ -91,7 +93,7 @@ with connect(address) as engine:
 
 
 def test_a_run_that_is_killed_leaves_no_container_and_resumes(
-    daemon: Daemon, engine: Engine, bare_image: str, tmp_path: Path, start: Start
+    daemon: Daemon, engine: ContainerEngine, bare_image: str, tmp_path: Path, start: Start
 ) -> None:
     plan = short_plan(Path("/"), core_count_mode(1), 4)
     write_document(tmp_path / "plan.json", plan)
@@ -111,13 +113,13 @@ def test_a_run_that_is_killed_leaves_no_container_and_resumes(
     assert outcome.n_measured + outcome.n_resumed == 4
 
 
-def test_the_probe_says_what_is_inside(engine: Engine, bare_image: str) -> None:
+def test_the_probe_says_what_is_inside(engine: ContainerEngine, bare_image: str) -> None:
     probe = probe_in_container(engine, launch(bare_image), "cpu")
     assert probe.versions["mansard"] == VERSION
     assert probe.gpu is None
 
 
-def test_no_gpu_inside_is_told_with_what_helps(engine: Engine, bare_image: str) -> None:
+def test_no_gpu_inside_is_told_with_what_helps(engine: ContainerEngine, bare_image: str) -> None:
     # The runtime is called nvidia, but brings nothing: as with a broken installation.
     access = Access(kind="runtime", gpu="jetson", why="the test")
     with pytest.raises(ContainerError, match="no GPU in the container") as caught:
@@ -137,7 +139,7 @@ def test_no_gpu_inside_is_told_with_what_helps(engine: Engine, bare_image: str) 
     ],
 )
 def test_what_is_no_measurement_is_one_clear_error(
-    engine: Engine, bare_image: str, program: str, words: str
+    engine: ContainerEngine, bare_image: str, program: str, words: str
 ) -> None:
     # "-c" takes the place of the measuring program: what follows it are its arguments.
     plan = short_plan(Path("/"), core_count_mode(1), 1)
@@ -161,7 +163,7 @@ def test_what_is_no_measurement_is_one_clear_error(
     ],
 )
 def test_an_image_of_another_version_is_refused(
-    engine: Engine, bare_image: str, program: str, words: str
+    engine: ContainerEngine, bare_image: str, program: str, words: str
 ) -> None:
     with pytest.raises(ContainerError, match=words) as caught:
         probe_in_container(engine, launch(bare_image, "-c", program), "cpu")
@@ -169,7 +171,7 @@ def test_an_image_of_another_version_is_refused(
 
 
 def test_events_without_end_are_not_written(
-    engine: Engine, bare_image: str, board: Path, tmp_path: Path
+    engine: ContainerEngine, bare_image: str, board: Path, tmp_path: Path
 ) -> None:
     """Each is a right event, but there are more than a job has."""
     program = """while True: print('{"type":"Progress","n_left":1,"now":"x"}')"""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mansard.containers.stream import Attached, Frames, split_lines
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import LineSplitter
+from mansard.core.processes.line_channel import LineSplitter
 
 pieces = st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=12)
 

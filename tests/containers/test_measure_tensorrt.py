@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from mansard.core.documents import read_document
-from mansard.core.jsonl import read_rows
 from mansard.core.records import EngineBuild, Manifest, Measurement
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.simulator import snapshot
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here, build_here

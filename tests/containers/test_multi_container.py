@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mansard.core.jsonl import read_rows
 from mansard.core.records import ContentionPoint, MultiRun, Record
+from mansard.core.storage.jsonl import read_rows
 from mansard.simulator import running, snapshot
 from tests.cli.bench_process import Start
 from tests.containers.image_here import Here

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.outputs_volume import OutputsVolume
 from mansard.core.errors import ContainerError, StorageError
-from mansard.core.files import replacing
+from mansard.core.storage.files import replacing
 from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine
 
 NAME = "tensorrt-10.3.0-Orin"
@@ -45,7 +45,7 @@ def volume(folder: Path, content: Any) -> Iterator[OutputsVolume]:
         "/containers/c": (204, b""),
     }
     with stand_in_engine(folder, answers) as address, connect(address) as engine:
-        assert isinstance(engine, Engine)
+        assert isinstance(engine, ContainerEngine)
         yield OutputsVolume(engine, "sha256:" + "0" * 64, "volume")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mansard.containers.hosts import Host
-from mansard.containers.tunnel import LIMITS, Limits, Tunnel, open_tunnel
+from mansard.containers.tunnel import LIMITS, Tunnel, TunnelTimes, open_tunnel
 from mansard.core.errors import ContainerError, ControllerLost
 from tests.containers.ssh_board import SshBoard, descendants, ssh_board, why_no_sshd
 from tests.containers.test_tunnel_sshd import Engine, command_lines, orin
@@ -21,8 +21,8 @@ from tests.waiting import awaited
 
 REASON = why_no_sshd()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
-SOON = Limits(ready_s=1, engine_s=1, look_s=1, every_s=0.1, silent_s=0.5, stop_s=1)
-PATIENT = Limits(every_s=0.1, silent_s=0.5, stop_s=1)
+SOON = TunnelTimes(ready_s=1, engine_s=1, look_s=1, every_s=0.1, silent_s=0.5, stop_s=1)
+PATIENT = TunnelTimes(every_s=0.1, silent_s=0.5, stop_s=1)
 
 
 def test_all_stages_together_end_within_ninety_seconds() -> None:
@@ -38,7 +38,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     started.close()
 
 
-def with_tunnel(host: Host, *options: str, limits: Limits = SOON) -> None:
+def with_tunnel(host: Host, *options: str, limits: TunnelTimes = SOON) -> None:
     with open_tunnel(host, options, limits):
         pass
 
@@ -62,7 +62,7 @@ def hung_login(folder: Path) -> Iterator[SshBoard]:
 def test_a_command_over_there_that_hangs(tmp_path: Path) -> None:
     with hung_login(tmp_path / "ssh") as board:
         with pytest.raises(ContainerError, match=r"nothing answers on .*none\.sock") as caught:
-            with_tunnel(orin(tmp_path / "none.sock"), *board.options, limits=Limits(look_s=1))
+            with_tunnel(orin(tmp_path / "none.sock"), *board.options, limits=TunnelTimes(look_s=1))
         config = str(board.folder).encode()
         assert awaited(lambda: not any(config in line for line in ssh_clients()))
     assert "'ssh orin systemctl status docker'" in str(caught.value)

@@ -15,7 +15,7 @@ import pytest
 from mansard.containers.hosts import Host
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import ContainerError
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.leftovers import temporary_folder
 from tests.containers.ssh_board import SshBoard, end_connections, ssh_board, why_no_sshd
 from tests.containers.throwaway import Daemon
 from tests.waiting import awaited

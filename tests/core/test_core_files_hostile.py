@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import StorageError
-from mansard.core.files import read_whole, write_atomic
+from mansard.core.storage.files import read_whole, write_atomic
 
 
 def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.core.documents import write_document
 from mansard.core.errors import StorageError
-from mansard.core.files import make_folder, write_atomic
-from mansard.core.jsonl import RowWriter, write_rows
 from mansard.core.records import PowerSample
+from mansard.core.storage.documents import write_document
+from mansard.core.storage.files import make_folder, write_atomic
+from mansard.core.storage.jsonl import RowWriter, write_rows
 
 
 def write_page(path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import StorageError
-from mansard.core.files import (
+from mansard.core.records import PowerSample
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.files import (
     entries_in,
     find_status,
     make_folder,
@@ -19,8 +20,7 @@ from mansard.core.files import (
     remove,
     write_atomic,
 )
-from mansard.core.jsonl import RowReader, RowWriter, read_rows, write_rows
-from mansard.core.records import PowerSample
+from mansard.core.storage.jsonl import RowReader, RowWriter, read_rows, write_rows
 
 LINK = "is a link, and a folder of runs holds none; remove it"
 SAMPLE = PowerSample(rail="r", monotonic_s=0.5, power_w=1.0, energy_j=1.0, unknown={})

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import StorageError
-from mansard.core.files import write_atomic
-from mansard.core.jsonl import RowWriter, read_rows
 from mansard.core.records import PowerSample
+from mansard.core.storage.files import write_atomic
+from mansard.core.storage.jsonl import RowWriter, read_rows
 
 pytestmark = pytest.mark.root
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.jsonl import RowWriter, read_rows
 from mansard.core.records import PowerSample
+from mansard.core.storage.jsonl import RowWriter, read_rows
 
 
 def sample(number: int) -> PowerSample:

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import StorageError
-from mansard.core.files import write_atomic
-from mansard.core.leftovers import hidden_name, is_hidden_name, sweep, temporary_folder
+from mansard.core.storage.files import write_atomic
+from mansard.core.storage.leftovers import hidden_name, is_hidden_name, sweep, temporary_folder
 
 # Writes half of a file and fills a folder, says so, and waits to be killed.
 _WRITER = """
 import sys
 from pathlib import Path
-from mansard.core.files import replacing
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.files import replacing
+from mansard.core.storage.leftovers import temporary_folder
 where = Path(sys.argv[1])
 with temporary_folder(where, "scratch") as folder, replacing(where / "report.html") as stream:
     (folder / "deep").mkdir()

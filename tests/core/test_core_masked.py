@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import ContainerError
-from mansard.core.secrets import masked, masked_words
-from mansard.core.text import MAX_SHOWN_CHARACTERS, printable
+from mansard.core.text import MAX_SHOWN_CHARACTERS, masked, masked_words, printable
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.jsonl import RowReader, read_rows, write_rows
 from mansard.core.records import PowerSample
+from mansard.core.storage.jsonl import RowReader, read_rows, write_rows
 
 
 def sample(rail: str) -> PowerSample:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.signals import how_it_ended, names_outer_signal
+from mansard.core.processes.signals import how_it_ended, names_outer_signal
 
 # What a library such as polars does to SIGINT: its handler has the kernel begin waits again.
 _RESTARTED = "import signal; signal.siginterrupt(signal.{name}, False)"
@@ -20,7 +20,7 @@ _WAITS = {
     "a pipe, for a while": "reading, _ = os.pipe(); signals.is_readable_within(reading, 600)",
     "lines of a pipe": (
         "reading, _ = os.pipe()\n"
-        "from mansard.core.line_channel import LineReader\n"
+        "from mansard.core.processes.line_channel import LineReader\n"
         "LineReader(reading).is_ready_within(600)"
     ),
     "a read": "reading, _ = os.pipe(); signals.let_interrupts_end_waits(); os.read(reading, 1)",
@@ -48,7 +48,7 @@ def test_a_signal_ends_a_wait_that_a_library_has_begun_again(what: str, name: st
     program = "\n".join(
         [
             "import os",
-            "from mansard.core import signals",
+            "from mansard.core.processes import signals",
             "signals.turn_signals_into_interrupts()",
             _RESTARTED.format(name=name),
             "try:",

@@ -7,7 +7,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.line_channel import LineReader
+from mansard.core.processes.line_channel import LineReader
 
 
 def read_all(data: bytes, sizes: list[int]) -> list[bytes]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.ncu_metrics import (
+from mansard.core.formats.ncu import (
     CUDA_CORE_WORK,
     DRAM_TRAFFIC,
     TEGRA_CHIPS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import ContainerError, DeviceError
-from mansard.core.programs import end_program, run_program, start_program
+from mansard.core.processes.programs import end_program, run_program, start_program
 from tests.waiting import awaited
 
 FLOOD = "import os\nwhile True: os.write(1, b'x' * 65536)"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.tensorrt_names import take_apart
+from mansard.core.formats.tensorrt import take_apart
 
 NODES = st.text("abcXYZ0123456789_/.:", min_size=1, max_size=12).filter(
     lambda name: ".." not in name and not name.startswith("__my")

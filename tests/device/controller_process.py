@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from mansard.core.errors import DeviceError
-from mansard.core.line_channel import HEARTBEAT, MAX_LINE_BYTES
+from mansard.core.processes.line_channel import HEARTBEAT, MAX_LINE_BYTES
 from mansard.core.text import printable
 
 _END_S = 120  # a restore calls nvpmodel, which may take a minute

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.device.conditions import Watch, disturbances, find_sources
-from mansard.device.conditions.mode_settings import Change, describe, find_mode_settings
+from mansard.device.conditions.mode_settings import SettingChange, describe, find_mode_settings
 from mansard.device.file_watch import FileWatcher
 from tests.device.conditions_machine import CPUS, EMC, GPU, create_board, mode, put
 
@@ -126,9 +126,9 @@ def test_caps_that_heat_has_lowered_are_no_other_mode(board: Path) -> None:
 
 def test_a_mode_with_many_settings_is_told_in_few_lines() -> None:
     changes = [
-        *(Change(f"/{CPU}/cpu{cpu}/online", "1", "0") for cpu in (8, 9, 10)),
-        *(Change(f"/sys/x{n}/max_freq", "1", "2") for n in range(5)),
-        Change("/sys/y/governor", "a", None),
+        *(SettingChange(f"/{CPU}/cpu{cpu}/online", "1", "0") for cpu in (8, 9, 10)),
+        *(SettingChange(f"/sys/x{n}/max_freq", "1", "2") for n in range(5)),
+        SettingChange("/sys/y/governor", "a", None),
     ]
     assert describe(changes, ("/sys/z", "/sys/x0/max_freq", "/sys/w")) == (
         "cores 8, 9 and 10 were switched off",
@@ -138,8 +138,8 @@ def test_a_mode_with_many_settings_is_told_in_few_lines() -> None:
     )
 
 
-@given(st.lists(st.builds(Change, st.text(), st.text(), st.none() | st.text()), min_size=1))
-def test_whatever_changes_is_said_on_printable_lines(changes: list[Change]) -> None:
+@given(st.lists(st.builds(SettingChange, st.text(), st.text(), st.none() | st.text()), min_size=1))
+def test_whatever_changes_is_said_on_printable_lines(changes: list[SettingChange]) -> None:
     lines = describe(changes)
     assert lines
     assert all(line.isprintable() for line in lines)

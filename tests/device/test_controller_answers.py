@@ -9,9 +9,9 @@ import pytest
 
 from mansard.core.errors import DeviceError, InputError, MansardError, StorageError, UsageError
 from mansard.core.hashing import content_hash
-from mansard.core.line_channel import encode_line
+from mansard.core.processes.line_channel import encode_line
 from mansard.device.controller.controller import LocalController
-from mansard.device.controller.messages import Greeting, Identify, Question
+from mansard.device.controller.messages import Greeting, Identify, NumberedAsk
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import set_fault, snapshot
 from tests.device.controller_board import controller_of, mode_of
@@ -111,7 +111,7 @@ def test_the_error_in_a_sweep_is_kept_with_that_of_putting_back(agx_orin: Path) 
 
 def test_another_version_is_refused(agx_orin: Path) -> None:
     with controller_process(agx_orin) as channel:
-        channel.send(encode_line(Question(1, Greeting(tool_version="0.0.1"))))
+        channel.send(encode_line(NumberedAsk(1, Greeting(tool_version="0.0.1"))))
         reply = channel.receive(60)
         assert b"its caller of 0.0.1" in reply
         assert b"build the board's image again" in reply
@@ -161,6 +161,6 @@ def test_what_is_no_controller_of_ours_is_refused(said: bytes, expected: str) ->
 
 def test_an_answer_that_comes_too_late_is_passed_over(agx_orin: Path) -> None:
     with controller_process(agx_orin) as channel, remote_controller(channel, "bench-1") as remote:
-        channel.send(encode_line(Question(0xFFFF, Identify())))  # who asked was interrupted
+        channel.send(encode_line(NumberedAsk(0xFFFF, Identify())))  # who asked was interrupted
         assert remote.put_back() == ()
         assert remote.identify().is_simulated

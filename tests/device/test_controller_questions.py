@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from mansard.core import errors
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.line_channel import encode_line, from_wire, to_wire
+from mansard.core.processes.line_channel import encode_line, from_wire, to_wire
 from mansard.device.controller.messages import (
     ErrorAnswer,
-    Question,
+    NumberedAsk,
     Reply,
     decode,
 )
@@ -42,11 +42,11 @@ def test_every_error_arrives_as_what_it_was(
 @given(st.binary(max_size=80) | st.text(max_size=60).map(str.encode))
 def test_any_other_line_is_refused_in_one_clear_error(line: bytes) -> None:
     with pytest.raises(DeviceError, match="use the same version") as caught:
-        decode(line, Question)
+        decode(line, NumberedAsk)
     assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("depth", [10, 100_000])
 def test_a_line_nested_too_deep_is_refused(depth: int) -> None:
     with pytest.raises(DeviceError, match="is not of Mansard"):
-        decode(b'{"number":1,"ask":' + b"[" * depth, Question)
+        decode(b'{"number":1,"ask":' + b"[" * depth, NumberedAsk)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.core.files import check_descriptors
+from mansard.core.storage.files import check_descriptors
 
 # In a process of its own, whose modules are loaded and which may open nothing more.
 EXHAUSTED = """

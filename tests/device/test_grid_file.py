@@ -15,12 +15,12 @@ from mansard.core.power_mode import core_count_mode
 from mansard.device.power_modes.custom_modes import custom_mode, exact_point
 from mansard.device.power_modes.grid import Grid, ValueRange, grid_points, read_grid, snap
 from mansard.device.power_modes.selection import choose_modes
-from mansard.device.power_modes.settable import Amount, Choices, CoreGroup, ValueTable
+from mansard.device.power_modes.settable import CoreGroup, ModeChoices, ValueTable, WrittenValue
 from tests.device.grid_machines import add_cpufreq, machine
 
 MHZ = 1e6
 CPU = ValueTable(tuple(MHZ * step for step in (700, 1000, 1300, 1600, 2000)))
-ORIN_NANO_LIKE = Choices(
+ORIN_NANO_LIKE = ModeChoices(
     present=core_count_mode(6),
     cpus=(0, 1, 2, 3, 4, 5),
     clusters=(CoreGroup((0, 1, 2, 3), CPU), CoreGroup((4, 5), CPU)),
@@ -117,7 +117,7 @@ def test_a_sixty_thousand_mode_grid_is_thinned() -> None:
     # The CPU's clocks above 2000 MHz and those between its five steps are steps of lower ones.
     assert len(points) == 50 * 10 * 5 * 6
     wide = ValueTable(axes["cpu"])
-    choices = Choices(
+    choices = ModeChoices(
         present=core_count_mode(6),
         cpus=ORIN_NANO_LIKE.cpus,
         clusters=(CoreGroup(ORIN_NANO_LIKE.cpus, wide),),
@@ -262,7 +262,7 @@ def test_snapping_gives_an_available_frequency(
     assert snapped in steps
     assert all(abs(snapped - hz) <= abs(step - hz) for step in steps)
     wanted = data.draw(st.sampled_from(steps))
-    assert table.find(Amount(wanted)) == wanted
+    assert table.find(WrittenValue(wanted)) == wanted
 
 
 VALUES = st.recursive(

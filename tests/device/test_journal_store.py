@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.core.documents import write_document
 from mansard.core.errors import DeviceError, MansardError, StorageError
+from mansard.core.storage.documents import write_document
 from mansard.device.clocks.readback import read_mode
 from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine

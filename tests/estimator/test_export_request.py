@@ -12,7 +12,7 @@ from mansard.core.errors import UsageError
 from mansard.estimator.export.request import (
     DTYPES,
     DynamicAxis,
-    InputSpec,
+    ExportInput,
     LibrarySource,
     PythonSource,
     parse_dynamic,
@@ -25,13 +25,13 @@ from mansard.estimator.export.request import (
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
-        ("x=1x3x224x224", InputSpec("x", (1, 3, 224, 224))),
-        ("ids=1x16:int64", InputSpec("ids", (1, 16), "int64")),
-        ("half=7:fp16", InputSpec("half", (7,), "float16")),
-        ("scale=scalar:fp64", InputSpec("scale", (), "float64")),
+        ("x=1x3x224x224", ExportInput("x", (1, 3, 224, 224))),
+        ("ids=1x16:int64", ExportInput("ids", (1, 16), "int64")),
+        ("half=7:fp16", ExportInput("half", (7,), "float16")),
+        ("scale=scalar:fp64", ExportInput("scale", (), "float64")),
     ],
 )
-def test_export_inputs_are_read(text: str, spec: InputSpec) -> None:
+def test_export_inputs_are_read(text: str, spec: ExportInput) -> None:
     assert parse_input(text) == spec
 
 
@@ -54,7 +54,7 @@ def test_export_inputs_that_are_none(text: str) -> None:
 )
 def test_export_every_shape_is_read_back(name: str, shape: list[int], dtype: str | None) -> None:
     text = f"{name}={'x'.join(map(str, shape))}" + (f":{dtype}" if dtype else "")
-    expected = InputSpec(name, tuple(shape), DTYPES[dtype] if dtype else None)
+    expected = ExportInput(name, tuple(shape), DTYPES[dtype] if dtype else None)
     assert parse_input(text) == expected
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import encode
+from mansard.core.formats.protobuf import encode
 from mansard.estimator import score
 from tests.estimator.contrib_models import Operator, build, row
 from tests.estimator.ml_cases import ML, TREES

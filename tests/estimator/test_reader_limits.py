@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import encode
+from mansard.core.formats.protobuf import encode
 from mansard.estimator.reading import read_model, read_source
 from mansard.estimator.reading.limits import (
     MAX_FIELDS,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import (
+from mansard.core.formats.protobuf import (
     count_packed,
     encode,
     field_at,

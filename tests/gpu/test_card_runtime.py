@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import MeasurementError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import ContentionPoint, MemoryKind, Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from mansard.core.documents import write_document
 from mansard.core.hashing import stream_hash
 from mansard.core.records import EngineBuild
+from mansard.core.storage.documents import write_document
 
 FILE = "net_random.engine"
 

@@ -13,11 +13,16 @@ from hypothesis.extra.numpy import arrays
 from onnx import helper
 
 from mansard.core.errors import InputError, MeasurementError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Accuracy
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.inference.accuracy.batches import batches, normalised, read_labels
-from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial, Normalisation, SampleFile
+from mansard.inference.accuracy.plan import (
+    AccuracyPlan,
+    AccuracyTrial,
+    Normalisation,
+    PreparedSamples,
+)
 from mansard.inference.accuracy.scores import class_scores, predicted, ranks
 from mansard.inference.engines import find_engine
 from mansard.inference.planning import any_mode, make_plan
@@ -64,8 +69,8 @@ def test_pixels_are_normalised_by_channel() -> None:
     assert normalised(pixels, how).ravel().tolist() == [3.0, 0.5]
 
 
-def file_of(path: Path, n_samples: int, *, is_labelled: bool = True) -> SampleFile:
-    return SampleFile(
+def file_of(path: Path, n_samples: int, *, is_labelled: bool = True) -> PreparedSamples:
+    return PreparedSamples(
         file=path.name,
         file_hash="0" * 16,
         name="blobs",

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from onnx import helper
 
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import CounterRun
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.inference.counters.ncu import find_ncu
 from mansard.inference.counters.plan import CounterPlan, CounterTrial

@@ -10,12 +10,12 @@ from typing import cast
 import msgspec
 import pytest
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MeasurementError, SchemaError, StorageError
 from mansard.core.hashing import file_hash
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild, Gpu
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.conditions import find_sources
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS

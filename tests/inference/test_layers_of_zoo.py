@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Measurement
+from mansard.core.storage.jsonl import read_rows
 from mansard.estimator import load, zoo
 from mansard.estimator.model import all_nodes
 from mansard.measuring.measurer import LocalMeasurer

@@ -17,9 +17,9 @@ import pytest
 from onnx import helper
 
 from mansard.core.errors import UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import MultiRun
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
 from mansard.inference.multi.gates import OpenGate, Queue, Step, Turns
@@ -30,7 +30,7 @@ from mansard.inference.multi.plan import (
     MultiTrial,
     device_cpus,
 )
-from mansard.inference.multi.tally import StageTotals, Tally, Window
+from mansard.inference.multi.tally import CountedWindow, StageTotals, Tally
 from mansard.inference.multi.trial import MULTI
 from mansard.inference.multi.workers import Shared, ThreadHand, Worker, move_to
 from mansard.inference.plan import NetworkTrial
@@ -166,7 +166,7 @@ def test_time_counts_as_far_as_it_lies_in_the_window() -> None:
     # The window is from 10 to 20. Waiting from 8 to 12: 2 s in it; inference until 19: 7 s; the
     # copy until 25: 1 s. The run that ends at 19 counts, the one that ends at 25 does not.
     times = iter([8.0, 12.0, 19.0, 25.0])
-    window = Window([10.0, 20.0])
+    window = CountedWindow([10.0, 20.0])
     tally = Tally(window, 1, lambda: next(times))
     tally.lap(0, "input_wait")
     tally.lap(0, "inference")
@@ -183,7 +183,7 @@ def test_time_counts_as_far_as_it_lies_in_the_window() -> None:
 def test_latencies_are_of_the_whole_window() -> None:
     # 2500 runs, the n-th takes n s: of more than 1000 every second is kept, of more than 2000 every
     # fourth; 0, 4, 8, … 2496 are 625.
-    tally = Tally(Window([0.0, math.inf]), 1, lambda: 3000.0)
+    tally = Tally(CountedWindow([0.0, math.inf]), 1, lambda: 3000.0)
     for number in range(2500):
         tally.end_network(3000.0 - number)
     assert tally.latency_s == [float(number) for number in range(0, 2500, 4)]
@@ -191,7 +191,7 @@ def test_latencies_are_of_the_whole_window() -> None:
 
 @pytest.mark.parametrize("module", [threading, multiprocessing])
 def test_a_device_serves_first_who_came_first(module: Any) -> None:
-    window, tickets, order = Window([0.0, math.inf]), [0, 0], list[str]()
+    window, tickets, order = CountedWindow([0.0, math.inf]), [0, 0], list[str]()
     queue = Queue(tickets, module.Condition())
 
     def second() -> None:
@@ -212,7 +212,7 @@ def test_a_device_serves_first_who_came_first(module: Any) -> None:
 
 
 def test_a_run_begins_when_it_wants_to_and_in_rounds_with_the_round() -> None:
-    window, devices, step = Window([0.0, math.inf]), {(0, 0): "a"}, (0, 0)
+    window, devices, step = CountedWindow([0.0, math.inf]), {(0, 0): "a"}, (0, 0)
     assert OpenGate(window, devices, {}).enter(step, 7.0) == 7.0
     assert Turns(window, devices, [step], has_rounds=False).enter(step, 7.0) == 7.0
     before_s = time.monotonic()
@@ -226,7 +226,7 @@ def test_devices_run_their_stages_in_turn(has_rounds: bool) -> None:
     # Network 0 on a, then b; network 1 on b, then a. The schedule has 1 before 0 on b.
     devices = {(0, 0): "a", (0, 1): "b", (1, 0): "b", (1, 1): "a"}
     turns = [(0, 0), (1, 0), (0, 1), (1, 1)]
-    window, entered = Window([0.0, math.inf]), list[tuple[int, int]]()
+    window, entered = CountedWindow([0.0, math.inf]), list[tuple[int, int]]()
     gate = Turns(window, devices, turns, has_rounds=has_rounds)
 
     def run(network: int) -> None:

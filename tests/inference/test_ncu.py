@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.ncu_metrics import base_name, choose_metrics
+from mansard.core.formats.ncu import base_name, choose_metrics
 from mansard.inference.counters.ncu import (
     Ncu,
     command_line,

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from mansard.core.errors import MeasurementError
-from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import Measurement
+from mansard.core.storage.jsonl import read_rows, write_rows
 from mansard.inference.networks import NETWORKS
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials, run_plan

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 from mansard.core.errors import MeasurementError
-from mansard.inference.engines.tensorrt.calibration import Samples
+from mansard.inference.engines.tensorrt.calibration import SampleFeed
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
 from mansard.inference.plan import BuildSettings, InputSpec, ShapeRange
 from tests.inference import stand_in
@@ -163,7 +163,7 @@ def test_samples_that_do_not_fit_leave_no_memory_behind() -> None:
     with stand_in.played(STAND_IN_MEMORY_BYTES="48"):
         batch = {name: np.zeros(8, np.float32) for name in ("x", "y")}
         with pytest.raises(MeasurementError, match="the GPU has too little memory"):
-            Samples([batch], Cuda(), Path("unused"))
+            SampleFeed([batch], Cuda(), Path("unused"))
         assert held_bytes() == 0
 
 

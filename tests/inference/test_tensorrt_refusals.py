@@ -16,7 +16,7 @@ from mansard.inference.engines.tensorrt.messages import (
     remarks,
     without_places,
 )
-from mansard.inference.engines.tensorrt.progress import Progress
+from mansard.inference.engines.tensorrt.progress import BuildProgress
 from mansard.inference.engines.tensorrt.versions import parse_version
 
 NO_DRIVER = (
@@ -179,7 +179,7 @@ def test_informing_messages_are_not_kept_and_a_repeated_one_once() -> None:
 
 
 def test_progress_is_the_share_of_the_outermost_phase() -> None:
-    progress = Progress("building", lambda _now, _at_most_s: None, lambda: 0.0)
+    progress = BuildProgress("building", lambda _now, _at_most_s: None, lambda: 0.0)
     progress.start("Building", None, 4)
     progress.step("Building")
     assert progress.fraction == 0.25
@@ -196,7 +196,7 @@ def test_progress_is_the_share_of_the_outermost_phase() -> None:
 def test_progress_is_told_after_a_pause_alone() -> None:
     told: list[tuple[str, float]] = []
     clock = iter([0.0, 1.0, 2.5, 3.0])
-    progress = Progress("building", lambda *said: told.append(said), lambda: next(clock))
+    progress = BuildProgress("building", lambda *said: told.append(said), lambda: next(clock))
     progress.start("Timing", None, 3)
     for _ in range(3):
         progress.step("Timing")
@@ -209,7 +209,7 @@ def test_what_is_raised_cancels_and_is_kept() -> None:
         raise BrokenPipeError
 
     clock = iter([0.0, 9.0, 18.0])
-    progress = Progress("building", raising, lambda: next(clock))
+    progress = BuildProgress("building", raising, lambda: next(clock))
     progress.start("Timing", None, 3)
     assert not progress.step("Timing")
     assert isinstance(progress.stopped, BrokenPipeError)

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mansard.core.errors import MeasurementError
-from mansard.core.tensorrt_files import ExportedLayer
+from mansard.core.formats.tensorrt import ExportedLayer
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.tensorrt.buffers import GrowingBuffer, allocator
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda

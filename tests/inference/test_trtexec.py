@@ -13,9 +13,9 @@ import pytest
 from onnx import helper
 
 from mansard.core.errors import MeasurementError, SchemaError
-from mansard.core.jsonl import read_rows
+from mansard.core.formats.tensorrt import ExportedTensor, version_in
 from mansard.core.records import Measurement
-from mansard.core.tensorrt_files import ExportedTensor, version_in
+from mansard.core.storage.jsonl import read_rows
 from mansard.inference.builds import device_name
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine, Built, SelfTimingEngine

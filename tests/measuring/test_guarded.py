@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from mansard.core.errors import DeviceError, MansardError, MeasurementError
-from mansard.core.jsonl import read_rows
+from mansard.core.storage.jsonl import read_rows
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
 from tests.measuring.made_up_room import Nap, NapRow
@@ -78,7 +78,7 @@ def test_what_is_announced_may_take_as_long(tmp_path: Path) -> None:
 _HANGING = """
 import signal, sys
 from pathlib import Path
-from mansard.core.signals import turn_signals_into_interrupts
+from mansard.core.processes.signals import turn_signals_into_interrupts
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.runner import run_plan
 from tests.measuring.made_up_room import Nap

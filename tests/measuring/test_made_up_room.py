@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.hosts import Host
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.tunnel import open_tunnel
-from mansard.core.documents import read_document
 from mansard.core.errors import ContainerError, SchemaError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, decode_job, encode_job
@@ -79,14 +79,14 @@ def test_what_a_trial_announces_is_shown_before_it_is_over(tmp_path: Path) -> No
     ]
 
 
-def in_container(engine: Engine, image: str, **options: Any) -> ContainerMeasurer:
+def in_container(engine: ContainerEngine, image: str, **options: Any) -> ContainerMeasurer:
     environment = {"PYTHONPATH": str(REPOSITORY)}
     return ContainerMeasurer(engine, launch(image, environment=environment), **options)
 
 
 @pytest.mark.docker
 def test_a_silence_that_is_announced_is_no_hang_and_no_other_is_excused(
-    engine: Engine, bare_image: str, tmp_path: Path
+    engine: ContainerEngine, bare_image: str, tmp_path: Path
 ) -> None:
     """The first trial rests 4 s of 60 announced, the second for minutes without a word."""
     plan = nap_plan(Nap(nap_s=0.001, rest_s=4.0, announced_s=60.0), Nap(nap_s=0.001, rest_s=600.0))
@@ -97,7 +97,7 @@ def test_a_silence_that_is_announced_is_no_hang_and_no_other_is_excused(
 
 
 @pytest.mark.docker
-def test_in_a_container(engine: Engine, bare_image: str, tmp_path: Path) -> None:
+def test_in_a_container(engine: ContainerEngine, bare_image: str, tmp_path: Path) -> None:
     check(in_container(engine, bare_image), tmp_path)
 
 

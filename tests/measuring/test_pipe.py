@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, Trial
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS
 from mansard.measuring.events import (

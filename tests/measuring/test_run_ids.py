@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mansard.core.documents import read_document
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.measuring.events import Event
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import DeviceError, SchemaError, StorageError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerSample, Trial
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.device.meters.meter import Meters
 from mansard.device.totals import Total

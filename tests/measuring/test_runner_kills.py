@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from mansard.core.errors import DeviceError, UsageError
-from mansard.core.jsonl import read_rows
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import ContentionPoint, MachineIdentity
+from mansard.core.storage.jsonl import read_rows
 from mansard.device.conditions import find_sources
 from mansard.device.identity import identify
 from mansard.device.meters.meter import NO_METERS

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.core.jsonl import read_rows
 from mansard.core.records import ABOVE_LIMIT, Trial
+from mansard.core.storage.jsonl import read_rows
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import RunOutcome, missing_trials, run_plan
 from mansard.microbench.cuda.sampling import OpenGpu

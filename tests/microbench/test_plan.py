@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import SchemaError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Cache, CpuCluster, MachineIdentity
+from mansard.core.storage.documents import read_document, write_document
 from mansard.microbench.cpu.trials import cache_capacity_bytes, stream_working_sets
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import make_plan

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import InputError, MansardError, UsageError
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.leftovers import temporary_folder
 from tools.card_check.__main__ import ROOT
 
 MOST_MIB = 64.0  # of tree and folder together

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.leftovers import temporary_folder
 from tools.card_check import Software
 from tools.card_check.judging import judge
 from tools.card_check.processes import Outcome, Step, run_steps

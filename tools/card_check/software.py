@@ -21,7 +21,7 @@ from mansard.device.totals import Total
 from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.runtime import Start
 from mansard.microbench.cuda.sampling import OpenGpu
-from mansard.microbench.cuda.software_gpu import Memory, Physics, SoftwareGpu
+from mansard.microbench.cuda.software_gpu import Physics, SoftwareGpu, SoftwareMemory
 from mansard.microbench.kernel import Case, Kernel, Launch
 from tools.card_check import Software
 from tools.card_check.opening import Card
@@ -123,8 +123,8 @@ class MeteredGpu(SoftwareGpu):
         kernel: Kernel,
         case: Case,
         launch: Launch,
-        arrays: Sequence[Memory],
-        clock: Memory,
+        arrays: Sequence[SoftwareMemory],
+        clock: SoftwareMemory,
     ) -> Start:
         start = super().load(kernel, case, launch, arrays, clock)
         joules = self._card.joules(kernel, case, launch)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mansard.core.documents import read_document
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Gpu, Manifest, ProgramRun, Trial
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import onnx
 
-from mansard.core import files
+from mansard.core.storage import files
 from mansard.estimator import zoo
 from tools.zoo.alexnet import alexnet
 from tools.zoo.bert import bert_base, bert_large

@@ -11,12 +11,12 @@ from typing import Any
 
 from mansard.analytics.data.published.readers.reader import ToolFile
 from mansard.analytics.models.counters.counting import LaunchCounts, count
-from mansard.analytics.models.counters.launch import Launch
+from mansard.analytics.models.counters.launch import ProfiledLaunch
 from mansard.analytics.models.counters.reading import read_export
 from mansard.core.errors import MeasurementError
+from mansard.core.formats.ncu import chip_of, choose_metrics
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.core.ncu_metrics import chip_of, choose_metrics
-from mansard.core.programs import run_program
+from mansard.core.processes.programs import run_program
 from mansard.inference.counters.ncu import command_line, find_ncu, listed_metrics, refusal_of
 from mansard.inference.counters.profiled import counted
 from mansard.microbench.catalog import find_kernel
@@ -137,7 +137,7 @@ def count_kernels(
 
 
 def compare(
-    expected: Sequence[dict[str, Any]], launches: Sequence[Launch], sm: int
+    expected: Sequence[dict[str, Any]], launches: Sequence[ProfiledLaunch], sm: int
 ) -> Iterator[dict[str, Any]]:
     """By launch and quantity the counted over the expected; None where nothing was counted."""
     entries = tuple(one["entry"] for one in expected if one["entry"])

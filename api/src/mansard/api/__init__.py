@@ -131,7 +131,6 @@ if TYPE_CHECKING:
     from mansard.api.hierarchical import hi as hi
     from mansard.api.hierarchical import parse_amount as parse_amount
     from mansard.api.hierarchical import parse_logistic as parse_logistic
-    from mansard.api.hierarchical import parse_share as parse_share
     from mansard.api.images import ImageList as ImageList
     from mansard.api.images import build_image as build_image
     from mansard.api.images import fit_image as fit_image
@@ -168,9 +167,6 @@ if TYPE_CHECKING:
     from mansard.api.problem_files import write_problem as write_problem
     from mansard.api.recommendations import AUTO_BATCHES as AUTO_BATCHES
     from mansard.api.recommendations import batch as batch
-    from mansard.api.recommendations import parse_optional as parse_optional
-    from mansard.api.recommendations import parse_quantity as parse_quantity
-    from mansard.api.recommendations import parse_rate as parse_rate
     from mansard.api.recommendations import recommend as recommend
     from mansard.api.recommendations import recommend_workload as recommend_workload
     from mansard.api.schedule_runs import RanNetwork as RanNetwork

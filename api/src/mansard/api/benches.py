@@ -171,8 +171,8 @@ def measure_kernels(
     already is not measured again; a kernel that fails, as one that does not compile, is a row with
     ``failure``. Raises UsageError for a kernel that this CPU does not run, and as a bench does.
     """
-    from mansard.core.jsonl import read_rows
     from mansard.core.power_mode import core_count_mode
+    from mansard.core.storage.jsonl import read_rows
     from mansard.device.identity import identify
     from mansard.measuring.runner import run_plan
     from mansard.microbench.catalog import with_kernels

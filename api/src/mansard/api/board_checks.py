@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mansard.api.checks import Check, failed, missing, ok, warning
 from mansard.core.errors import MansardError
-from mansard.core.files import check_descriptors
 from mansard.core.records import MachineIdentity
+from mansard.core.storage.files import check_descriptors
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.conditions import Watch

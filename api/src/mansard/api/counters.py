@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
-from mansard.core.files import entries_in, find_status
 from mansard.core.model_files import find_onnx_files
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
+from mansard.core.storage.files import entries_in, find_status
 from mansard.core.text import is_utf8, listed
 from mansard.sweeps.reporter import SILENT, Reporter
 
@@ -275,7 +275,7 @@ class _Checker:
         precision: str | None = None,
         cache_bytes: int | None = None,
     ) -> None:
-        from mansard.core.jsonl import read_rows
+        from mansard.core.storage.jsonl import read_rows
 
         self._files, self._batch, self._precision = files, batch, precision
         self._cache_bytes = cache_bytes
@@ -353,8 +353,8 @@ class _Checker:
 
 def _timed_layers(runs: Path) -> list[tuple[str, str, Measurement]]:
     """Device, mode and row of each network whose layers were timed in ``runs``."""
-    from mansard.core.documents import read_document
-    from mansard.core.jsonl import read_rows
+    from mansard.core.storage.documents import read_document
+    from mansard.core.storage.jsonl import read_rows
 
     found = []
     for name, kind in entries_in(runs, runs).items() if runs.is_dir() else ():

@@ -132,8 +132,8 @@ def compare(
 def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decisions.compare import sides_of
-    from mansard.core.documents import read_document
     from mansard.core.records import Manifest
+    from mansard.core.storage.documents import read_document
 
     manifest = runs / "manifest.json"
     if not manifest.is_file():

@@ -9,9 +9,9 @@ from typing import Literal
 from mansard.api.benches import BenchResult
 from mansard.api.data import Report, report
 from mansard.api.scores import score_zoo
-from mansard.core.files import make_folder
-from mansard.core.jsonl import write_rows
 from mansard.core.records import ModelScore, PowerMode
+from mansard.core.storage.files import make_folder
+from mansard.core.storage.jsonl import write_rows
 from mansard.sweeps.kernels import plan_kernels
 from mansard.sweeps.modes import ModePlan
 from mansard.sweeps.reporter import SILENT, Reporter

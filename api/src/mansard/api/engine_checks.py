@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mansard.api.checks import Check, failed, missing, ok, warning
-from mansard.containers.engine import Engine, GpuKind, choose_access, connect, gpu_kind
+from mansard.containers.engine import ContainerEngine, GpuKind, choose_access, connect, gpu_kind
 from mansard.containers.images.building import ready_image
 from mansard.containers.images.fitting import choose_image
 from mansard.containers.images.table import user_table
 from mansard.containers.settings import device_groups, find_devices
 from mansard.core.errors import ContainerError, MansardError
-from mansard.core.files import check_descriptors
 from mansard.core.records import MachineIdentity
-from mansard.core.secrets import masked
+from mansard.core.storage.files import check_descriptors
+from mansard.core.text import masked
 
 if TYPE_CHECKING:
     from mansard.inference.engines.engine import EngineProbe
@@ -134,7 +134,7 @@ def check_containers(root: Path, machine: MachineIdentity) -> Iterator[Check]:
             yield ok("containers", f"none needed here ({error.what.partition(':')[0]})")
 
 
-def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
+def _check_engine(engine: ContainerEngine, gpu: GpuKind) -> Check:
     facts = engine.facts
     parts = [f"{facts.name} {facts.version} at {masked(engine.address)}"]
     parts += [f"storage {facts.storage}"] if facts.storage else []
@@ -149,7 +149,7 @@ def _check_engine(engine: Engine, gpu: GpuKind) -> Check:
     return ok("containers", detail)
 
 
-def _check_access(engine: Engine, gpu: GpuKind) -> Check:
+def _check_access(engine: ContainerEngine, gpu: GpuKind) -> Check:
     facts = engine.facts
     runtime = "there" if facts.has_nvidia_runtime else "not there"
     cdi = f"looks into {', '.join(facts.cdi_folders)}" if facts.cdi_folders else "off"
@@ -176,7 +176,7 @@ def _check_devices(root: Path, gpu: GpuKind) -> Check:
 
 
 def _check_image(
-    engine: Engine,
+    engine: ContainerEngine,
     machine: MachineIdentity,
     name: str = "container image",
     engines: tuple[str, ...] = (),
@@ -197,7 +197,7 @@ def _check_image(
     return ok(name, f"{ready.tag}: {fit.why}")
 
 
-def _check_disk(engine: Engine, gpu: GpuKind) -> Check:
+def _check_disk(engine: ContainerEngine, gpu: GpuKind) -> Check:
     free_bytes = engine.facts.free_bytes()
     if free_bytes is None:
         return missing(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from mansard.analytics.decisions.offload.records import Goal, HiSettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
-from mansard.api.recommendations import Kind, parse_quantity
 from mansard.core.errors import InputError, UsageError
+from mansard.core.units import QuantityKind, parse_interval
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.reporter import SILENT, Reporter
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ModeCosts,
         Objective,
     )
-    from mansard.analytics.decisions.offload.samples import Samples
+    from mansard.analytics.decisions.offload.samples import LabelledSamples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     return found
 
 
-def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
+def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) -> None:
     """The files that were asked for."""
     from mansard.analytics.decisions.offload.sample_tables import write_curve
     from mansard.analytics.decisions.offload.store import write_answer
@@ -155,7 +155,7 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     return network_outputs(request.network, request.remote_network, request.data, reporter)
 
 
-def _samples(source: Path | Mapping[str, Any]) -> Samples:
+def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
     from mansard.analytics.decisions.offload.samples import NAMES, check_headers, make_samples
 
     if not isinstance(source, Path):
@@ -296,39 +296,11 @@ def parse_logistic(text: str) -> Logistic:
     return Logistic(name="given", intercept=intercept, w1=w1, w2=w2)
 
 
-_PLUS_MINUS = re.compile(r"\s*(?:±|\+-|\+/-)\s*")
-
-
-def parse_amount(option: str, text: str | None, kind: Kind) -> Amount | None:
-    """``1.2ms``, or with its 95 % interval ``1.2ms±0.1ms`` or ``1.2ms±8%``; raises UsageError.
-
-    ``±0``: it is exact. None where the option was not given.
-    """
+def parse_amount(option: str, text: str | None, kind: QuantityKind) -> Amount | None:
+    """A cost of one sample, as ``parse_interval`` reads it; None where the option was not given."""
     from mansard.analytics.decisions.offload.records import make_amount
 
     if text is None:
         return None
-    value_text, *halves = _PLUS_MINUS.split(text.strip())
-    value = parse_quantity(option, value_text, kind)
-    if not halves:
-        return make_amount(value)
-    if len(halves) > 1:
-        raise UsageError(f"{option} {text!r} has two intervals", fix=f"write {value_text}±8%")
-    half_text = halves[0]
-    if half_text.rstrip("%") == "0":
-        half = 0.0
-    elif half_text.endswith("%"):
-        half = value * parse_share(option, half_text)
-    else:
-        half = parse_quantity(option, half_text, kind)
-    if half > value:
-        raise UsageError(f"{option} {text!r} may be below 0", fix="give a smaller half width")
-    return make_amount(value, value - half, value + half)
-
-
-def parse_share(option: str, text: str) -> float:
-    """``0.93`` or ``93%``; raises UsageError."""
-    match = re.fullmatch(r"([0-9]{0,9}\.?[0-9]{1,15})\s*(%?)", text.strip())
-    if match is None:
-        raise UsageError(f"{option} {text!r} is no share", fix=f"write {option} 0.9 or 90%")
-    return float(match[1]) / (100 if match[2] else 1)
+    found = parse_interval(option, text, kind)
+    return make_amount(found.value, found.low, found.high)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.containers.engine import connect
-from mansard.containers.images.building import Built, Order, library_lines, ready_image
+from mansard.containers.images.building import BuiltImage, Order, library_lines, ready_image
 from mansard.containers.images.building import build_image as build
-from mansard.containers.images.fitting import Fit, choose_image, why_not
+from mansard.containers.images.fitting import FittingImage, choose_image, why_not
 from mansard.containers.images.loading import load_image as load
 from mansard.containers.images.needed import confirming, quietly
 from mansard.containers.images.store import Archive, Stored
@@ -60,7 +60,7 @@ class ImageList(msgspec.Struct, frozen=True):
 
 def fit_image(
     name: str | None = None, board: Path | None = None, images: Path | None = None
-) -> Fit:
+) -> FittingImage:
     """Which image fits a machine, and why; asks neither engine nor network.
 
     ``name``: an image of the table, which has to fit. ``board``: root folder of the machine,
@@ -130,7 +130,7 @@ def build_image(
     wheels: Path | None = None,
     is_offline: bool = False,
     reporter: Reporter = SILENT,
-) -> Built:
+) -> BuiltImage:
     """Build the image that fits a machine, or the one of that name; ``reporter`` is asked first.
 
     ``wheels``: folder of wheels to install from instead of an index. ``is_offline``: neither
@@ -189,11 +189,11 @@ def list_libraries(
     return library_lines(_find_image(name, board, images).image)
 
 
-def _find_image(name: str | None, board: Path | None, images: Path | None) -> Fit:
+def _find_image(name: str | None, board: Path | None, images: Path | None) -> FittingImage:
     """The image of that name wherever it is for, or the one that fits the machine."""
     table = user_table(images)
     if name is not None:
-        return Fit(table.image(name), "it was asked for")
+        return FittingImage(table.image(name), "it was asked for")
     return choose_image(_machine(board), table)
 
 

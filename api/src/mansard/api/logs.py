@@ -17,8 +17,8 @@ import msgspec
 from mansard.api.watch_files import holds_looks, read_samples
 from mansard.core.errors import InputError
 from mansard.core.hardware import Module
-from mansard.core.leftovers import temporary_folder
 from mansard.core.records import Source
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.device.identity import is_simulated
 from mansard.device.jetson import find_module
 from mansard.device.system import SYSTEM_ROOT

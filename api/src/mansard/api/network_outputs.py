@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.signals import let_interrupts_end_waits
+from mansard.core.processes.signals import let_interrupts_end_waits
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.preparation import NetworkSettings, Preparation
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mansard.inference.accuracy.plan import SampleFile
+    from mansard.inference.accuracy.plan import PreparedSamples
     from mansard.inference.plan import NetworkTrial
 
 _BATCH = 16  # of samples that are fed at once; where a file's own is another, that
@@ -64,7 +64,7 @@ def network_outputs(
 
 
 def _run(
-    trial: NetworkTrial, samples: SampleFile, output: str, folder: Path, reporter: Reporter
+    trial: NetworkTrial, samples: PreparedSamples, output: str, folder: Path, reporter: Reporter
 ) -> NDArray[np.float64]:
     """``samples.reduced`` of all scores, from a process of its own; raises MeasurementError."""
     import multiprocessing
@@ -102,7 +102,7 @@ def _run(
 
 
 def _answer(
-    writer: Any, trial: NetworkTrial, samples: SampleFile, output: str, folder: Path
+    writer: Any, trial: NetworkTrial, samples: PreparedSamples, output: str, folder: Path
 ) -> None:
     """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
     from mansard.analytics.decisions.offload.samples import reduced

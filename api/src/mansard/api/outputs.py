@@ -32,8 +32,8 @@ from mansard.api.checks import Check
 from mansard.api.images import ImageList
 from mansard.api.measurements import MeasuredNetwork
 from mansard.api.multi import MeasuredMulti
-from mansard.containers.images.building import Built
-from mansard.containers.images.fitting import Fit
+from mansard.containers.images.building import BuiltImage
+from mansard.containers.images.fitting import FittingImage
 from mansard.containers.images.store import Archive
 from mansard.core.records import BoardSample, EngineBuild, ModelScore, PowerMode, ProgramRun
 from mansard.device.holding.restoring import Restored
@@ -132,8 +132,8 @@ def output_types() -> dict[str, Any]:
         "dry-run": {"boards": tuple[DryRun, ...]},
         "export": Exported,
         "hi": Hierarchical,
-        "image-build": Built,
-        "image-fit": Fit,
+        "image-build": BuiltImage,
+        "image-fit": FittingImage,
         "image-libraries": {"libraries": texts},
         "image-list": ImageList,
         "image-load": {"image": ContainerImage},

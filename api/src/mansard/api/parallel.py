@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mansard.core.errors import UsageError
-from mansard.core.signals import let_interrupts_end_waits
+from mansard.core.processes.signals import let_interrupts_end_waits
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:

@@ -18,11 +18,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from mansard.api.recommendations import Kind, parse_quantity, read_network
-from mansard.core.documents import read_json, read_toml, readable_json
+from mansard.api.recommendations import read_network
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import write_atomic
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (
     Accelerator,
     ContentionSurface,
@@ -34,15 +32,11 @@ from mansard.core.records import (
     Source,
 )
 from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
+from mansard.core.storage.documents import read_json, read_toml, readable_json
+from mansard.core.storage.files import write_atomic
+from mansard.core.units import QuantityKind, format_quantity, parse_quantity
 
 _MOST_BYTES = 1 << 20
-_UNITS: Mapping[Kind, tuple[tuple[int, str], ...]] = {
-    "time": ((0, "s"), (-3, "ms"), (-6, "us")),
-    "energy": ((0, "J"), (-3, "mJ"), (-6, "uJ")),
-    "power": ((0, "W"), (-3, "mW")),
-    "rate": ((0, "/s"),),
-    "bandwidth": ((9, "GB/s"), (6, "MB/s"), (0, "B/s")),
-}
 _EXAMPLE = "docs/use/scheduling.md has every key, and an example"
 _LIMITS = ("max_makespan_s", "max_energy_j", "max_power_w")
 _UNSAID = "the file does not say it"
@@ -51,7 +45,7 @@ _UNSAID = "the file does not say it"
 class _Amount(float):
     """A quantity, in the file a text with its unit."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[QuantityKind]
     may_be_zero: ClassVar[bool] = False
 
 
@@ -68,7 +62,7 @@ class _Energy(_Amount):
     may_be_zero = True
 
 
-class _Power(_Amount):
+class _PowerAmount(_Amount):
     kind = "power"
 
 
@@ -203,8 +197,8 @@ class _File(
     max_transitions: Annotated[int, Meta(ge=0, le=MOST_TRANSITIONS)] = 1
     max_makespan_s: _Time | None = None
     max_energy_j: _Energy | None = None
-    max_power_w: _Power | None = None
-    idle_w: _Power | None = None
+    max_power_w: _PowerAmount | None = None
+    idle_w: _PowerAmount | None = None
     source: Source = "measured"  # of times, where a group does not say it
     notes: tuple[str, ...] = ()
     accelerators: Annotated[tuple[_Accelerator, ...], Meta(max_length=16)] = ()
@@ -422,9 +416,7 @@ def _encoded(value: Any) -> Any:
     """An amount exactly, in the unit that suits it; a number."""
     if not isinstance(value, _Amount):
         return _scaled(value, 9) if isinstance(value, _Slope) else float(value)
-    units = _UNITS[value.kind]
-    power, unit = next((each for each in units if value >= 10.0 ** each[0]), units[-1])
-    return f"{Decimal(repr(float(value))).scaleb(-power).normalize():f}{unit}"
+    return format_quantity(value, value.kind)
 
 
 def _network_entry(network: NetworkChain, folder: Path) -> _Network:

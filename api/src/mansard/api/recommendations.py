@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,9 +22,10 @@ from mansard.api.predictions import (
     predict,
     predicted_parts,
 )
-from mansard.core.documents import read_toml
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.precision import parse_precision
+from mansard.core.storage.documents import read_toml
+from mansard.core.units import parse_optional, parse_quantity
 from mansard.device.mode_commands import commands_for, root_of
 from mansard.sweeps.reporter import SILENT, Reporter
 
@@ -327,23 +326,6 @@ def _named_default(models: Models, default: str) -> dict[str, str]:
 _KEYS = ("model", "rate", "batch", "precision", "max_latency")
 _USUAL_UNITS = {"rate": "/s", "max_latency": "ms", "switch": "ms", "period": "s"}
 _EXAMPLE = 'write [[network]] with model = "detector.onnx" and rate = "30/s"'
-_ONE, _MILLI, _MICRO, _KILO = Fraction(1), Fraction(1, 1000), Fraction(1, 10**6), Fraction(1000)
-Kind = Literal["time", "power", "energy", "rate", "bandwidth"]
-_QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,30})?)\s*([a-zA-Zµμ/]*)")
-_UNITS: dict[Kind, dict[str, Fraction]] = {
-    "time": {"s": _ONE, "ms": _MILLI, "us": _MICRO, "µs": _MICRO, "μs": _MICRO},
-    "power": {"W": _ONE, "mW": _MILLI, "kW": _KILO},
-    "energy": {"J": _ONE, "mJ": _MILLI, "uJ": _MICRO, "µJ": _MICRO, "μJ": _MICRO, "kJ": _KILO},
-    "rate": {"/s": _ONE, "fps": _ONE, "Hz": _ONE, "/min": _ONE / 60},
-    "bandwidth": {"GB/s": _KILO**3, "MB/s": _KILO**2, "kB/s": _KILO, "B/s": _ONE},
-}
-_EXAMPLES: dict[Kind, str] = {
-    "time": "20ms",
-    "power": "30W",
-    "energy": "500mJ",
-    "rate": "30/s",
-    "bandwidth": "50GB/s",
-}
 
 
 class WorkloadNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -420,38 +402,3 @@ def _text(table: dict[str, Any], key: str) -> str | None:
         fix = f'write {key} = "{value}{_USUAL_UNITS[key]}"'
         raise UsageError(f"{key} = {value!r} has no unit", fix=fix)
     raise UsageError(f"{key} = {value!r} is no text", fix=_EXAMPLE)
-
-
-def parse_quantity(option: str, text: str, kind: Kind, *, may_be_zero: bool = False) -> float:
-    """The value in s, W, J, 1/s or B/s, the nearest float to what the text says.
-
-    Raises UsageError for another unit, none, or nothing above 0 unless it ``may_be_zero``.
-    """
-    match = _QUANTITY.fullmatch(text.strip())
-    example = _EXAMPLES[kind]
-    if match is None:
-        raise UsageError(f"{option} {text!r} is no {kind}", fix=f"write {option} {example}")
-    units = _UNITS[kind]
-    factor = units.get(match[2])
-    if factor is None:
-        fault = f"has the unit {match[2]!r}" if match[2] else "has no unit"
-        known = ", ".join(unit for unit in units if unit.isascii())
-        raise UsageError(f"{option} {text!r} {fault}", fix=f"write {example}; units are {known}")
-    value = float(Fraction(match[1]) * factor)
-    if value <= 0 and not may_be_zero:
-        raise UsageError(f"{option} {text!r} bounds nothing", fix="write a quantity above 0")
-    return value
-
-
-def parse_optional(option: str, text: str | None, kind: Kind) -> float | None:
-    """As ``parse_quantity``; None where the option was not given."""
-    return None if text is None else parse_quantity(option, text, kind)
-
-
-def parse_rate(option: str, text: str | None) -> float | None:
-    """Items per second: ``30``, ``30/s`` or ``30fps``; None where the option was not given."""
-    if text is None:
-        return None
-    # Frames per second is what the option is called: a bare number is one of them.
-    bare = re.fullmatch(r"[0-9.]+", text.strip())
-    return parse_quantity(option, f"{text.strip()}/s" if bare else text, "rate")

@@ -18,9 +18,9 @@ from mansard.api.predictions import NetworkRequest, PredictionRequest, check, pr
 from mansard.api.problem_files import read_problem, write_problem
 from mansard.api.schedule_runs import RanSchedule, check_runnable, run_schedules
 from mansard.core.errors import UsageError
-from mansard.core.files import make_folder
 from mansard.core.records import NetworkChain, Problem, Schedule
 from mansard.core.records.schedule import Goal
+from mansard.core.storage.files import make_folder
 from mansard.sweeps.mappings import MultiRequest
 from mansard.sweeps.reporter import SILENT, Reporter
 

@@ -11,9 +11,9 @@ import msgspec
 
 from mansard.api.parallel import Work, do_work
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.files import make_folder, storage_errors
 from mansard.core.model_files import is_path, onnx_files
 from mansard.core.records import ModelScore, named_notes
+from mansard.core.storage.files import make_folder, storage_errors
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from mansard.core.errors import StorageError, UsageError
-from mansard.core.files import append_whole, open_rows
-from mansard.core.jsonl import RowReader, RowWriter
 from mansard.core.records import BoardSample
+from mansard.core.storage.files import append_whole, open_rows
+from mansard.core.storage.jsonl import RowReader, RowWriter
 
 _HEADER_BYTES = 200
 _KINDS = (".csv", ".jsonl")

@@ -27,11 +27,12 @@ _VALUES = MappingProxyType(
         **dict.fromkeys(("dim", "trip"), "NAME=N"),
         **dict.fromkeys(("fixed", "value"), "NAME=VALUE"),
         **dict.fromkeys(("shape", "input"), "NAME=SHAPE"),
-        **dict.fromkeys(("interval", "duration", "for", "time-limit", "max-latency"), "TIME"),
+        **dict.fromkeys(("interval", "duration", "for", "window", "meter-interval"), "TIME"),
+        **dict.fromkeys(("time-limit", "max-latency"), "TIME"),
         **dict.fromkeys(("local-latency", "decision-latency", "offload-latency"), "TIME"),
         **dict.fromkeys(("max-energy", "local-energy", "decision-energy"), "ENERGY"),
         **dict.fromkeys(("max-drop", "min-accuracy", "held-out", "threshold"), "SHARE"),
-        **dict.fromkeys(("window", "boundary", "rest", "seconds"), "SECONDS"),
+        **dict.fromkeys(("boundary", "rest", "seconds"), "SECONDS"),
         **dict.fromkeys(("data", "calibration", "places"), "PATH"),
         "batch": "N,N",
         "beta": "COST",
@@ -55,7 +56,6 @@ _VALUES = MappingProxyType(
         "logistic": "WEIGHTS",
         "logs": "LOG",
         "max-power": "POWER",
-        "meter-interval": "MILLISECONDS",
         "metric": "REGEX",
         "min-fps": "RATE",
         "module": "MODULE",
@@ -69,7 +69,7 @@ _VALUES = MappingProxyType(
         "second": "SECOND",
         "set": "KEY=VALUE",
         "source": "SOURCE",
-        "workspace": "MB",
+        "workspace": "SIZE",
     }
 )
 

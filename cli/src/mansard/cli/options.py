@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -13,6 +14,7 @@ from mansard import api
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Phase
+from mansard.core.units import QuantityKind, parse_quantity, parse_within
 
 # A board of the environment is left alone beside one of the first; in hi without the second.
 _INSTEAD_OF_BOARD, _FOR_BOARD = ("host", "config"), ("local", "offload")
@@ -146,17 +148,22 @@ _SIZE = re.compile(r"0*[0-9]{1,19}")
 Parsed = TypeVar("Parsed")
 
 
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ms|s|min|h|)", re.ASCII)
-_SECONDS = {"ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
-
-
 def parse_duration(option: str, text: str) -> float:
     """Seconds from ``100ms``, ``2s``, ``5min``, ``1h`` or a bare number; raises UsageError."""
-    found = _DURATION.fullmatch(text.strip())
-    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    try:
+        seconds = parse_quantity(option, text, "time", bare="s")
+    except UsageError:
+        seconds = 0.0
     if seconds < 1e-3:
         raise UsageError(f"{option} {text!r} is no time", fix="write 100ms, 2s, 5min or 1h")
     return seconds
+
+
+def quantity(
+    option: str, kind: QuantityKind, *, bare: str, ends: tuple[str, str]
+) -> Callable[[str], float]:
+    """The parser of an option that takes a quantity, or a number of ``bare``."""
+    return partial(parse_within, option, kind=kind, bare=bare, ends=ends)
 
 
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:

@@ -23,7 +23,7 @@ import msgspec
 
 from mansard.containers.engine_errors import START_ENGINE, no_engine
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import DECODE_ERRORS, LineSplitter
+from mansard.core.processes.line_channel import DECODE_ERRORS, LineSplitter
 from mansard.core.text import printable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _MOST_LINE_BYTES = 1 << 20  # of a log, a header, or the length of a chunk
 _LINE_PIECE = 1 << 14  # engines send logs in chunks, which are handed on as they come
 
 
-class Limits(msgspec.Struct, frozen=True):
+class AnswerLimits(msgspec.Struct, frozen=True):
     """The most that an answer may have, from its request to its end."""
 
     n_bytes: int
@@ -44,18 +44,22 @@ class Limits(msgspec.Struct, frozen=True):
     silence_s: float = TIMEOUT_S
 
 
-ANSWER = Limits(4 << 20, 2 * TIMEOUT_S)  # of one question; headers and errors have no more bytes
-EVENTS = Limits(4 << 20, TIMEOUT_S)
-LOG = Limits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
-SENDING = Limits(4 << 20, _GIGABYTES_S, _UNPACKING_S)  # the engine's answer to files that are sent
-IMAGE = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
-TAKING = Limits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # files that are taken from a volume
+ANSWER = AnswerLimits(
+    4 << 20, 2 * TIMEOUT_S
+)  # of one question; headers and errors have no more bytes
+EVENTS = AnswerLimits(4 << 20, TIMEOUT_S)
+LOG = AnswerLimits(16 << 20, _GIGABYTES_S, _UNPACKING_S)  # of a build, a pull, a load
+SENDING = AnswerLimits(
+    4 << 20, _GIGABYTES_S, _UNPACKING_S
+)  # the engine's answer to files that are sent
+IMAGE = AnswerLimits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # an image that is saved
+TAKING = AnswerLimits(48 << 30, _GIGABYTES_S, _UNPACKING_S)  # files that are taken from a volume
 
 
 class _Budget:
     """What is left of an answer's limits; raises ContainerError beyond them."""
 
-    def __init__(self, limits: Limits, address: str) -> None:
+    def __init__(self, limits: AnswerLimits, address: str) -> None:
         self._limits, self._address = limits, address
         self._left_bytes = min(limits.n_bytes, ANSWER.n_bytes)
         self._end_s = time.monotonic() + limits.seconds
@@ -125,7 +129,7 @@ class _Lines(io.BufferedReader):
         return line
 
 
-class _Answer(http.client.HTTPResponse):
+class _HttpAnswer(http.client.HTTPResponse):
     """An answer whose bytes are counted from the first of its header on."""
 
     def __init__(self, sock: socket.socket, *arguments: Any, **settings: Any) -> None:
@@ -141,7 +145,7 @@ def _count_answers(pool: Any) -> None:
 
     def connection() -> Any:
         made = opened()
-        made.response_class = _Answer
+        made.response_class = _HttpAnswer
         return made
 
     pool._new_conn = connection
@@ -212,7 +216,7 @@ def answer(
     method: str,
     path: str,
     *,
-    limits: Limits,
+    limits: AnswerLimits,
     parameters: Mapping[str, str] = _NOTHING,
     headers: Mapping[str, str] = _NOTHING,
     content: IO[bytes] | Iterator[bytes] | None = None,

@@ -18,15 +18,14 @@ from typing import Any
 
 import msgspec
 
-from mansard.containers.engine import NO_GPU, Engine
+from mansard.containers.engine import NO_GPU, ContainerEngine
 from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.launch import is_gone, start_attached, this_process
 from mansard.containers.settings import BOARD, ContainerLaunch, User, create_arguments
 from mansard.containers.stream import Attached, Chunk, split_lines
 from mansard.core.errors import ContainerError, MansardError
-from mansard.core.line_channel import HEARTBEAT
-from mansard.core.secrets import masked
-from mansard.core.text import printable
+from mansard.core.processes.line_channel import HEARTBEAT
+from mansard.core.text import masked, printable
 from mansard.device.controller.remote import RemoteController, remote_controller
 
 END_S = 120  # to put the board back: nvpmodel may take a minute
@@ -40,7 +39,7 @@ class ContainerChannel:
     """A controller in a container; made before the container is started."""
 
     def __init__(
-        self, engine: Engine, ident: str, attached: Attached, *, end_s: float = END_S
+        self, engine: ContainerEngine, ident: str, attached: Attached, *, end_s: float = END_S
     ) -> None:
         self._engine, self._ident, self._attached = engine, ident, attached
         self._patience_s = end_s
@@ -120,7 +119,7 @@ QUIET_S = 180.0
 
 @contextlib.contextmanager
 def board_controller(
-    engine: Engine,
+    engine: ContainerEngine,
     launch: ContainerLaunch,
     root: PurePosixPath,
     board: str,
@@ -144,7 +143,7 @@ def board_controller(
 
 
 def controller_arguments(
-    engine: Engine, launch: ContainerLaunch, root: PurePosixPath, quiet_s: float
+    engine: ContainerEngine, launch: ContainerLaunch, root: PurePosixPath, quiet_s: float
 ) -> dict[str, Any]:
     """Arguments of ``containers.create``; raises UsageError for a folder that is no path."""
     from docker.types import Mount
@@ -174,7 +173,7 @@ def controller_arguments(
     }
 
 
-def _user(engine: Engine, root: PurePosixPath) -> User:
+def _user(engine: ContainerEngine, root: PurePosixPath) -> User:
     """Root on a real board; on a simulated one the owner of its folder."""
     if root == _REAL:
         return User(uid=0, gid=0, why="clocks and power modes are root's")
@@ -186,7 +185,7 @@ def _user(engine: Engine, root: PurePosixPath) -> User:
     return User(uid=os.geteuid(), gid=os.getegid(), why="the caller")
 
 
-def _end_leftovers(engine: Engine) -> None:
+def _end_leftovers(engine: ContainerEngine) -> None:
     """Wait for controllers whose callers are gone: they are putting the board back."""
     with explained(engine.address):
         found = {

@@ -25,9 +25,9 @@ from pathlib import Path, PurePosixPath
 from mansard.containers.hosts import Host
 from mansard.containers.tunnel import explain_ssh, ssh_command
 from mansard.core.errors import ContainerError, DeviceError, UsageError
-from mansard.core.leftovers import system_temporary, temporary_folder
-from mansard.core.line_channel import LineSplitter
-from mansard.core.programs import end_program, start_program
+from mansard.core.processes.line_channel import LineSplitter
+from mansard.core.processes.programs import end_program, start_program
+from mansard.core.storage.leftovers import system_temporary, temporary_folder
 from mansard.core.text import printable
 
 CONNECT_S = 55.0  # key exchange on a small board, over a jump host

@@ -69,7 +69,7 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Engine:
+class ContainerEngine:
     """A connected engine. ``client`` is the Docker SDK's."""
 
     address: str
@@ -80,7 +80,7 @@ class Engine:
 @contextmanager
 def connect(
     address: str | None = None, environment: Mapping[str, str] = os.environ
-) -> Iterator[Engine]:
+) -> Iterator[ContainerEngine]:
     """The engine at ``address``, or the first that answers; raises ContainerError.
 
     Without an address: DOCKER_HOST, Docker's sockets, podman's. What the first of them says
@@ -113,7 +113,7 @@ def addresses(environment: Mapping[str, str]) -> tuple[str, ...]:
     return ("unix:///var/run/docker.sock", *there)
 
 
-def _open(address: str) -> Engine:
+def _open(address: str) -> ContainerEngine:
     _check_address(address)
     with explained(address):
         client = bounded_client(address, version="auto")
@@ -124,7 +124,7 @@ def _open(address: str) -> Engine:
     except BaseException:
         client.close()
         raise
-    return Engine(address, client, facts)
+    return ContainerEngine(address, client, facts)
 
 
 def _check_address(address: str) -> None:

@@ -15,7 +15,7 @@ from http.client import HTTPException
 import msgspec
 
 from mansard.core.errors import ContainerError, MansardError, StorageError, UsageError
-from mansard.core.secrets import masked
+from mansard.core.text import masked
 
 TOOLKIT = (
     "install nvidia-container-toolkit, run 'sudo nvidia-ctk runtime configure --runtime=docker' "

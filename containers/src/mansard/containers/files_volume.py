@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from mansard.containers.answers import SENDING, answer
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.store import check_disk
 from mansard.containers.images.wheels import sha256_of
@@ -36,7 +36,7 @@ from mansard.containers.settings import (
     volume_mount,
 )
 from mansard.core.errors import InputError, MansardError
-from mansard.core.files import open_file, storage_errors
+from mansard.core.storage.files import open_file, storage_errors
 
 OnSent = Callable[[int, int], object]  # gets the bytes that are sent, and those to be sent in all
 _RUN = "files"  # the label of what serves to fill it
@@ -58,7 +58,7 @@ class _Local(msgspec.Struct, frozen=True, kw_only=True):
 class FilesVolume:
     """A volume that has the files of a folder; made by ``files_volume``."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ContainerEngine) -> None:
         self._engine = engine
         self._name: str | None = None
         self._there: dict[str, str] = {}  # hash of each file in it, by its path
@@ -130,7 +130,7 @@ class FilesVolume:
         put_archive(self._engine, ident, _tar_of(one, count))
 
 
-def put_archive(engine: Engine, ident: str, content: Any) -> None:
+def put_archive(engine: ContainerEngine, ident: str, content: Any) -> None:
     """Unpack the bytes of a tar in the volume of the container ``ident``, which ``filler`` gave."""
     with (
         explained(engine.address),
@@ -151,13 +151,13 @@ def volume_name() -> str:
     return f"mansard-{uuid.uuid4().hex[:16]}"
 
 
-def create_volume(engine: Engine, name: str) -> None:
+def create_volume(engine: ContainerEngine, name: str) -> None:
     """Make a volume that belongs to this process; raises what the SDK raises."""
     engine.client.api.create_volume(name, labels={OWNER_LABEL: this_process(), RUN_LABEL: _RUN})
 
 
 @contextmanager
-def files_volume(engine: Engine) -> Iterator[FilesVolume]:
+def files_volume(engine: ContainerEngine) -> Iterator[FilesVolume]:
     """A volume for the files of one sweep, made when it is first filled; removed at the end."""
     volume = FilesVolume(engine)
     try:
@@ -176,7 +176,7 @@ def _files_below(folder: Path) -> Mapping[str, Path]:
 
 
 @contextmanager
-def filler(engine: Engine, image: str, volume: str) -> Iterator[str]:
+def filler(engine: ContainerEngine, image: str, volume: str) -> Iterator[str]:
     """The id of a container that has the volume to be written, and is never started."""
     nobody = User(uid=NOBODY, gid=NOBODY, why="it is never started")
     launch = ContainerLaunch(image=image, command=(PYTHON,), user=nobody, run=_RUN)

@@ -58,7 +58,7 @@ class Claims:
             )
 
 
-class Worker:
+class BoardWorker:
     """What a bench gets of its fleet: its board, a way to report, and the signal to stop."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Worker:
             with contextlib.suppress(Exception):  # the worker itself meets what is wrong
                 stop()
 
-    def work(self, bench: Callable[[Worker], object]) -> None:
+    def work(self, bench: Callable[[BoardWorker], object]) -> None:
         """Do the bench and tell its end, whatever it is."""
         try:
             result = bench(self)
@@ -122,7 +122,7 @@ class Worker:
 
 
 Result = TypeVar("Result")
-Bench = Callable[[Worker], Result]
+Bench = Callable[[BoardWorker], Result]
 OnEvent = Callable[[Message], None]
 _POLL_S = 0.2
 _STOP_S = 180.0  # for all boards to be put back: nvpmodel may take a minute
@@ -171,7 +171,7 @@ def run_fleet(
     """
     events: queue.SimpleQueue[Message | Ended] = queue.SimpleQueue()
     claims, stopping = Claims(), threading.Event()
-    workers = [Worker(host, events, claims, stopping) for host in hosts]
+    workers = [BoardWorker(host, events, claims, stopping) for host in hosts]
     gathered: _Gathered[Result] = _Gathered(workers, on_event)
     for worker in workers:
         # They are put back by their controllers, whatever becomes of this process.
@@ -186,7 +186,7 @@ def run_fleet(
 
 
 def _stop(
-    workers: Sequence[Worker],
+    workers: Sequence[BoardWorker],
     gathered: _Gathered[Result],
     events: queue.SimpleQueue[Message | Ended],
     stopping: threading.Event,
@@ -207,7 +207,7 @@ def _stop(
 class _Gathered(Generic[Result]):
     """What has come of the boards so far."""
 
-    def __init__(self, workers: Sequence[Worker], on_event: OnEvent) -> None:
+    def __init__(self, workers: Sequence[BoardWorker], on_event: OnEvent) -> None:
         self.running = {worker.name for worker in workers}
         self._on_event = on_event
         self._names = tuple(worker.name for worker in workers)

@@ -21,9 +21,9 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, MansardError, UsageError
 from mansard.core.hashing import content_hash
+from mansard.core.storage.documents import read_toml, settings_file
 from mansard.core.text import printable
 
 HOSTS_FILE = "hosts.toml"  # in the user's folder of settings
@@ -100,7 +100,7 @@ def _over_ssh(command: str, host: Host) -> str:
     return f"{login} {quoted}"
 
 
-class _Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the file has of one board."""
 
     docker: str
@@ -180,7 +180,7 @@ def _read_board(name: str, lines: object, path: Path) -> Host:
             fix="begin with a letter or digit, go on with those, '.', '-' and '_'",
         )
     try:
-        given = msgspec.convert(lines, _Lines)
+        given = msgspec.convert(lines, _HostEntry)
         host = _parse(name, given.docker)
     except msgspec.ValidationError as error:
         raise InputError(

@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from mansard.containers.answers import EVENTS, answer, messages
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.engine_errors import BUILD_IMAGE, explained
 from mansard.containers.settings import OWNER_LABEL, ContainerLaunch, all_mounts, create_arguments
 from mansard.containers.stream import Attached, attach, split_lines
 from mansard.core.errors import ContainerError, MansardError, UsageError
-from mansard.core.secrets import masked
+from mansard.core.text import masked
 from mansard.measuring.events import SILENCE_S
 
 _ENDING = frozenset({404, 409})  # it is gone, or on its way
@@ -55,7 +55,7 @@ def is_gone(owner: str) -> bool:
     return _start_ticks(int(pid)) != int(started)
 
 
-def remove_leftovers(engine: Engine) -> tuple[str, ...]:
+def remove_leftovers(engine: ContainerEngine) -> tuple[str, ...]:
     """Remove containers and volumes whose owners are gone; short ids of the containers.
 
     Raises ContainerError.
@@ -84,7 +84,7 @@ def remove_leftovers(engine: Engine) -> tuple[str, ...]:
     return tuple(removed)
 
 
-def remove_volume(engine: Engine, name: str) -> None:
+def remove_volume(engine: ContainerEngine, name: str) -> None:
     """Remove a volume, unless it is gone already or a container has it; raises ContainerError."""
     from docker.errors import APIError
 
@@ -205,7 +205,9 @@ _GONE, _BEING_REMOVED = 404, 409
 class Container:
     """A running container, attached."""
 
-    def __init__(self, engine: Engine, ident: str, attached: Attached, since_s: int) -> None:
+    def __init__(
+        self, engine: ContainerEngine, ident: str, attached: Attached, since_s: int
+    ) -> None:
         self.ident = ident
         self._engine = engine
         self._attached = attached
@@ -295,7 +297,9 @@ class Container:
 
 
 @contextmanager
-def launched(engine: Engine, launch: ContainerLaunch, message: bytes = b"") -> Iterator[Container]:
+def launched(
+    engine: ContainerEngine, launch: ContainerLaunch, message: bytes = b""
+) -> Iterator[Container]:
     """A container that runs until the end of this, or its own; raises ContainerError.
 
     ``message`` is written to its standard input, which stays open.
@@ -314,7 +318,7 @@ def launched(engine: Engine, launch: ContainerLaunch, message: bytes = b"") -> I
 
 
 def start_attached(
-    engine: Engine, image: str, arguments: dict[str, Any], message: bytes = b""
+    engine: ContainerEngine, image: str, arguments: dict[str, Any], message: bytes = b""
 ) -> tuple[str, Attached]:
     """The id and streams of a container that is started, with nothing of its output missed.
 
@@ -338,7 +342,7 @@ def shown_image(image: str) -> str:
     return f"image {image.removeprefix('sha256:')[:12] if image.startswith('sha256:') else image}"
 
 
-def remove(engine: Engine, ident: str) -> None:
+def remove(engine: ContainerEngine, ident: str) -> None:
     """Remove a container, running or not, and wait until it is gone; it may be gone already."""
     from docker.errors import APIError
 
@@ -354,7 +358,7 @@ def remove(engine: Engine, ident: str) -> None:
                 raise
 
 
-def _check_mounts(engine: Engine, launch: ContainerLaunch) -> None:
+def _check_mounts(engine: ContainerEngine, launch: ContainerLaunch) -> None:
     """A missing folder in one line; an engine elsewhere has folders that are not seen from here."""
     if not engine.facts.is_local:
         return

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import BUILD_IMAGE
 from mansard.containers.launch import launched
 from mansard.containers.settings import BOARD, BUILT, FILES, OUTPUTS, ContainerLaunch
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import DECODE_ERRORS, HEARTBEAT_S
+from mansard.core.processes.line_channel import DECODE_ERRORS, HEARTBEAT_S
 from mansard.core.text import printable
 from mansard.inference.plan import BUILDING_S
 from mansard.measuring.events import SILENCE_S, Aborted, Done, Event, Lengthy, event_decoder
@@ -32,7 +32,7 @@ class ContainerMeasurer:
     measurement is to end, say because the board's controller is gone.
     """
 
-    engine: Engine
+    engine: ContainerEngine
     launch: ContainerLaunch
     silence_s: float = SILENCE_S
     check: Callable[[], object] = lambda: None

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from mansard.containers.answers import TAKING, answer
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import explained
 from mansard.containers.files_volume import create_volume, filler, put_archive, volume_name
 from mansard.containers.launch import remove_volume
 from mansard.containers.settings import BUILT, FILES
 from mansard.core.errors import MansardError, StorageError
-from mansard.core.files import entries_in, open_file, replacing, storage_errors
+from mansard.core.storage.files import entries_in, open_file, replacing, storage_errors
 from mansard.inference.builds import CACHES
 from mansard.inference.engine_files import SupportsWrite
 
@@ -35,7 +35,7 @@ _MOST_CACHES = 1000  # that one job may write
 class OutputsVolume:
     """The volume of one run of builds; made by ``outputs_volume``."""
 
-    def __init__(self, engine: Engine, image: str, name: str) -> None:
+    def __init__(self, engine: ContainerEngine, image: str, name: str) -> None:
         self.name = name
         self._engine, self._image = engine, image
 
@@ -103,7 +103,7 @@ class OutputsVolume:
 
 
 @contextmanager
-def outputs_volume(engine: Engine, image: str) -> Iterator[OutputsVolume]:
+def outputs_volume(engine: ContainerEngine, image: str) -> Iterator[OutputsVolume]:
     """A volume for one run of builds; removed at the end. ``image``: any that is on the engine."""
     name = volume_name()
     with explained(engine.address):

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import msgspec
 
-from mansard.containers.engine import Access, Engine, EngineFacts
+from mansard.containers.engine import Access, ContainerEngine, EngineFacts
 from mansard.containers.engine_errors import BUILD_IMAGE, SPECIFICATION, TOOLKIT
 from mansard.containers.launch import launched, shown_image
 from mansard.containers.measurer import with_arguments
 from mansard.containers.settings import ContainerLaunch
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import Processor
 from mansard.core.text import printable
 from mansard.core.version import VERSION
@@ -30,7 +30,9 @@ _SHOWN_CHARACTERS = 200
 ProbeT = TypeVar("ProbeT", Probe, EngineProbe)
 
 
-def probe_in_container(engine: Engine, launch: ContainerLaunch, processor: Processor) -> Probe:
+def probe_in_container(
+    engine: ContainerEngine, launch: ContainerLaunch, processor: Processor
+) -> Probe:
     """What the image can measure ``processor`` with on this machine.
 
     Raises ContainerError where the image holds another version of Mansard, or where a GPU
@@ -47,12 +49,14 @@ def probe_in_container(engine: Engine, launch: ContainerLaunch, processor: Proce
     return probe
 
 
-def ask(engine: Engine, launch: ContainerLaunch, processor: Processor) -> Probe:
+def ask(engine: ContainerEngine, launch: ContainerLaunch, processor: Processor) -> Probe:
     """The answer itself, whatever it says; raises ContainerError where there is none."""
     return _ask(engine, with_arguments(launch, "mansard.microbench", "--probe", processor), Probe)
 
 
-def engine_probe_in_container(engine: Engine, launch: ContainerLaunch, name: str) -> EngineProbe:
+def engine_probe_in_container(
+    engine: ContainerEngine, launch: ContainerLaunch, name: str
+) -> EngineProbe:
     """What the image can run networks with on this machine, on the engine ``name``.
 
     Raises ContainerError where there is no answer, or one of another version of Mansard.
@@ -60,7 +64,7 @@ def engine_probe_in_container(engine: Engine, launch: ContainerLaunch, name: str
     return _ask(engine, with_arguments(launch, "mansard.inference", "--probe", name), EngineProbe)
 
 
-def _ask(engine: Engine, launch: ContainerLaunch, kind: type[ProbeT]) -> ProbeT:
+def _ask(engine: ContainerEngine, launch: ContainerLaunch, kind: type[ProbeT]) -> ProbeT:
     asked = msgspec.structs.replace(launch, run="probe")
     last = b""
     with launched(engine, asked) as container:

@@ -20,7 +20,7 @@ import msgspec
 from mansard.containers.engine import (
     NO_GPU,
     Access,
-    Engine,
+    ContainerEngine,
     GpuKind,
     access_arguments,
     access_environment,
@@ -268,7 +268,7 @@ PYTHON = "/opt/mansard/bin/python3"  # in every image of ours
 
 
 def launch_for(
-    engine: Engine,
+    engine: ContainerEngine,
     machine: MachineIdentity | None,
     image: str,
     *,
@@ -293,7 +293,7 @@ def launch_for(
     )
 
 
-def _user(engine: Engine, board: Path, gpu: GpuKind) -> User:
+def _user(engine: ContainerEngine, board: Path, gpu: GpuKind) -> User:
     """The caller, or nobody; on a Jetson root where the caller is, for the memory's clock."""
     if not engine.facts.is_local:
         if gpu == "none":

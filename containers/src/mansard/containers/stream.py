@@ -19,7 +19,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from mansard.core.errors import ContainerError
-from mansard.core.line_channel import HEARTBEAT, HEARTBEAT_S, LineSplitter
+from mansard.core.processes.line_channel import HEARTBEAT, HEARTBEAT_S, LineSplitter
 
 Output = Literal["stdout", "stderr"]
 _OUTPUTS: dict[int, Output] = {1: "stdout", 2: "stderr"}

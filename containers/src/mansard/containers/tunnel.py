@@ -3,8 +3,9 @@
 ``ssh -N -L local.sock:/var/run/docker.sock board`` needs nothing of Python over there, and does
 what ssh_config says (aliases, keys, jump hosts). Source: ssh(1), ssh_config(5).
 
-Every wait for ssh has an end: see ``Limits``. While ssh is connected, a thread asks the engine for
-a sign of life. Where none comes, the thread kills ssh, which ends every wait for an answer.
+Every wait for ssh has an end: see ``TunnelTimes``. While ssh is connected, a thread asks the
+engine for a sign of life. Where none comes, the thread kills ssh, which ends every wait for an
+answer.
 
 What ssh says when it cannot connect or forward becomes one line with what to do about it. Its
 words differ little between versions: a few of each message are looked for. Source: messages of
@@ -31,8 +32,8 @@ import msgspec
 
 from mansard.containers.hosts import Host, on_board
 from mansard.core.errors import ContainerError, MansardError
-from mansard.core.leftovers import system_temporary, temporary_folder
-from mansard.core.programs import run_program, start_program
+from mansard.core.processes.programs import run_program, start_program
+from mansard.core.storage.leftovers import system_temporary, temporary_folder
 from mansard.core.text import printable
 
 _ONCE_BY_HAND = "connect once by hand ('{ssh}'), and see that it asks for nothing"
@@ -142,7 +143,7 @@ _POLL_S = 0.05
 _SAID_BYTES = 8192  # kept of what ssh writes, its end
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class TunnelTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long each stage of a tunnel may last; a hung ssh ends within 90 s in all.
 
     While it opens: ready + engine + look + stop. Later, even in the middle of an answer: every +
@@ -157,7 +158,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     stop_s: float = 5.0  # for ssh to end by itself
 
 
-LIMITS = Limits()
+LIMITS = TunnelTimes()
 Sign = Literal["alive", "refused", "silent"]
 _OPTIONS = {
     "BatchMode": "yes",  # a password cannot be typed here
@@ -193,7 +194,7 @@ class Tunnel:
         path: Path,
         options: Sequence[str],
         process: subprocess.Popen[bytes],
-        limits: Limits,
+        limits: TunnelTimes,
     ) -> None:
         self.address = f"unix://{path}"
         self._host, self._path, self._options = host, path, options
@@ -286,7 +287,7 @@ class Tunnel:
 
 @contextlib.contextmanager
 def open_tunnel(
-    host: Host, options: Sequence[str] = (), limits: Limits = LIMITS
+    host: Host, options: Sequence[str] = (), limits: TunnelTimes = LIMITS
 ) -> Iterator[Tunnel]:
     """The engine of ``host``, reachable until the end of this; raises ContainerError.
 

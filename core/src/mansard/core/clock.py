@@ -24,7 +24,7 @@ SYSTEM_CLOCK = Clock()
 
 
 @dataclass
-class _Repeated:
+class _RepeatedCall:
     period_s: float
     act: Callable[[], None]
     due_s: float
@@ -38,7 +38,7 @@ class VirtualClock:
 
     def __init__(self, start_s: float = 100.0) -> None:
         self._now_s = start_s
-        self._repeated: list[_Repeated] = []
+        self._repeated: list[_RepeatedCall] = []
 
     def now_s(self) -> float:
         """The time now, in seconds."""
@@ -61,7 +61,7 @@ class VirtualClock:
 
     def every(self, period_s: float, act: Callable[[], None]) -> Callable[[], None]:
         """Call ``act`` each ``period_s`` from now on, until what this returns is called."""
-        repeated = _Repeated(period_s, act, self._now_s + period_s)
+        repeated = _RepeatedCall(period_s, act, self._now_s + period_s)
         self._repeated.append(repeated)
 
         def end() -> None:

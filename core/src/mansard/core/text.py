@@ -1,11 +1,15 @@
-"""Text that came from outside, made safe to show on a terminal."""
+"""Text that came from outside, made safe to show: on one line, without secrets.
+
+Passwords, tokens and keys become three stars: by the name before a value (``--token X``,
+``PASSWORD=X``, ``Authorization: X``), by the place in a URL, and by the form that services give
+their keys. A word may be masked by mistake, a secret may not be shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
-
-from mansard.core.secrets import masked
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 
 MAX_SHOWN_CHARACTERS = 2000
 _MARGIN_CHARACTERS = 2048  # a password that crosses a cut must still be seen as one
@@ -53,3 +57,138 @@ def _escape(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+MASK = "***"
+# The part of a URL before the host (RFC 3986, 3.2.1), as people write it: a password may hold an @,
+# a / or a quote. A path may be masked by mistake, a password may not be shown. The name of an image
+# with a digest is left as it is.
+_USER_INFO = re.compile(
+    r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://
+    (?:[^/\s:@]*:\S*|(?P<user>[^/\s?\#]*))@(?!sha256:)""",
+    re.VERBOSE,
+)
+_OF_URL = re.compile(
+    r"""(?P<name>[?&;\#][\w.-]*(?:token|secret|key|passw|pwd|sig|auth|cred|session|jwt)[\w.-]*)
+    =[^\s&;'"\#<>]+""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# Names of values that are secret, whatever stands before and after: DB_PASSWORD, --hf-token. In
+# this field a token is also a piece of text: --max-tokens, tokenizer and n_token hold a number.
+_KEYS = "api|access|private|account|encryption|auth|signing|secret|license"
+_PIECES = "max|num|min|new|eos|bos|pad|per|n"
+_NAME = rf"""(?:[A-Za-z0-9_.-]*
+      (?:passw(?:or)?d|passphrase|passcode|pwd|secret|credentials?|bearer|jwt|cookie
+        |(?:{_KEYS})[_-]?keys?)[A-Za-z0-9_.-]*
+    |(?![_.-]*(?:[A-Za-z0-9]+[_.-])*(?:{_PIECES})[_-]token)(?:[A-Za-z0-9_.-]*[_.-])?
+      (?:token|auth|authorization|authkey|pass|pat|pw)(?:[_.-](?:value|string|hex))?)"""
+_NAMED = re.compile(rf"(?P<name>{_NAME})(?![A-Za-z0-9_-])", re.VERBOSE | re.IGNORECASE)
+_OPTION = re.compile(
+    rf"""(?P<before>(?<![\w-])--?{_NAME}(?:=|\s+))(?P<value>"[^"]*"|'[^']*'|[^\s'"-][^\s]*)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_ASSIGNED = re.compile(
+    rf"""(?P<before>(?<![\w-]){_NAME}["']?\]?\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^\s'",;&]+)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_HEADER = re.compile(
+    r"""(?P<before>\b(?:(?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth|secret)
+        |private-token|(?:set-)?cookie)\s*:\s*)
+    (?P<value>[^'"\r\n]+)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_JSON = re.compile(
+    rf"""(?P<before>["']{_NAME}["']\s*:\s*)(?P<value>"[^"]*"|'[^']*')""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.I)
+# Forms of keys: AWS, GitHub, GitLab, Hugging Face, OpenAI and others, Slack, Google, NVIDIA, npm,
+# PyPI, Weights & Biases; JSON web tokens; the body of a key in PEM.
+_FORMS = re.compile(
+    r"""\b(?:(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}|gh[pousr]_[A-Za-z0-9]{8,}
+    |github_pat_\w{8,}|gl(?:pat|rt|dt)-[\w-]{8,}|hf_[A-Za-z0-9]{8,}|api_org_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{12,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}
+    |nvapi-[\w-]{8,}|npm_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{8,}
+    |eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?)
+    |(?<=PRIVATE\ KEY-----)[^-]+""",
+    re.VERBOSE,
+)
+_PAIR = re.compile(r"[^\s:/]+:[^\s]+")
+_LOGIN_OPTIONS = frozenset({"-u", "--user", "--userpwd", "--proxy-user", "-U", "--login"})
+# Programs that take a password in a one-letter option, by their manuals. In other programs the
+# letter means a port, a path or a priority.
+_BY_LETTER = {
+    **dict.fromkeys(("docker login", "podman login", "helm login"), "-p"),
+    **dict.fromkeys(("sshpass", "mysql", "mysqldump", "mysqladmin", "mariadb", "mongosh"), "-p"),
+    **dict.fromkeys(("ldapsearch", "ldapmodify"), "-w"),
+    "redis-cli": "-a",
+}
+
+
+def masked(text: str) -> str:
+    """``text`` with passwords, tokens and keys replaced by three stars.
+
+    A user's name stays where no password is with it and it is no token: ``ssh://user@board``.
+    """
+    if "://" in text:
+        text = _OF_URL.sub(rf"\g<name>={MASK}", _USER_INFO.sub(_mask_user, text))
+    for pattern in (_HEADER, _JSON, _OPTION, _ASSIGNED, _BEARER):
+        text = pattern.sub(_mask_value, text)
+    return _FORMS.sub(MASK, text)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or an option of this name holds a secret."""
+    return _NAMED.fullmatch(name.lstrip("-")) is not None
+
+
+def masked_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command line, masked; each by itself and by the word before it."""
+    return tuple(_masked_words(words))
+
+
+def _masked_words(words: Sequence[str]) -> Iterator[str]:
+    letter = _password_letter(words)
+    for before, word in pairwise(("", *words)):
+        is_named = before.startswith("-") and "=" not in before and is_secret_name(before)
+        is_named |= before == letter != ""
+        if is_named and (not word.startswith("-") or len(word) > 1):
+            yield MASK
+        elif letter and word.startswith(letter) and word != letter:
+            yield f"{letter}{MASK}"
+        elif before in _LOGIN_OPTIONS and _PAIR.fullmatch(word):
+            yield f"{word.partition(':')[0]}:{MASK}"
+        else:
+            yield _masked_assignment(word)
+
+
+def _password_letter(words: Sequence[str]) -> str:
+    """The one-letter option that takes a password in this command line; "" if there is none."""
+    for at, word in enumerate(words):
+        program = word.rpartition("/")[2]
+        subcommand = next((each for each in words[at + 1 :] if not each.startswith("-")), "")
+        for name in (program, f"{program} {subcommand}"):
+            if name in _BY_LETTER:
+                return _BY_LETTER[name]
+    return ""
+
+
+def _masked_assignment(word: str) -> str:
+    """One word: all behind the first ``=`` of a secret name, blanks and quotes too."""
+    name, equals, value = word.partition("=")
+    if equals and value and is_secret_name(name):
+        return f"{name}={MASK}"
+    return masked(word)
+
+
+def _mask_value(match: re.Match[str]) -> str:
+    value = match["value"]
+    if value.startswith(MASK):
+        return match[0]
+    quote = value[0] if value[0] in "'\"" else ""
+    return f"{match['before']}{quote}{MASK}{quote}"
+
+
+def _mask_user(match: re.Match[str]) -> str:
+    user = match["user"]
+    is_name = match["scheme"].lower() == "ssh" and user is not None and ":" not in user
+    return match[0] if is_name else f"{match['scheme']}://{MASK}@"

@@ -1,33 +1,180 @@
-"""Sizes and frequencies as people write them: ``4MiB``, ``612MHz``, ``1190400kHz``, ``1.3GHz``."""
+"""Quantities as people write them: ``20ms``, ``30W``, ``4MiB``, ``1190400kHz``, ``90%``.
+
+Every option and every file of ours is read by ``parse_quantity``: a number, blanks, a unit.
+Prefixes are those of SI, of bytes those of IEC 80000-13 as well: kB is 1000, KiB 1024 bytes.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from mansard.core.errors import UsageError
+from mansard.core.intervals import Interval
 
-_UNITS = MappingProxyType(
-    {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "KiB": 1 << 10, "MB": 10**6, "MiB": 1 << 20}
-    | {"GB": 10**9, "GiB": 1 << 30}
+QuantityKind = Literal["time", "power", "energy", "rate", "bandwidth", "frequency", "size", "share"]
+_PREFIXES = {"u": -6, "µ": -6, "μ": -6, "m": -3, "": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+
+
+class _Units(NamedTuple):
+    """How a kind of quantity is written. ``known``: what a refusal lists."""
+
+    example: str
+    known: str
+    factors: Mapping[str, Fraction]
+    written: tuple[str, ...] = ()  # by ``format_quantity``, the largest first
+
+
+def _prefixed(unit: str, prefixes: str) -> dict[str, Fraction]:
+    """The unit alone and behind each of some letters."""
+    return {f"{letter}{unit}": Fraction(10) ** _PREFIXES[letter] for letter in ("", *prefixes)}
+
+
+_UNITS: Mapping[QuantityKind, _Units] = MappingProxyType(
+    {
+        "time": _Units(
+            "20ms",
+            "s, ms, us",
+            _prefixed("s", "muµμ") | {"min": Fraction(60), "h": Fraction(3600)},
+            ("s", "ms", "us"),
+        ),
+        "power": _Units("30W", "W, mW, kW", _prefixed("W", "mk"), ("W", "mW")),
+        "energy": _Units("500mJ", "J, mJ, uJ, kJ", _prefixed("J", "muµμk"), ("J", "mJ", "uJ")),
+        "rate": _Units(
+            "30/s",
+            "/s, fps, Hz, /min",
+            {**dict.fromkeys(("/s", "fps", "Hz"), Fraction(1)), "/min": Fraction(1, 60)},
+            ("/s",),
+        ),
+        "bandwidth": _Units(
+            "50GB/s", "GB/s, MB/s, kB/s, B/s", _prefixed("B/s", "kMG"), ("GB/s", "MB/s", "B/s")
+        ),
+        "frequency": _Units(
+            "612MHz",
+            "Hz, kHz, MHz, GHz",
+            {name.lower(): factor for name, factor in _prefixed("Hz", "kMG").items()},
+        ),
+        "size": _Units(
+            "4MiB",
+            "B, kB, MB, GB, KiB, MiB, GiB",
+            _prefixed("B", "kKMGT") | {f"{p}B": Fraction(2) ** n for p, n in _BINARY.items()},
+        ),
+        "share": _Units("0.9 or 90%", "%", {"%": Fraction(1, 100)}),
+    }
 )
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)")
+_QUANTITY = re.compile(
+    r"(?P<number>(?P<whole>[0-9]{1,15})(?:\.(?P<fraction>[0-9]{1,30}))?|\.[0-9]{1,30})"
+    r"\s*(?P<unit>[a-zA-Zµμ/%]*)"
+)
+
+
+def parse_quantity(
+    option: str,
+    text: str,
+    kind: QuantityKind,
+    *,
+    bare: str | None = None,
+    may_be_zero: bool = False,
+) -> float:
+    """The value in s, W, J, 1/s, B/s, Hz or B, the nearest float to what the text says.
+
+    ``bare``: the unit of a number without one; None: it is refused. Raises UsageError, which begins
+    with ``option``, for another unit and for nothing above 0 unless it ``may_be_zero``.
+    """
+    units = _UNITS[kind]
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{option} {text!r} is no {kind}", fix=f"write {option} {units.example}")
+    unit = match["unit"] or bare
+    factor = Fraction(1) if unit == "" else units.factors.get(unit or "")
+    if factor is None:
+        fault = f"has the unit {unit!r}" if unit else "has no unit"
+        fix = f"write {units.example}; units are {units.known}"
+        raise UsageError(f"{option} {text!r} {fault}", fix=fix)
+    value = float(Fraction(match["number"]) * factor)
+    if value <= 0 and not may_be_zero:
+        raise UsageError(f"{option} {text!r} bounds nothing", fix="write a quantity above 0")
+    return value
+
+
+def parse_optional(
+    option: str, text: str | None, kind: QuantityKind, *, bare: str | None = None
+) -> float | None:
+    """As ``parse_quantity``; None where the option was not given."""
+    return None if text is None else parse_quantity(option, text, kind, bare=bare)
+
+
+def parse_within(
+    option: str, text: str, kind: QuantityKind, *, bare: str, ends: tuple[str, str]
+) -> float:
+    """As ``parse_quantity``, from the first of ``ends`` to the second."""
+    fix = f"write {option} {ends[0]} or more, up to {ends[1]}"
+    least, most = (parse_quantity(option, end, kind) for end in ends)
+    try:
+        value = parse_quantity(option, text, kind, bare=bare, may_be_zero=True)
+    except UsageError as error:
+        raise UsageError(error.what, fix=fix) from None
+    if not least <= value <= most:
+        raise UsageError(f"{option} {text!r} is not between {ends[0]} and {ends[1]}", fix=fix)
+    return value
+
+
+def parse_share(option: str, text: str) -> float:
+    """``0.93`` or ``93%``; raises UsageError."""
+    return parse_quantity(option, text, "share", bare="", may_be_zero=True)
+
+
+_PLUS_MINUS = re.compile(r"\s*(?:±|\+-|\+/-)\s*")
+
+
+def parse_interval(option: str, text: str, kind: QuantityKind) -> Interval:
+    """``1.2ms``, or with its 95 % interval ``1.2ms±0.1ms`` or ``1.2ms±8%``; raises UsageError.
+
+    ``±0``: it is exact.
+    """
+    value_text, *halves = _PLUS_MINUS.split(text.strip())
+    value = parse_quantity(option, value_text, kind)
+    if not halves:
+        return Interval(value, kind=None)
+    if len(halves) > 1:
+        raise UsageError(f"{option} {text!r} has two intervals", fix=f"write {value_text}±8%")
+    half_text = halves[0]
+    if half_text.rstrip("%") == "0":
+        half = 0.0
+    elif half_text.endswith("%"):
+        half = value * parse_share(option, half_text)
+    else:
+        half = parse_quantity(option, half_text, kind)
+    if half > value:
+        raise UsageError(f"{option} {text!r} may be below 0", fix="give a smaller half width")
+    return Interval(value, value - half, value + half)
+
+
+def format_quantity(value: float, kind: QuantityKind) -> str:
+    """The value exactly, in the unit that suits it, as ``parse_quantity`` reads it."""
+    units = _UNITS[kind]
+    suits = (unit for unit in units.written if value >= units.factors[unit])
+    unit = next(suits, units.written[-1])
+    factor = units.factors[unit]
+    number = Decimal(repr(float(value))) * factor.denominator / factor.numerator
+    return f"{number.normalize():f}{unit}"
 
 
 def parse_bytes(text: str) -> int:
     """``512KiB`` as 524288; raises UsageError."""
-    found = _SIZE.fullmatch(text)
-    unit = _UNITS.get(found[2]) if found else None
-    if found is None or unit is None:
-        raise UsageError(f"{text!r} is no size in bytes", fix="write 4MiB or 512KiB")
-    return round(float(found[1]) * unit)
+    try:
+        return round(parse_quantity("", text, "size", bare="B", may_be_zero=True))
+    except UsageError:
+        raise UsageError(f"{text!r} is no size in bytes", fix="write 4MiB or 512KiB") from None
 
 
-_UNITS_HZ = {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
-_FREQUENCY = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,9}))? ?([kmg]?hz)", re.IGNORECASE | re.ASCII)
 _SLACK_HZ = 1e6
 
 
@@ -53,16 +200,16 @@ class Frequency(msgspec.Struct, frozen=True):
 
 def parse_frequency(text: str) -> Frequency:
     """A number with its unit: Hz, kHz, MHz or GHz in any case; raises UsageError."""
-    match = _FREQUENCY.fullmatch(text.strip())
-    if match is None:
+    match = _QUANTITY.fullmatch(text.strip())
+    unit = _UNITS["frequency"].factors.get(match["unit"].lower()) if match else None
+    if match is None or match["whole"] is None or unit is None:
         raise UsageError(
             f"{text!r} is not a frequency", fix="write a number and its unit, such as 612MHz"
         )
-    whole, fraction, unit = match[1], match[2] or "", _UNITS_HZ[match[3].lower()]
-    hz = round(int(whole + fraction) * unit / 10 ** len(fraction), 3)
+    hz = round(float(Fraction(match["number"]) * unit), 3)
     if hz == 0:
         raise UsageError(f"{text!r} is not a clock", fix="write a frequency above zero")
-    return Frequency(hz, min(_SLACK_HZ, unit / 10 ** len(fraction)))
+    return Frequency(hz, min(_SLACK_HZ, float(unit / 10 ** len(match["fraction"] or ""))))
 
 
 def format_frequency(hz: float) -> str:

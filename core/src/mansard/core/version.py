@@ -15,7 +15,7 @@ def read_commit() -> str | None:
     git = ["git", "-C", str(place.parent)]
     describe = [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     from mansard.core.errors import MansardError
-    from mansard.core.programs import run_program
+    from mansard.core.processes.programs import run_program
 
     try:
         told = run_program(describe, timeout_s=10)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from mansard.core.files import check_descriptors
+from mansard.core.storage.files import check_descriptors
 from mansard.core.text import printable
 from mansard.device.system import SYSTEM_ROOT, glob, read_text
 

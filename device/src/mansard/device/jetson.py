@@ -18,9 +18,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mansard.core.files import check_descriptors
 from mansard.core.hardware import MODULES, Module, jetpack_of
 from mansard.core.records import Board
+from mansard.core.storage.files import check_descriptors
 from mansard.core.text import printable
 from mansard.device.system import read_head, read_text
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from mansard.core.errors import DeviceError, InputError, UsageError
-from mansard.core.files import check_descriptors, check_spare_descriptor
-from mansard.core.programs import Finished, run_program
+from mansard.core.processes.programs import Finished, run_program
+from mansard.core.storage.files import check_descriptors, check_spare_descriptor
 
 SYSTEM_ROOT = Path("/")
 _MAX_BYTES = 16 << 20  # no file of /proc, /sys or /etc is longer; a junk one is cut

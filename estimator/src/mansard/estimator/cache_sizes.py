@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.estimator.caches import ATTENTION, Cache, Caches, is_buffer, same_numbers
+from mansard.estimator.caches import ATTENTION, Caches, DecoderCache, is_buffer, same_numbers
 from mansard.estimator.model import Given, Model, ModelNode, Value
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.dimensions import find_dimensions
@@ -38,7 +38,9 @@ def with_head_widths(model: Model, caches: Caches, given: Given) -> Given:
     return msgspec.structs.replace(given, dims=widths | dict(given.dims)) if widths else given
 
 
-def _head_width(model: Model, at: int, node: ModelNode, cache: Cache, given: Given) -> int | None:
+def _head_width(
+    model: Model, at: int, node: ModelNode, cache: DecoderCache, given: Given
+) -> int | None:
     """Elements of a row of the cache, from what the nodes before the attention compute."""
     head = msgspec.structs.replace(model, nodes=model.nodes[:at])
     dimensions = find_dimensions(head, given)
@@ -52,7 +54,7 @@ def _head_width(model: Model, at: int, node: ModelNode, cache: Cache, given: Giv
         return None  # it is asked for
 
 
-def _width_of(node: ModelNode, tensors: Mapping[str, Tensor], cache: Cache) -> int | None:
+def _width_of(node: ModelNode, tensors: Mapping[str, Tensor], cache: DecoderCache) -> int | None:
     operands = [tensors[name] if name else None for name in (*node.inputs[:3], "", "")[:3]]
     query, key, value = operands
     heads = node.attributes.get("num_heads", node.attributes.get("q_num_heads", 0))

@@ -62,7 +62,7 @@ _CARRIERS = _MOVES | {"Add", "Cast", "Concat", "DequantizeLinear", "Expand", "Mu
 _PRODUCTS = frozenset({"Attention", "Einsum", "FlexAttention", "FusedMatMul", "MatMul"})
 
 
-class Cache(msgspec.Struct, frozen=True):
+class DecoderCache(msgspec.Struct, frozen=True):
     """Keys or values of earlier tokens: the input ``past`` goes out as ``present``.
 
     ``axis`` of ``past``: along which tokens stand; None where a Reshape hides it. ``index`` is
@@ -86,10 +86,10 @@ class Caches(msgspec.Struct, frozen=True):
     in place, so that they are neither read nor written.
     """
 
-    caches: tuple[Cache, ...] = ()
+    caches: tuple[DecoderCache, ...] = ()
     standing: Standing = {}
 
-    def of(self, past: str) -> Cache | None:
+    def of(self, past: str) -> DecoderCache | None:
         return next((cache for cache in self.caches if cache.past == past), None)
 
 
@@ -151,7 +151,7 @@ class _Walk:
             and may_be_cache(source.dtype, len(source.dimensions or ()))
             and not CROSS_NAME.search(source.name)
         }
-        self.growths: list[Cache] = []
+        self.growths: list[DecoderCache] = []
         self.grown: dict[str, tuple[int, ...]] = {}  # numbers of growths, by the tensor
         self.rows: dict[str, tuple[int, ...]] = {}  # growths, by the tensor of new rows
         self.roots: dict[str, str] = {}  # what a name shows, seen otherwise
@@ -213,7 +213,7 @@ class _Walk:
         else:
             own = source.axes[axis]
         made = node.outputs[present]
-        self.growths.append(Cache(source.name, made, own, node.index, growth))
+        self.growths.append(DecoderCache(source.name, made, own, node.index, growth))
         self.grown[made] = (number,)
         self._carried[node.outputs[present]] = {number}
         names, numbers = self.standing.setdefault(node.index, (set(), set()))
@@ -302,7 +302,7 @@ def may_be_cache(dtype: ElementType, rank: int) -> bool:
     return rank >= 3 and dtype.name not in _INDEXES
 
 
-def is_buffer(model: Model, cache: Cache) -> bool:
+def is_buffer(model: Model, cache: DecoderCache) -> bool:
     """Whether a cache has a fixed length: it goes out as long as it came in."""
     node = node_of(model, cache)
     if cache.growth in ("scatter", "overwrite") or node.op_type == "SparseAttention":
@@ -314,7 +314,7 @@ def is_buffer(model: Model, cache: Cache) -> bool:
     return bool(node.attributes.get("past_present_share_buffer"))
 
 
-def node_of(model: Model, cache: Cache) -> ModelNode:
+def node_of(model: Model, cache: DecoderCache) -> ModelNode:
     """The node that extends a cache."""
     return next(node for node in all_nodes(model.nodes) if node.index == cache.index)
 
@@ -324,7 +324,7 @@ def is_ring(node: ModelNode) -> bool:
     return bool(node.attributes.get("sliding_window_cache"))
 
 
-def _keeps_length(model: Model, cache: Cache) -> bool:
+def _keeps_length(model: Model, cache: DecoderCache) -> bool:
     """Of a GroupQueryAttention, which decides at run time: a fixed length, or one name for both."""
     before = next((s.dimensions for s in model.inputs if s.name == cache.past), None) or ()
     after = next((o.dimensions for o in model.outputs if o.name == cache.present), None) or ()

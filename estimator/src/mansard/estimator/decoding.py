@@ -18,8 +18,8 @@ from mansard.core.errors import UsageError
 from mansard.estimator.caches import (
     ATTENTION,
     CROSS_NAME,
-    Cache,
     Caches,
+    DecoderCache,
     is_buffer,
     is_ring,
     node_of,
@@ -93,9 +93,9 @@ class _Roles:
         self.batch: frozenset[str] = frozenset()
         self._new: set[str] = set()
         self._masked: set[str] = set()
-        self._cached: dict[str, Cache | None] = {}
+        self._cached: dict[str, DecoderCache | None] = {}
         self._fixed_new: dict[str, int] = {}
-        self._fixed_caches: dict[str, tuple[int, Cache]] = {}
+        self._fixed_caches: dict[str, tuple[int, DecoderCache]] = {}
         for source in model.inputs:
             if not CROSS_NAME.search(source.name):
                 self._sort(source, self._dimensions.by_input.get(source.name, ()))
@@ -186,7 +186,7 @@ class _Roles:
             self._fixed_new[source.name] = size
 
     def _sort_cache(
-        self, source: ModelInput, dims: tuple[InputDimension, ...], cache: Cache | None
+        self, source: ModelInput, dims: tuple[InputDimension, ...], cache: DecoderCache | None
     ) -> None:
         """The length of a cache: the axis along which the graph extends it, else what is open."""
         self._note_batch(dims[1:2] if dims[0].fixed == 2 and len(dims) == 5 else dims[:1])
@@ -231,7 +231,7 @@ class _Roles:
             )
         self._new -= self._cached.keys()
 
-    def _cached_size(self, symbol: str, cache: Cache | None, stage: Stage) -> int | None:
+    def _cached_size(self, symbol: str, cache: DecoderCache | None, stage: Stage) -> int | None:
         """The length of a cache; None where its window is not in the file."""
         if cache is None:
             return None if _SLIDING.search(symbol) else stage.n_cached
@@ -241,7 +241,7 @@ class _Roles:
             return None
         return n_rows if window is None else min(n_rows, window)
 
-    def _window(self, cache: Cache) -> int | None:
+    def _window(self, cache: DecoderCache) -> int | None:
         """The most rows that a cache keeps; None where that is all, or not in the file."""
         node = node_of(self._model, cache)
         names = {dim.symbol for dim in self._dimensions.by_input[cache.past]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mansard.core.line_channel import encode_line, give_stdout_to_data
+from mansard.core.processes.line_channel import encode_line, give_stdout_to_data
 from mansard.inference.engines import ENGINES, find_engine
 
 

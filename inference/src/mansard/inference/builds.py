@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mansard.core.documents import read_document
 from mansard.core.errors import (
     InputError,
     MeasurementError,
@@ -20,9 +19,10 @@ from mansard.core.errors import (
     StorageError,
     TransientError,
 )
-from mansard.core.files import make_folder, move_over, open_file, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.records import EngineBuild, Gpu, MachineIdentity
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.files import make_folder, move_over, open_file, storage_errors
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine
 from mansard.inference.failures import NOT_BUILT, NOT_BUILT_NOW

@@ -7,7 +7,7 @@ import resource
 import threading
 from pathlib import Path
 
-from mansard.core.files import check_descriptors
+from mansard.core.storage.files import check_descriptors
 
 _TASKS = Path("/proc/self/task")
 _SLICE_S = 0.004  # a scheduler's time slice, 3 to 10 ms: about what one interruption may cost

@@ -15,9 +15,10 @@ from typing import Protocol
 
 import msgspec
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.files import (
+from mansard.core.records import ENGINES_FOLDER, EngineBuild
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.files import (
     entries_in,
     find_status,
     make_folder,
@@ -25,7 +26,6 @@ from mansard.core.files import (
     replacing,
     storage_errors,
 )
-from mansard.core.records import ENGINES_FOLDER, EngineBuild
 from mansard.inference.builds import CACHES, caches_name, is_as_built, row_name
 from mansard.inference.plan import BuildPlan
 from mansard.measuring.events import Event, Measurer, Row, Started

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError, MansardError
-from mansard.core.files import open_file, storage_errors
+from mansard.core.storage.files import open_file, storage_errors
 
 Array = npt.NDArray[Any]
 

@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 
 from mansard.core.errors import MansardError, SchemaError
-from mansard.core.line_channel import (
+from mansard.core.processes.line_channel import (
     LineReader,
     claim_stdout,
     encode_line,
     to_wire,
 )
-from mansard.core.signals import turn_signals_into_interrupts
+from mansard.core.processes.signals import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.events import Aborted, Event, Measurer

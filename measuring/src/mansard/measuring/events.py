@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeAlias, Union
 
 import msgspec
 
-from mansard.core.line_channel import WireError
+from mansard.core.processes.line_channel import WireError
 from mansard.core.records import EnergyWindow, Gpu, PowerSample
 from mansard.device.meters.meter import Meters
 from mansard.device.totals import Total

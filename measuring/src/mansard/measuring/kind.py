@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.line_channel import DECODE_ERRORS, encode_line
+from mansard.core.processes.line_channel import DECODE_ERRORS, encode_line
 from mansard.core.records import Gpu, PowerMode, Record
 from mansard.measuring.instruments import Instruments
 from mansard.measuring.plan import RunPlan

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MeasurementError
-from mansard.core.files import find_status
-from mansard.core.jsonl import RowWriter
-from mansard.core.line_channel import from_wire
+from mansard.core.processes.line_channel import from_wire
 from mansard.core.records import Manifest, PowerSample, Record
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.files import find_status
+from mansard.core.storage.jsonl import RowWriter
 from mansard.device.conditions import mode_lost
 from mansard.measuring.events import (
     Aborted,

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.files import find_status, make_folder, remove
-from mansard.core.jsonl import RowWriter, read_rows, write_rows
 from mansard.core.records import PowerMode
+from mansard.core.storage.files import find_status, make_folder, remove
+from mansard.core.storage.jsonl import RowWriter, read_rows, write_rows
 from mansard.measuring.events import Measurer
 from mansard.measuring.kind import Job, MeasurementKind, find_kind
 from mansard.measuring.manifest import ContainerImage

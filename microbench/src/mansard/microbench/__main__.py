@@ -11,10 +11,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.line_channel import encode_line, give_stdout_to_data
-from mansard.core.signals import turn_signals_into_interrupts
+from mansard.core.processes.line_channel import encode_line, give_stdout_to_data
+from mansard.core.processes.signals import turn_signals_into_interrupts
+from mansard.core.storage.documents import read_document, write_document
 from mansard.device.identity import identify
 from mansard.device.meters.finding import find_meters
 from mansard.device.power_modes.selection import choose_modes

@@ -21,7 +21,7 @@ import msgspec
 
 from mansard.core.records.schedule import Goal, NetworkChain, Problem, Schedule
 from mansard.scheduler.chains import chains
-from mansard.scheduler.local_search import Clock
+from mansard.scheduler.local_search import SearchClock
 from mansard.scheduler.search import evaluate_chains
 
 Assignment = tuple[tuple[str, ...], ...]
@@ -37,7 +37,7 @@ def baselines(problem: Problem, time_limit_s: float = math.inf) -> tuple[Schedul
     network there is no "naive"; where groups allow no choice that Herald could make, no "herald".
     """
     found, made = [], chains(problem)
-    clock = Clock(time.perf_counter(), time_limit_s, lambda *_: None)
+    clock = SearchClock(time.perf_counter(), time_limit_s, lambda *_: None)
 
     def scored(assignment: Assignment, method: str) -> Schedule:
         return evaluate_chains(made, assignment, method, None)
@@ -163,7 +163,7 @@ def _changes_needed(network: NetworkChain, place: int, name: str) -> int:
     return n
 
 
-def _h2h(problem: Problem, start: Assignment, clock: Clock) -> Assignment:
+def _h2h(problem: Problem, start: Assignment, clock: SearchClock) -> Assignment:
     """Two passes over all groups; what is compared is the makespan without contention."""
     blind = msgspec.structs.replace(
         problem, pccs={}, surfaces={}, goal="makespan", is_steady=False, max_makespan_s=0.0

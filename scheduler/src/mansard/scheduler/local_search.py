@@ -25,7 +25,7 @@ Progress = Callable[[float, str], None]  # share of the work that is done, and a
 
 
 @dataclass(frozen=True)
-class Clock:
+class SearchClock:
     """When a search began, how long it may take, and how its progress is reported."""
 
     begun: float  # time.perf_counter()
@@ -68,7 +68,7 @@ def descend(
     start: Ints,
     seed: int,
     n_rounds: int,
-    clock: Clock,
+    clock: SearchClock,
     simulated: Callable[[Ints], Played],
 ) -> tuple[Ints, int]:
     """The best assignment [G] that was met, and how many were simulated.
@@ -103,7 +103,7 @@ def descend(
     return best, n_tried
 
 
-def blocks(rows: Ints, clock: Clock) -> Iterator[Ints]:
+def blocks(rows: Ints, clock: SearchClock) -> Iterator[Ints]:
     """Rows to simulate at once, as many as take a moment, until the time is over."""
     at, size = 0, _FEWEST
     while at < len(rows) and not clock.is_late():

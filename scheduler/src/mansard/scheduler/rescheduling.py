@@ -12,7 +12,7 @@ import msgspec
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import LayerGroup, NetworkChain, Problem, Schedule
 from mansard.scheduler.chains import chains
-from mansard.scheduler.local_search import Clock
+from mansard.scheduler.local_search import SearchClock
 from mansard.scheduler.search import evaluate_chains, solve_chains
 
 _PAST_S = 1e-9  # a limit that is over, a group about to end: 0 would be none
@@ -88,7 +88,7 @@ def reschedule(
     )
     made = chains(left, transitions, runs)
     kept = evaluate_chains(made, assignment, "the plan", starts)  # compiled by then
-    clock = Clock(time.perf_counter(), time_limit_s, lambda *_: None)
+    clock = SearchClock(time.perf_counter(), time_limit_s, lambda *_: None)
     found = solve_chains(made, "auto", clock, seed)
     return Rescheduled(left, kept, found, kept.makespan_s - found.makespan_s)
 

@@ -31,7 +31,7 @@ from mansard.core.records.schedule import (
 from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
-from mansard.scheduler.local_search import Clock, Progress, descend
+from mansard.scheduler.local_search import Progress, SearchClock, descend
 from mansard.scheduler.records import Search, one_shot, printed_bound, segments, space_text
 from mansard.scheduler.simulation import (
     WORST,
@@ -114,7 +114,7 @@ def evaluate_chains(
     begun = time.perf_counter()
     on = _assignment(made, assignment)
     if made.problem.is_steady:
-        return evaluate_steady(made, on, method, Clock(begun, math.inf, lambda *_: None))
+        return evaluate_steady(made, on, method, SearchClock(begun, math.inf, lambda *_: None))
     planned = _turns(made, on, starts) if starts else None
     played = simulate(made.instance, new_run(made.instance), on[None], planned=planned)
     if played.best < 0:
@@ -189,7 +189,7 @@ def solve(
     if spread is not None:  # there too, as far as can be: each takes what comes next
         told(0.0, "compiling the simulator elsewhere")
         list(spread.unordered(_compile_there, range(2 * spread.n_at_once), shared=made))
-    clock = Clock(time.perf_counter(), time_limit_s, told, stopped or Event())
+    clock = SearchClock(time.perf_counter(), time_limit_s, told, stopped or Event())
     return solve_chains(made, method, clock, seed, spread)
 
 
@@ -206,7 +206,7 @@ def compile_simulator(made: Chains, progress: Progress) -> None:
     said.start()
     try:
         smallest = msgspec.structs.replace(_SMALLEST, is_steady=made.problem.is_steady)
-        clock = Clock(time.perf_counter(), math.inf, lambda *_: None)
+        clock = SearchClock(time.perf_counter(), math.inf, lambda *_: None)
         solve_chains(chains(smallest), "auto", clock, 0)
     finally:
         said.cancel()
@@ -217,7 +217,7 @@ def _compile_there(_: int, made: Chains) -> None:
 
 
 def solve_chains(
-    made: Chains, method: Method, clock: Clock, seed: int, spread: Spread | None = None
+    made: Chains, method: Method, clock: SearchClock, seed: int, spread: Spread | None = None
 ) -> Schedule:
     """``solve``, with a number of changes for each network."""
     size = _size(made)
@@ -269,7 +269,7 @@ class _Best:
             self.score, self.on, self.times = played.score, rows[played.best], played.times
 
 
-def _local(made: Chains, size: int, clock: Clock, seed: int) -> Schedule:
+def _local(made: Chains, size: int, clock: SearchClock, seed: int) -> Schedule:
     """The best that a search from neighbour to neighbour finds, then the best order of it."""
     simulated = partial(simulate, made.instance, new_run(made.instance))
     best, bound, on = _Best(), space_bound(made, clock.is_late), _start(made)
@@ -313,7 +313,7 @@ def _fastest(made: Chains) -> Ints | None:
 
 
 def _exact(
-    made: Chains, size: int, clock: Clock, seed: int, method: Method, spread: Spread | None
+    made: Chains, size: int, clock: SearchClock, seed: int, method: Method, spread: Spread | None
 ) -> Schedule:
     all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
@@ -384,7 +384,7 @@ def _noted(schedule: Schedule, note: str) -> Schedule:
 
 
 def _answer(
-    made: Chains, best: _Best, bound: Score, method: str, size: int, clock: Clock
+    made: Chains, best: _Best, bound: Score, method: str, size: int, clock: SearchClock
 ) -> Schedule:
     way = {
         "exact": "each in every order of its groups",
@@ -437,7 +437,7 @@ def _search(
     ids: Ints,
     lower: Floats,
     best: _Best,
-    clock: Clock,
+    clock: SearchClock,
     spread: Spread | None,
 ) -> Score:
     """Searches combinations by ascending bounds; a bound of all: the best score with a proof.
@@ -462,7 +462,7 @@ def _search(
 
 
 def _round(
-    space: _Space, ids: Ints, lower: Floats, best: _Best, clock: Clock, most_nodes: int
+    space: _Space, ids: Ints, lower: Floats, best: _Best, clock: SearchClock, most_nodes: int
 ) -> Ints:
     """Looks at each combination once; which are left open, with bounds that it raises."""
     made, left = space.made, []
@@ -503,7 +503,7 @@ def _spread_round(  # noqa: PLR0917
     ids: Ints,
     lower: Floats,
     best: _Best,
-    clock: Clock,
+    clock: SearchClock,
     most_nodes: int,
     spread: Spread,
 ) -> Ints:
@@ -542,6 +542,6 @@ def _search_part(part: _Part, space: _Space) -> tuple[_Best, Ints, Floats]:
     """On another machine: what beats the score, what is left open, and the bounds of that."""
     compile_simulator(space.made, lambda *_: None)  # before its time begins
     best, lower = _Best(score=part.score), part.lower.copy()
-    clock = Clock(time.perf_counter(), part.limit_s, lambda *_: None)
+    clock = SearchClock(time.perf_counter(), part.limit_s, lambda *_: None)
     opened = _round(space, part.ids, lower, best, clock, part.most_nodes)
     return best, opened, lower[opened]

@@ -25,7 +25,7 @@ from mansard.scheduler.chains import (
     Ints,
 )
 from mansard.scheduler.choices import assignments, choices
-from mansard.scheduler.local_search import Clock, blocks, descend
+from mansard.scheduler.local_search import SearchClock, blocks, descend
 from mansard.scheduler.records import SHORT, Search, printed_bound, repeated, space_text
 from mansard.scheduler.simulation import CLOSE, Played, Score, ascending, is_less, new_run, repeat
 
@@ -164,7 +164,7 @@ def _most(batch: Floats, fastest: Floats, load: Floats) -> Floats:
     return most
 
 
-def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) -> Schedule:
+def solve_steady(made: Chains, size: int, clock: SearchClock, start: Ints, seed: int) -> Schedule:
     """The best assignment under first come first served; InputError for rates above capacity."""
     repeats = _Repeated(made)
     n_rounds = _ROUNDS if size <= _LARGE else _LOCAL_ROUNDS
@@ -200,7 +200,7 @@ def solve_steady(made: Chains, size: int, clock: Clock, start: Ints, seed: int) 
     return repeated(made, best, times, found, (mean[0], largest[0], rates))
 
 
-def evaluate_steady(made: Chains, on: Ints, method: str, clock: Clock) -> Schedule:
+def evaluate_steady(made: Chains, on: Ints, method: str, clock: SearchClock) -> Schedule:
     """What an assignment [G] does, first come first served."""
     repeats = _Repeated(made)
     repeats.most = _LONG_RUNS
@@ -221,7 +221,7 @@ def _space_bound(made: Chains) -> Score:
 
 
 def _search(
-    made: Chains, repeats: _Repeated, best: Ints, score: Score, clock: Clock
+    made: Chains, repeats: _Repeated, best: Ints, score: Score, clock: SearchClock
 ) -> tuple[Ints, Score, Score, int]:
     """All assignments by ascending bounds: the best, its score, a bound, how many simulated."""
     all_choices = [choices(made, n) for n in _networks(made)]

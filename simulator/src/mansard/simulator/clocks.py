@@ -13,7 +13,7 @@ from mansard.simulator.kernel import ReadingFile, SimulatedKernel
 from mansard.simulator.physics import Shares, dynamic, mean
 
 
-class Load(msgspec.Struct, frozen=True):
+class BoardLoad(msgspec.Struct, frozen=True):
     """Utilisations from 0 to 1."""
 
     cpus: dict[int, float]
@@ -52,16 +52,16 @@ class LoadSource:
                 self._shares[cpu] = min(1.0, max(0.0, (busy - old_busy) / (total - old_total)))
         self._before = now
 
-    def load(self, on: set[int]) -> Load:
+    def load(self, on: set[int]) -> BoardLoad:
         """How busy the board's cores that are on are, and the rest of it."""
         if self._fixed is None:
             cpus = {cpu: self._shares.get(cpu, 0.0) for cpu in on}
             busiest = max(cpus.values(), default=0.0)
-            return Load(cpus, 0.0, 0.3 * busiest)
+            return BoardLoad(cpus, 0.0, 0.3 * busiest)
         every = self._fixed.get("cpu", 0.0)
         gpu = self._fixed.get("gpu", 0.0)
         memory = self._fixed.get("memory", max(0.3 * every, 0.5 * gpu))
-        return Load(dict.fromkeys(on, every), gpu, memory)
+        return BoardLoad(dict.fromkeys(on, every), gpu, memory)
 
     def _ticks(self) -> dict[int, tuple[int, int]]:
         ticks: dict[int, tuple[int, int]] = {}
@@ -104,7 +104,7 @@ class RunningClocks:
             self._memory.append(ReadingFile(root / board.bwmgr.lstrip("/") / "cur_freq"))
         self._activity = ReadingFile(root / (board.cactmon or "none").lstrip("/"))
 
-    def run(self, kernel: SimulatedKernel, load: Load, *, throttled: bool) -> Shares:
+    def run(self, kernel: SimulatedKernel, load: BoardLoad, *, throttled: bool) -> Shares:
         """Set every clock for this load; returns what it costs."""
         scale = THROTTLED if throttled else 1.0
         return Shares(
@@ -113,7 +113,7 @@ class RunningClocks:
             memory=self._run_memory(kernel, load),
         )
 
-    def _run_cpus(self, kernel: SimulatedKernel, load: Load, scale: float) -> float:
+    def _run_cpus(self, kernel: SimulatedKernel, load: BoardLoad, scale: float) -> float:
         total = 0.0
         for cluster in self._board.clusters:
             on = [cpu for cpu in cluster.cpus if cpu in kernel.on]
@@ -128,7 +128,7 @@ class RunningClocks:
             total += sum(dynamic(clock, load.cpus.get(cpu, 0.0)) for cpu in on)
         return total / len(self._board.cpus)
 
-    def _run_gpus(self, kernel: SimulatedKernel, load: Load, scale: float) -> float:
+    def _run_gpus(self, kernel: SimulatedKernel, load: BoardLoad, scale: float) -> float:
         shares = []
         for gpu, limits, files in zip(self._board.gpus, kernel.gpu, self._gpu, strict=True):
             hz = limits.step_for(load.gpu, round(gpu.hz[-1] * scale))
@@ -138,7 +138,7 @@ class RunningClocks:
         self._gpu_load.show(round(load.gpu * 1000))
         return mean(shares) * kernel.active_tpcs()
 
-    def _run_memory(self, kernel: SimulatedKernel, load: Load) -> float:
+    def _run_memory(self, kernel: SimulatedKernel, load: BoardLoad) -> float:
         table, cap = self._board.emc_hz, kernel.memory_cap_hz()
         low = kernel.memory[0].low if kernel.memory else table[0]
         wanted = max(low, load.memory * cap)

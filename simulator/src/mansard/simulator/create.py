@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import DeviceError, StorageError, UsageError, reported
-from mansard.core.leftovers import temporary_folder
-from mansard.core.programs import run_program
+from mansard.core.processes.programs import run_program
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
 from mansard.simulator.sensors import add_sensors, readings_folder

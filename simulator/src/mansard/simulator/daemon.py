@@ -16,7 +16,7 @@ from random import Random
 from typing import IO
 
 from mansard.core.errors import DeviceError, InputError
-from mansard.core.programs import end_program, start_program
+from mansard.core.processes.programs import end_program, start_program
 from mansard.device.file_watch import FileWatcher
 from mansard.device.system import read_text
 from mansard.simulator.boards import BY_NAME

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.simulator.boards.spec import BoardSpec, MonitorSpec, RailSpec
-from mansard.simulator.clocks import Load
+from mansard.simulator.clocks import BoardLoad
 from mansard.simulator.kernel import ReadingFile
 from mansard.simulator.physics import AMBIENT_C, Shares, ina238_uw, ina3221_reading, rail_powers
 from mansard.simulator.tree import Tree, stat_text
@@ -267,7 +267,7 @@ class Surroundings:
         return self._throttled
 
     def show(
-        self, temperature_c: float, load: Load, faults: dict[str, Any], elapsed_s: float
+        self, temperature_c: float, load: BoardLoad, faults: dict[str, Any], elapsed_s: float
     ) -> None:
         """Bring every file up to date."""
         shown_c = max(temperature_c, _HOT_C) if faults.get("throttle") else temperature_c
@@ -283,7 +283,7 @@ class Surroundings:
         self._events.show(events if isinstance(events, int) else 0)
         self._count_time(load, elapsed_s)
 
-    def _count_time(self, load: Load, elapsed_s: float) -> None:
+    def _count_time(self, load: BoardLoad, elapsed_s: float) -> None:
         for cpu, share in load.cpus.items():
             self._ticks[cpu][0] += share * elapsed_s * _TICKS_PER_S
             self._ticks[cpu][1] += (1 - share) * elapsed_s * _TICKS_PER_S

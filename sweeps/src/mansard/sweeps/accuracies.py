@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.preprocessing import Preprocessing
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import Samples
+    from mansard.inference.preparing.samples import SampleChoice
 
 RANDOM = "random"  # instead of a data set to calibrate with
 
@@ -70,7 +70,7 @@ class DataSets:
         if settings.calibration is not None and not self._is_random:
             self._calibration = find_dataset(Path(settings.calibration))
 
-    def calibrate(self, specs: tuple[InputSpec, ...]) -> Samples | None:
+    def calibrate(self, specs: tuple[InputSpec, ...]) -> SampleChoice | None:
         """What a network of these inputs is calibrated with; None: nothing was given."""
         from mansard.inference.preparing.samples import random_samples, samples_for
 
@@ -81,7 +81,7 @@ class DataSets:
             return None
         return samples_for(data, specs, self._preprocessing, is_for_calibration=True)
 
-    def samples(self, network: PreparedNetwork) -> Samples | None:
+    def samples(self, network: PreparedNetwork) -> SampleChoice | None:
         """What the accuracy of ``network`` is measured with; None: there is no data set.
 
         Raises UsageError for samples that do not fit it, and for random weights.
@@ -123,7 +123,7 @@ def note_calibration(
 
 
 def note_preprocessing(
-    networks: Sequence[tuple[PreparedNetwork, Samples]], reporter: Reporter
+    networks: Sequence[tuple[PreparedNetwork, SampleChoice]], reporter: Reporter
 ) -> None:
     """Say what is done to the pixels of images, once for each network."""
     lines = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.core.ncu_metrics import chip_of, choose_metrics
+from mansard.core.formats.ncu import chip_of, choose_metrics
 from mansard.core.records import PowerMode, chain_length
 from mansard.core.text import listed
 from mansard.inference.builds import device_name

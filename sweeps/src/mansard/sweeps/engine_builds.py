@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, MachineIdentity
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.preparing.prepare import PreparedNetwork
-    from mansard.inference.preparing.samples import Samples
+    from mansard.inference.preparing.samples import SampleChoice
 
 # In the order in which they are taken on a Jetson where none is named.
 _OF_JETSON = ("tensorrt", "trtexec", "ort")
@@ -104,7 +104,7 @@ class Builds:
         self._settings, self._dims = settings, dims
         self._is_dynamic, self._has_scales = is_dynamic, has_scales
         self.others: dict[tuple[str, bool], PreparedNetwork] = {}  # that files are built from
-        self.samples: dict[str, Samples] = {}  # to calibrate with, by their file
+        self.samples: dict[str, SampleChoice] = {}  # to calibrate with, by their file
 
     def trials(
         self, networks: Sequence[PreparedNetwork], probe: EngineProbe, device: str

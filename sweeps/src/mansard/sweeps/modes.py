@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from mansard.core.documents import read_document
 from mansard.core.errors import (
     BusyError,
     ContainerError,
@@ -21,8 +20,9 @@ from mansard.core.errors import (
     DeviceError,
     UsageError,
 )
-from mansard.core.jsonl import read_rows
 from mansard.core.records import Manifest, PowerMode, Record
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.jsonl import read_rows
 from mansard.core.text import listed, printable
 from mansard.measuring.plan import RunPlan
 from mansard.measuring.protocol import sweep_time

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.core.files import make_folder, storage_errors
-from mansard.core.leftovers import temporary_folder
 from mansard.core.model_files import onnx_files
 from mansard.core.records import Copies, PowerMode, Waiting
+from mansard.core.storage.files import make_folder, storage_errors
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.accuracy.plan import AccuracyTrial
 from mansard.inference.plan import BuildPlan, BuildSettings
 from mansard.inference.planning import SEED, make_plan
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing.prepare import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import Samples
+    from mansard.inference.preparing.samples import SampleChoice
     from mansard.measuring.protocol import Protocol
 
 PreparationT = TypeVar("PreparationT", bound="Preparation")
@@ -92,8 +92,10 @@ class Preparation:
         self.networks: list[PreparedNetwork] = []  # what is run, in its order
         self.chains: list[PreparedNetwork] = []  # for what a node takes: preparing/chains.py
         # For accuracy, and to calibrate engine files with; by their file.
-        self.samples: dict[str, Samples] = {}
-        self.with_samples: list[tuple[PreparedNetwork, Samples]] = []  # whose accuracy is measured
+        self.samples: dict[str, SampleChoice] = {}
+        self.with_samples: list[
+            tuple[PreparedNetwork, SampleChoice]
+        ] = []  # whose accuracy is measured
         self.built: dict[str, EngineBuild] = {}  # engine files that were needed, by name
         self._builds = Builds(
             settings.build,

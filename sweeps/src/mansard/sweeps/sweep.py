@@ -36,7 +36,7 @@ from mansard.sweeps.targets import (
 )
 
 if TYPE_CHECKING:
-    from mansard.containers.fleet import Worker
+    from mansard.containers.fleet import BoardWorker
     from mansard.containers.hosts import Host
     from mansard.core.records import MachineIdentity
 
@@ -280,7 +280,7 @@ def _sweep_hosts(
 
 
 def _sweep_host(
-    request: SweepRequest, planner: Planner, reporter: Reporter, worker: Worker
+    request: SweepRequest, planner: Planner, reporter: Reporter, worker: BoardWorker
 ) -> Swept:
     """One board, in its worker's thread; raises DeviceError if one of its modes failed."""
     reporter = _WorkerReporter(worker, reporter)
@@ -302,7 +302,7 @@ class _WorkerReporter:
     KeyboardInterrupt once the fleet is to stop.
     """
 
-    def __init__(self, worker: Worker, reporter: Reporter) -> None:
+    def __init__(self, worker: BoardWorker, reporter: Reporter) -> None:
         self._worker = worker
         self._reporter = reporter
 
@@ -323,7 +323,7 @@ class _WorkerReporter:
 
 
 class _WorkerProgress:
-    def __init__(self, worker: Worker, lines: LineProgress) -> None:
+    def __init__(self, worker: BoardWorker, lines: LineProgress) -> None:
         self._worker = worker
         self._lines = lines
 

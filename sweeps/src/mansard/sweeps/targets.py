@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from mansard.containers.board_controller import board_controller
-from mansard.containers.engine import Engine, connect
+from mansard.containers.engine import ContainerEngine, connect
 from mansard.containers.files_volume import FilesVolume, files_volume
 from mansard.containers.hosts import Host, on_board
 from mansard.containers.images.building import ready_image
@@ -24,7 +24,7 @@ from mansard.containers.outputs_volume import outputs_volume
 from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import DeviceError, MansardError, UsageError
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.core.text import listed
 from mansard.device.card_presence import SeenCards, cuda_extra, see_cards
 from mansard.device.meters.finding import find_meters
@@ -154,7 +154,7 @@ class ContainerTarget:
     def __init__(
         self,
         controller: BoardController,
-        engine: Engine,
+        engine: ContainerEngine,
         image: ContainerImage,
         machine: MachineIdentity,
         root: Path,
@@ -299,7 +299,7 @@ def _on_board_of(host: Host) -> Iterator[None]:
 
 
 def _find_image(
-    engine: Engine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
+    engine: ContainerEngine, machine: MachineIdentity, wanted: WantedImage, reporter: Reporter
 ) -> ContainerImage:
     """The image that fits ``machine``, built first where it is not there."""
     table = user_table(wanted.table)
@@ -309,7 +309,7 @@ def _find_image(
 
 
 def _ensure(
-    engine: Engine, entry: Entry, wanted: WantedImage, reporter: Reporter
+    engine: ContainerEngine, entry: Entry, wanted: WantedImage, reporter: Reporter
 ) -> ContainerImage:
     """The image of ``entry`` on ``engine``, built first where it is not there."""
     return ensure_image(

@@ -43,12 +43,12 @@ from mansard.analytics.data.store import (
     score_entries,
     write_scores,
 )
-from mansard.core.documents import read_document
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.files import entries_in, find_status, storage_errors
-from mansard.core.jsonl import Row, read_rows
-from mansard.core.leftovers import sweep, system_temporary, temporary_folder
 from mansard.core.records import ENGINES_FOLDER, Manifest, ModelScore
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.files import entries_in, find_status, storage_errors
+from mansard.core.storage.jsonl import Row, read_rows
+from mansard.core.storage.leftovers import sweep, system_temporary, temporary_folder
 
 COUNTER_RUNS = "counter_runs.jsonl"  # rows of a run of "ncu run"
 _TABLES = ("runs", *RUN_TABLES, "scores", "layers")

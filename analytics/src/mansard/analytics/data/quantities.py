@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from mansard.core.intervals import Interval
+
 UNKNOWN = "unknown"
 NBSP = "\u00a0"  # a number and its unit stay on one line
-WIDEST = 7.0  # high over low, above which a spread tells nothing but to measure
 _NO_ENDS = 1e4  # high over low, above which the ends themselves are numbers that tell nothing
 MEASURE_MORE = "measure more"
-_HIDDEN = 1.0102  # by what share ± may misstate an end: of a log-normal interval up to × 1.1
 _EXACT = 1e-9  # of the value: an interval of rounding errors is none
 _Prefixes = tuple[tuple[int, str], ...]  # powers of ten, the largest first
 _PLAIN: _Prefixes = ((0, ""),)
@@ -65,7 +65,7 @@ def seconds(
     """A time, ms and µs where they read better, with its interval.
 
     ``kind``: what ``low`` and ``high`` mean, a key of ``data.model_frames.INTERVALS``; None: there
-    is no interval. A spread wider than ``WIDEST`` says to measure more, unless not to ``advise``.
+    is no interval. A spread that ``is_wide`` says to measure more, unless not to ``advise``.
     Without a value the ``high`` of a spread is the most that it may be: what is known of something
     that other work disturbed.
     """
@@ -112,23 +112,14 @@ def rate(
 ) -> str:
     """How many in a second, without a unit; as ``seconds``, but of a roof it is "at most"."""
     if value is not None and kind == "roof":
-        low, high = _ends(value, low, high)
+        low, high = Interval(value, low, high).ends
         return f"at most {_rounded(high, _step(high, high - low, 3), _PLAIN, '', up=True)}"
     return _by_kind(value, (low, high), kind, "", _PLAIN, advise)
 
 
 def is_wide(low: float | None, high: float | None, kind: str | None) -> bool:
     """Whether an interval says no more than that it is to be measured."""
-    if kind != "spread" or low is None or high is None:
-        return False
-    return high > WIDEST * low
-
-
-def is_symmetric(value: float, low: float, high: float) -> bool:
-    """Whether a ± of the longer side says what an interval is."""
-    half = max(value - low, high - value)
-    is_said = low <= _HIDDEN * (value - half) and value + half <= _HIDDEN * high
-    return is_said and half < value / 2
+    return Interval(math.nan, low, high, kind).is_wide
 
 
 def capacity(n_bytes: float) -> str:
@@ -163,20 +154,22 @@ def _by_kind(
     advise: bool,
 ) -> str:
     low, high = ends
-    if value is not None and kind == "roof":
-        low, high = _ends(value, low, high)
+    if value is None:
+        most = _spread_text(high, unit, None, None, prefixes, 3)
+        return f"at most {most}, disturbed" if kind == "spread" and high is not None else UNKNOWN
+    interval = Interval(value, low, high, kind)
+    low, high = interval.ends
+    if kind == "roof":
         return f"at best {_rounded(low, _step(low, high - low, 3), prefixes, unit)}"
-    if value is None and kind == "spread" and high is not None:
-        return f"at most {_spread_text(high, unit, None, None, prefixes, 3)}, disturbed"
-    if value is None or kind is None or low is None or high is None:
+    if not interval.is_bounded:
         return _spread_text(value, unit, None, None, prefixes, 3)
     if kind == "bounds" and math.isinf(high):
         return f"at least {_rounded(low, _magnitude(low) - 1, prefixes, unit)}"
     if kind == "bounds":
-        return f"between {_two_ends(*_ends(value, low, high), prefixes, unit, 'and')}"
+        return f"between {_two_ends(low, high, prefixes, unit, 'and')}"
     is_open = high > _NO_ENDS * low
     text = "not known" if is_open else _spread_text(value, unit, low, high, prefixes, 3)
-    return f"{text}, {MEASURE_MORE}" if advise and is_wide(low, high, kind) else text
+    return f"{text}, {MEASURE_MORE}" if advise and interval.is_wide else text
 
 
 def _spread_text(
@@ -191,23 +184,14 @@ def _spread_text(
         return UNKNOWN
     power, prefix = _prefix(value, prefixes)
     factor = 10.0**power
-    if low is None or high is None:
+    interval = Interval(value, low, high)
+    low, high = interval.ends
+    if not interval.is_bounded or high - low <= _EXACT * abs(value):
         return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
-    low, high = _ends(value, low, high)
-    if high - low <= _EXACT * abs(value):
-        return f"{digits(value / factor, n_digits)}{_unit(prefix, unit)}"
-    if not is_symmetric(value, low, high):
+    if not interval.is_symmetric:
         return _two_ends(max(low, 0.0), high, prefixes, unit, "to")
     shown, half = _to_same_place(value / factor, max(high - value, value - low) / factor)
     return f"{shown}{NBSP}±{NBSP}{half}{_unit(prefix, unit)}"
-
-
-def _ends(value: float, low: float | None, high: float | None) -> tuple[float, float]:
-    """The ends of an interval; it contains its value however they were rounded."""
-    return (
-        value if low is None else min(low, value),
-        value if high is None else max(high, value),
-    )
 
 
 def _two_ends(low: float, high: float, prefixes: _Prefixes, unit: str, word: str) -> str:

@@ -45,7 +45,7 @@ from mansard.analytics.data.workload_frames import (
     program_frame,
 )
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (
     Accuracy,
     ContentionPoint,

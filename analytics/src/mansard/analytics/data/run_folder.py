@@ -45,9 +45,7 @@ from mansard.analytics.data.workload_frames import (
     program_frame,
 )
 from mansard.core.errors import InputError
-from mansard.core.files import find_status, open_file, storage_errors
 from mansard.core.hashing import stream_hash
-from mansard.core.jsonl import BATCH_BYTES, Row, RowReader
 from mansard.core.records import (
     Accuracy,
     ContentionPoint,
@@ -59,6 +57,8 @@ from mansard.core.records import (
     ProgramRun,
     Trial,
 )
+from mansard.core.storage.files import find_status, open_file, storage_errors
+from mansard.core.storage.jsonl import BATCH_BYTES, Row, RowReader
 
 _AnyRow: TypeAlias = Trial | Measurement | ProgramRun | Accuracy | MultiRun | ContentionPoint
 MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from mansard.analytics.data.dataset import score_id
 from mansard.core.errors import MansardError
-from mansard.core.files import find_status, make_folder
-from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import Measurement, ModelScore
+from mansard.core.storage.files import find_status, make_folder
+from mansard.core.storage.jsonl import read_rows, write_rows
 
 
 def keep_scores(runs: Path, scores: Sequence[ModelScore]) -> None:

@@ -27,7 +27,9 @@ from mansard.analytics.data.layout import (
     score_entry,
 )
 from mansard.core.errors import InputError, SchemaError, StorageError
-from mansard.core.files import (
+from mansard.core.hashing import file_hash, stream_hash
+from mansard.core.records import ModelScore
+from mansard.core.storage.files import (
     entries_in,
     find_status,
     make_folder,
@@ -37,8 +39,6 @@ from mansard.core.files import (
     storage_errors,
     write_atomic,
 )
-from mansard.core.hashing import file_hash, stream_hash
-from mansard.core.records import ModelScore
 from mansard.core.text import is_utf8
 
 _SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://", "adl://", "azure://")

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.decisions.limits import spread_of
+from mansard.analytics.decisions.limits import interval_of
 from mansard.analytics.decisions.records import Candidate, Quantity, Saving
 from mansard.analytics.decisions.values import NO_INTERVAL, Values
 from mansard.core.hardware import NamedModes, boards_called
+from mansard.core.intervals import Interval
 
 BOARD_HIGHEST = "the board's highest mode"
 MEASURED_HIGHEST = "the highest measured mode"
@@ -29,8 +30,6 @@ _MOST = {
     "cpu_hz": "the mode with the highest CPU clock",
     "power_limit_w": "the mode with the highest power limit",
 }
-
-Span = tuple[float, float | None, float | None]  # value, low, high
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,8 @@ def _ratio(
     choice: Candidate, other: Candidate, kind: Quantity
 ) -> tuple[tuple[float | None, float | None, float | None], str]:
     """Choice / other with its ends, and why there is no value."""
-    mine, its = spread_of(choice, kind), spread_of(other, kind)
-    if mine[0] is None or its[0] is None:
+    mine, its = interval_of(choice, kind), interval_of(other, kind)
+    if mine is None or its is None:
         return (None, None, None), f"{kind} is unknown in one of the two"
     roofs = [each.interval == "roof" for each in (choice, other)]
     if any(roofs) and not all(roofs):
@@ -181,7 +180,7 @@ def _ratio(
     bounded = is_bounded(choice, other)
     if choice == other:
         return (1.0, 1.0, 1.0), ""
-    span = ratio_span((mine[0], *mine[1:]), (its[0], *its[1:]), is_bounded=bounded)
+    span = ratio_span(mine, its, is_bounded=bounded)
     if bounded:
         return (None, *span[1:]), "only bounds are known of one of the two"
     return ((span[0], None, None) if all(roofs) else span), ""
@@ -192,24 +191,20 @@ def is_bounded(*of: Candidate) -> bool:
     return any(each.certainty == "bounds" for each in of)
 
 
-def ratio_span(mine: Span, its: Span, *, is_bounded: bool) -> Span:
+def ratio_span(
+    mine: Interval, its: Interval, *, is_bounded: bool
+) -> tuple[float, float | None, float | None]:
     """Mine over its: the value, and the ends of its 95 %, or of what is possible of bounds.
 
     Errors of two spreads are taken as independent.
     """
-    ratio = mine[0] / its[0]
-    if None in (*mine, *its):
+    value, other = mine.value, its.value
+    ratio = value / other
+    if None in (mine.low, mine.high, its.low, its.high):
         return ratio, None, None
-    (value, low, high), (other, other_low, other_high) = _known(mine), _known(its)
+    (low, high), (other_low, other_high) = mine.ends, its.ends
     if is_bounded:
         return ratio, low / other_high, high / other_low
     down = math.hypot(math.log(value / low), math.log(other_high / other))
     up = math.hypot(math.log(high / value), math.log(other / other_low))
     return ratio, ratio * math.exp(-down), ratio * math.exp(up)
-
-
-def _known(span: Span) -> tuple[float, float, float]:
-    value, low, high = span
-    assert low is not None  # noqa: S101 - the caller has looked
-    assert high is not None  # noqa: S101
-    return value, low, high

@@ -32,6 +32,7 @@ from mansard.analytics.decisions.values import (
     probability_at_most,
 )
 from mansard.core.errors import UsageError
+from mansard.core.intervals import Interval
 
 Mask = NDArray[np.bool_]
 _ROUNDING = 1e-9  # 1 / (1 / x) need not be x
@@ -132,14 +133,15 @@ def upper_bound(quantity: Quantity, limit: float) -> float:
 
 
 def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wanted) -> LimitCheck:
-    value, low, high = spread_of(candidate, quantity)
-    if value is None:
+    found = interval_of(candidate, quantity)
+    if found is None:
         reason = candidate.unknown[f"{quantity}_{'w' if quantity == 'power' else 'j'}"]
         unknown = dict.fromkeys(("value", "excess", "probability"), reason)
         return LimitCheck(
             quantity=quantity, limit=limit, value=None, excess=None, holds="unknown",
             probability=None, unknown=unknown,
         )  # fmt: skip
+    value, low, high = found.value, found.low, found.high
     most, kind = upper_bound(quantity, limit), candidate.certainty or ""
     low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
     is_ratio = quantity == "power"
@@ -165,18 +167,19 @@ _NO_CHANCE = {
 }
 
 
-def spread_of(
-    candidate: Candidate, quantity: Quantity
-) -> tuple[float | None, float | None, float | None]:
-    """Value, low and high that a limit is about; of a rate the seconds of one item."""
+def interval_of(candidate: Candidate, quantity: Quantity) -> Interval | None:
+    """What a limit is about, of a rate the seconds of one item; None: it is unknown."""
+    of, kind = candidate, candidate.interval
     if quantity == "power":
-        return candidate.power_w, candidate.power_low_w, candidate.power_high_w
-    if quantity == "energy":
-        return candidate.energy_j, candidate.energy_low_j, candidate.energy_high_j
-    n_items = candidate.batch if quantity == "rate" else 1
-    ends = (candidate.latency_low_s, candidate.latency_high_s)
-    low, high = (None if end is None else end / n_items for end in ends)
-    return candidate.latency_s / n_items, low, high
+        value, low, high = of.power_w, of.power_low_w, of.power_high_w
+    elif quantity == "energy":
+        value, low, high = of.energy_j, of.energy_low_j, of.energy_high_j
+    else:
+        value, low, high = of.latency_s, of.latency_low_s, of.latency_high_s
+    if value is None:
+        return None
+    interval = Interval(value, low, high, kind)
+    return interval.over(of.batch) if quantity == "rate" else interval
 
 
 _SHOWN = 3

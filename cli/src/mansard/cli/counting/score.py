@@ -210,7 +210,7 @@ def _print_scores(
     output: Path | None,
 ) -> None:
     """Write ``scores`` to ``output``, or print them; raises StorageError."""
-    from mansard.core.files import write_atomic
+    from mansard.core.storage.files import write_atomic
 
     if form == "table":
         _print_tables(scores, with_layers)

@@ -141,7 +141,7 @@ def _check_options(
 
 @contextlib.contextmanager
 def _open(output: Path | None) -> Iterator[IO[bytes]]:
-    from mansard.core.files import replacing
+    from mansard.core.storage.files import replacing
 
     if output is not None:
         with replacing(output) as stream:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mansard import api
+from mansard.core.intervals import Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +28,12 @@ def predicted_cells(field: Callable[[str], Any], rate: float | None) -> Predicte
         (field(f"{name}_{unit}"), field(f"{name}_low_{unit}"), field(f"{name}_high_{unit}"))
         for name, unit in (("latency", "s"), ("power", "w"), ("energy", "j"))
     )
-    # The fewest items in a second take the longest time.
-    least, most = (None if end is None else n_items / end for end in (time[2], time[1]))
+    items = Interval(*time, kind).inverse(n_items)
     is_wide = any(api.is_wide(low, high, kind) for _, low, high in (time, power, energy))
     return PredictedCells(
         time=api.seconds(*time, kind, advise=False),
         power=api.watts(*power, kind, advise=False),
         energy=api.joules(*energy, kind, advise=False),
-        rate=api.rate(rate, least, most, kind, advise=False),
+        rate=api.rate(rate, items.low, items.high, kind, advise=False),
         remarks=(api.MEASURE_MORE,) if is_wide else (),
     )

@@ -20,6 +20,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import Table, print_tables, without_silent
+from mansard.core.units import parse_optional, parse_share
 
 _Text = str | None
 
@@ -188,12 +189,10 @@ def hi(
             ),
             goal=api.Goal(
                 minimise=minimise,
-                max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
-                max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
+                max_latency_s=parse_optional("--max-latency", max_latency, "time"),
+                max_energy_j=parse_optional("--max-energy", max_energy, "energy"),
                 min_accuracy=(
-                    None
-                    if min_accuracy is None
-                    else api.parse_share("--min-accuracy", min_accuracy)
+                    None if min_accuracy is None else parse_share("--min-accuracy", min_accuracy)
                 ),
                 offload_cost=beta,
                 probability=probability,

@@ -12,6 +12,7 @@ from mansard import api
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, JsonOption, MixOption, OnOption
 from mansard.cli.tables import print_table
+from mansard.core.units import parse_optional
 
 _RUNS = Path("runs")  # where the others look and measure
 _CLOCKS = ("gpu_hz", "memory_hz", "cpu_hz")
@@ -61,7 +62,7 @@ def plan(
             modes=mode,
             n_next=n_next,
             minimise=minimise,
-            max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
+            max_latency_s=parse_optional("--max-latency", max_latency, "time"),
             device=device,
             board=board,
             mix=mix,

@@ -29,6 +29,7 @@ from mansard.cli.options import (
 )
 from mansard.cli.tables import Table, print_tables, without
 from mansard.core.errors import UsageError
+from mansard.core.units import parse_optional, parse_share
 
 _Texts = list[str] | None
 _NO_ANSWER = 3  # exit code of --check
@@ -121,11 +122,11 @@ def recommend(
     wanted = api.Wanted(
         minimise=minimise or "energy",
         falls_back=minimise is None,
-        max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
-        max_power_w=api.parse_optional("--max-power", max_power, "power"),
-        max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
-        min_fps=api.parse_rate("--min-fps", min_fps),
-        max_drop=None if max_drop is None else api.parse_share("--max-drop", max_drop),
+        max_latency_s=parse_optional("--max-latency", max_latency, "time"),
+        max_power_w=parse_optional("--max-power", max_power, "power"),
+        max_energy_j=parse_optional("--max-energy", max_energy, "energy"),
+        min_fps=parse_optional("--min-fps", min_fps, "rate", bare="/s"),
+        max_drop=None if max_drop is None else parse_share("--max-drop", max_drop),
         probability=probability,
     )
     request = api.PredictionRequest(

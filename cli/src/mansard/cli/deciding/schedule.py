@@ -15,6 +15,7 @@ from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
+from mansard.core.units import parse_optional
 
 _RAN = ("method", "of", "predicted", "measured", "difference", "beside a solver", "remark")
 
@@ -107,11 +108,11 @@ def schedule(
             goal=goal,
             is_steady=steady,
             max_transitions=max_transitions,
-            max_latency_s=api.parse_optional("--max-latency", max_latency, "time"),
-            max_energy_j=api.parse_optional("--max-energy", max_energy, "energy"),
-            max_power_w=api.parse_optional("--max-power", max_power, "power"),
+            max_latency_s=parse_optional("--max-latency", max_latency, "time"),
+            max_energy_j=parse_optional("--max-energy", max_energy, "energy"),
+            max_power_w=parse_optional("--max-power", max_power, "power"),
             method=method,
-            time_limit_s=api.parse_optional("--time-limit", time_limit, "time") or 10.0,
+            time_limit_s=parse_optional("--time-limit", time_limit, "time") or 10.0,
             front=front,
             chart=html,
             save=save_problem,

@@ -44,7 +44,7 @@ def measure_layers(
         window_s=alone.window,
         boundary_s=alone.boundary,
         rest_s=alone.rest,
-        meter_period_s=None if alone.meter_interval is None else alone.meter_interval * 1e-3,
+        meter_period_s=alone.meter_interval,
         n_groups=alone.groups,
         with_transitions=alone.transitions,
         partitions=tuple(map(api.parse_cpus, alone.cpus or [])),

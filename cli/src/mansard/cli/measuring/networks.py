@@ -60,7 +60,7 @@ def request_of(
         with_graph=how.graph,
         build=api.BuildSettings(
             optimization_level=how.opt_level,
-            workspace_bytes=None if how.workspace is None else how.workspace * 10**6,
+            workspace_bytes=None if how.workspace is None else round(how.workspace),
             dla_core=how.dla,
             with_fallback=how.fallback,
         ),

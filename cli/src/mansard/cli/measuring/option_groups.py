@@ -30,6 +30,7 @@ from mansard.cli.options import (
     PrecisionsOption,
     ProviderOption,
     YesOption,
+    quantity,
 )
 from mansard.core.records import Copies, Waiting
 
@@ -132,11 +133,10 @@ class NetworkGroup:
         typer.Option(min=0, max=5, help="Optimisation level of TensorRT's builder; its own, 3."),
     ] = None
     workspace: Annotated[
-        int | None,
+        float | None,
         typer.Option(
-            min=1,
-            max=10_000_000,
-            help="Most memory of a layer's kernel, in MB; TensorRT's own: all.",
+            parser=quantity("--workspace", "size", bare="MB", ends=("1MB", "10TB")),
+            help="Most memory of a layer's kernel, as 512MB or 1GiB; TensorRT's own: all.",
         ),
     ] = None
     graph: Annotated[bool, typer.Option("--graph", help="Run it as a CUDA graph.")] = False
@@ -178,7 +178,10 @@ class PartGroup:
     ] = None
     window: Annotated[
         float | None,
-        typer.Option(min=0.05, max=3600, help="Seconds that the meters look at each layer."),
+        typer.Option(
+            parser=quantity("--window", "time", bare="s", ends=("50ms", "1h")),
+            help="Time that the meters look at each layer, as 5s.",
+        ),
     ] = None
     boundary: Annotated[
         float | None,
@@ -191,7 +194,10 @@ class PartGroup:
     ] = 0.0
     meter_interval: Annotated[
         float | None,
-        typer.Option(min=1, max=10_000, help="Milliseconds between readings; the meters' own."),
+        typer.Option(
+            parser=quantity("--meter-interval", "time", bare="ms", ends=("1ms", "10s")),
+            help="Time between readings, as 20ms; the meters' own.",
+        ),
     ] = None
 
 

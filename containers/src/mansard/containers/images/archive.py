@@ -26,8 +26,8 @@ from typing import IO, TypeVar
 import msgspec
 
 from mansard.core.errors import InputError
-from mansard.core.files import open_file, storage_error
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
+from mansard.core.storage.files import open_file, storage_error
 from mansard.core.text import printable
 
 # CUDA's largest base image with libraries is 16 GB unpacked, and gzip makes a third of it.

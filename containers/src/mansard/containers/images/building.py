@@ -27,7 +27,7 @@ from typing import IO, Any
 import msgspec
 
 from mansard.containers.answers import LOG, answer, messages
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.pulling import Confirm, ensure_base
@@ -41,9 +41,9 @@ from mansard.containers.images.store import (
 from mansard.containers.images.table import Image, version_key
 from mansard.containers.images.wheels import find_python, find_wheels
 from mansard.core.errors import ContainerError, InputError
-from mansard.core.files import read_whole, storage_error
 from mansard.core.hashing import content_hash, file_hash
-from mansard.core.secrets import masked
+from mansard.core.storage.files import read_whole, storage_error
+from mansard.core.text import masked
 from mansard.core.version import VERSION, read_commit
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -194,7 +194,7 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 def run_step(
-    engine: Engine,
+    engine: ContainerEngine,
     step: BuildStep,
     *,
     network: str,
@@ -239,7 +239,7 @@ def run_step(
                 raise explain_build(str(message["error"]), step.tag, said)
 
 
-def remove_build_stage(engine: Engine) -> None:
+def remove_build_stage(engine: ContainerEngine) -> None:
     """Remove what only served a build: wheels, pip, and what they were unpacked to."""
     with explained(engine.address):
         engine.client.images.prune(filters={"dangling": True, "label": _BUILD_STAGE})
@@ -272,7 +272,7 @@ Tell = Callable[[str], None]
 UNKNOWN_COMMIT = "unknown"  # of an installed Mansard, for the label
 
 
-class Built(msgspec.Struct, frozen=True, kw_only=True):
+class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image that is there to be run."""
 
     tag: str
@@ -291,7 +291,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     tell: Tell = lambda _: None  # gets every line of a build
 
 
-def build_image(engine: Engine, image: Image, order: Order | None = None) -> Built:
+def build_image(engine: ContainerEngine, image: Image, order: Order | None = None) -> BuiltImage:
     """The image of this very Mansard, built where it is not there yet.
 
     Raises ContainerError, InputError, StorageError, and UsageError where the download was
@@ -313,7 +313,7 @@ def build_image(engine: Engine, image: Image, order: Order | None = None) -> Bui
     return _built(there, rooms.tag, build_s=time.monotonic() - started_s, was_there=False)
 
 
-def ready_image(engine: Engine, image: Image) -> Built | None:
+def ready_image(engine: ContainerEngine, image: Image) -> BuiltImage | None:
     """The image of this very Mansard where it is there; None where it must be built."""
     tag = _steps(image)[1].tag
     there = find(engine.client, tag)
@@ -331,7 +331,7 @@ def _steps(image: Image) -> tuple[BuildStep, BuildStep]:
     return libraries, rooms_step(image, libraries, read_commit() or UNKNOWN_COMMIT)
 
 
-def check_architecture(engine: Engine, image: Image) -> None:
+def check_architecture(engine: ContainerEngine, image: Image) -> None:
     """Raises ContainerError where the engine's processor is none that the image is for."""
     found = engine.facts.architecture
     if found and found not in image.architectures:
@@ -343,16 +343,16 @@ def check_architecture(engine: Engine, image: Image) -> None:
         )
 
 
-def _built(there: Any, tag: str, *, build_s: float, was_there: bool) -> Built:
+def _built(there: Any, tag: str, *, build_s: float, was_there: bool) -> BuiltImage:
     with explained(tag):
         size_bytes = int(there.attrs["Size"])
     digest = identity_of(there).digest
-    return Built(
+    return BuiltImage(
         tag=tag, digest=digest, size_bytes=size_bytes, build_s=build_s, was_there=was_there
     )
 
 
-def _build_libraries(engine: Engine, image: Image, step: BuildStep, order: Order) -> None:
+def _build_libraries(engine: ContainerEngine, image: Image, step: BuildStep, order: Order) -> None:
     if order.offline and order.wheels is None:
         raise ContainerError(
             f"the image {image.name} is not on this machine, and nothing may be downloaded",

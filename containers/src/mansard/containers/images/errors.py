@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mansard.containers.engine_errors import Remedy, explain, message_of, short
 from mansard.core.errors import ContainerError, MansardError, StorageError
-from mansard.core.secrets import masked
+from mansard.core.text import masked
 
 _FREE = "free some space: 'docker system df' says what takes it, 'docker system prune' helps"
 _OFFLINE = (

@@ -14,7 +14,7 @@ from mansard.core.records import MachineIdentity
 _OTHER = "leave out --image: the one that fits is chosen; or describe your own in images.toml"
 
 
-class Fit(msgspec.Struct, frozen=True):
+class FittingImage(msgspec.Struct, frozen=True):
     """The image that fits a machine, and why, in words."""
 
     image: Image
@@ -28,7 +28,7 @@ def choose_image(
     name: str | None = None,
     sm: int | None = None,
     engines: Sequence[str] = (),
-) -> Fit:
+) -> FittingImage:
     """The image for ``machine``, or the one of that ``name`` if it fits.
 
     ``engines``: one that has the first of these, or the next, is taken before those that have
@@ -40,7 +40,7 @@ def choose_image(
         reason = why_not(image, machine, table, sm)
         if reason is not None:
             raise ContainerError(f"the image {name} is not for this machine: {reason}", fix=_OTHER)
-        return Fit(image, f"it was asked for, and serves {_told(image)}")
+        return FittingImage(image, f"it was asked for, and serves {_told(image)}")
     wanted = _kind(machine)
     release = _release(machine) if wanted == "jetson" else None
     _check_refused(release, table)
@@ -51,13 +51,19 @@ def choose_image(
     fitting = _with_engine(fitting, engines)
     if fitting[0].engines:
         has = " and ".join(fitting[0].engines)
-        return Fit(fitting[0], f"it has {has} for networks, and serves {_told(fitting[0])}")
+        return FittingImage(
+            fitting[0], f"it has {has} for networks, and serves {_told(fitting[0])}"
+        )
     if wanted == "card":
         return _for_card(fitting, machine, sm)
     if wanted == "jetson":
-        return Fit(fitting[0], f"the board has L4T {release}, and it serves {_told(fitting[0])}")
+        return FittingImage(
+            fitting[0], f"the board has L4T {release}, and it serves {_told(fitting[0])}"
+        )
     reason = "the board is simulated" if machine.is_simulated else "there is no NVIDIA GPU"
-    return Fit(fitting[0], f"{reason}: the kernels run on the CPU ({machine.architecture})")
+    return FittingImage(
+        fitting[0], f"{reason}: the kernels run on the CPU ({machine.architecture})"
+    )
 
 
 def _with_engine(fitting: list[Image], engines: Sequence[str]) -> list[Image]:
@@ -158,18 +164,18 @@ def _why_not_card(
     return None
 
 
-def _for_card(fitting: list[Image], machine: MachineIdentity, sm: int | None) -> Fit:
+def _for_card(fitting: list[Image], machine: MachineIdentity, sm: int | None) -> FittingImage:
     """The newest CUDA where the card is known to run it, else the one that serves most cards."""
     driver = f"driver {machine.driver}" if machine.driver else "a driver of unknown version"
     if sm is not None:
         newest = max(fitting, key=lambda image: version_key(image.cuda or "0"))
-        return Fit(
+        return FittingImage(
             newest,
             f"CUDA {newest.cuda} is the newest that {driver} and compute capability "
             f"{sm // 10}.{sm % 10} run",
         )
     widest = min(fitting, key=lambda image: (image.sm_from or 0, version_key(image.cuda or "0")))
-    return Fit(
+    return FittingImage(
         widest,
         f"{driver} runs CUDA {widest.cuda}, which serves most cards; this one's compute "
         "capability is not known",

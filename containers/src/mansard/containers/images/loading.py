@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from mansard.containers.answers import LOG, answer, messages
-from mansard.containers.engine import ARCHITECTURES, Engine
+from mansard.containers.engine import ARCHITECTURES, ContainerEngine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.archive import Contents, read_archive, rewrite
 from mansard.containers.images.building import check_architecture, image_tag
@@ -22,7 +22,7 @@ from mansard.containers.images.store import (
 from mansard.containers.images.table import Image, ImageTable
 from mansard.containers.images.wheels import sha256_of
 from mansard.core.errors import ContainerError, InputError
-from mansard.core.files import open_file, storage_error
+from mansard.core.storage.files import open_file, storage_error
 from mansard.core.text import printable
 from mansard.core.version import VERSION
 from mansard.measuring.manifest import ContainerImage
@@ -35,7 +35,7 @@ _SAVE = "save one of this version with 'mansard image save FILE'"
 _COPIES = 2  # an engine writes the archive to its disk, and then its layers beside it
 
 
-def load_image(engine: Engine, path: Path, table: ImageTable) -> ContainerImage:
+def load_image(engine: ContainerEngine, path: Path, table: ImageTable) -> ContainerImage:
     """Load a saved image of ``table`` after checking its digest and its content.
 
     The engine gets that image alone, under the name that this Mansard uses. Raises InputError
@@ -76,7 +76,7 @@ def _image_of(contents: Contents, path: Path, table: ImageTable) -> Image:
     return image
 
 
-def _check_ours(engine: Engine, contents: Contents, tag: str, path: Path) -> None:
+def _check_ours(engine: ContainerEngine, contents: Contents, tag: str, path: Path) -> None:
     """Refuse an image for another processor or of another version."""
     wanted = engine.facts.architecture
     found = ARCHITECTURES.get(contents.architecture, contents.architecture)

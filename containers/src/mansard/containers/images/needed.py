@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from mansard.containers.engine import Engine, EngineFacts
+from mansard.containers.engine import ContainerEngine, EngineFacts
 from mansard.containers.hosts import Host
 from mansard.containers.images.building import Order, build_image, ready_image
 from mansard.containers.images.pulling import Confirm, Downloads
@@ -23,7 +23,7 @@ _NOISE = re.compile(
 
 
 def ensure_image(
-    engine: Engine,
+    engine: ContainerEngine,
     entry: Entry,
     *,
     is_offline: bool = False,

@@ -24,7 +24,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from mansard.containers.answers import LOG, answer, messages
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.errors import explain_build
 from mansard.containers.images.store import check_disk, find_base, shown
@@ -178,7 +178,7 @@ class Downloads(msgspec.Struct, frozen=True, kw_only=True):
 Confirm = Callable[[Downloads], bool]
 
 
-def downloads(engine: Engine, image: Image, wheels: Path | None = None) -> Downloads:
+def downloads(engine: ContainerEngine, image: Image, wheels: Path | None = None) -> Downloads:
     """What building ``image`` would download, the registry asked."""
     base = None
     if find_base(engine.client, image.base) is None:
@@ -192,7 +192,7 @@ def downloads(engine: Engine, image: Image, wheels: Path | None = None) -> Downl
 
 
 def ensure_base(
-    engine: Engine,
+    engine: ContainerEngine,
     image: Image,
     *,
     offline: bool,
@@ -222,7 +222,7 @@ def ensure_base(
         pull(engine, image.base, tell)
 
 
-def pull(engine: Engine, name: str, tell: Callable[[str], None] = lambda _: None) -> None:
+def pull(engine: ContainerEngine, name: str, tell: Callable[[str], None] = lambda _: None) -> None:
     """Pull an image with lines of progress; raises ContainerError or StorageError."""
     from docker.auth import get_config_header, resolve_repository_name
 

@@ -12,10 +12,10 @@ from typing import IO, Any
 import msgspec
 
 from mansard.containers.answers import IMAGE, answer
-from mansard.containers.engine import Engine
+from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import explained
 from mansard.core.errors import StorageError
-from mansard.core.files import replacing, write_atomic
+from mansard.core.storage.files import replacing, write_atomic
 from mansard.measuring.manifest import ContainerImage
 
 NAME_LABEL = "mansard.image"
@@ -36,7 +36,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     created: str
 
 
-def image_identity(engine: Engine, name: str) -> ContainerImage:
+def image_identity(engine: ContainerEngine, name: str) -> ContainerImage:
     """Name and digest of the image called ``name``; raises ContainerError if it is not there."""
     with explained(name):
         return identity_of(engine.client.images.get(name))
@@ -86,7 +86,7 @@ def find_base(client: Any, reference: str) -> tuple[str, Any] | None:
     return None if loaded is None or registry_digest(loaded) else (tag, loaded)
 
 
-def check_disk(engine: Engine, needed_bytes: int, what: str) -> None:
+def check_disk(engine: ContainerEngine, needed_bytes: int, what: str) -> None:
     """Refuse what the engine's disk cannot hold, where its free space is seen from here."""
     free = engine.facts.free_bytes()
     if free is not None and free < needed_bytes:
@@ -102,7 +102,7 @@ def shown(n_bytes: int) -> str:
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
 
 
-def list_images(engine: Engine) -> tuple[Stored, ...]:
+def list_images(engine: ContainerEngine) -> tuple[Stored, ...]:
     """Mansard's images on the engine, the newest first."""
     with explained(engine.address):
         found = engine.client.images.list(filters={"label": NAME_LABEL})
@@ -144,7 +144,7 @@ def digest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def save_image(engine: Engine, tag: str, path: Path) -> Archive:
+def save_image(engine: ContainerEngine, tag: str, path: Path) -> Archive:
     """Save an image as ``path`` (tar.gz) with its digest beside it, whole or not at all.
 
     Raises ContainerError, or StorageError with nothing left behind.

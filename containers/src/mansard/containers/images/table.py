@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from mansard.core.documents import read_toml, settings_file
 from mansard.core.errors import InputError, UsageError
+from mansard.core.storage.documents import read_toml, settings_file
 from mansard.core.text import printable
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"

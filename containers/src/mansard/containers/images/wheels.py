@@ -21,8 +21,8 @@ from urllib.parse import quote
 import msgspec
 
 from mansard.core.errors import ContainerError, InputError, StorageError
-from mansard.core.files import open_file, storage_error
-from mansard.core.leftovers import system_temporary, temporary_folder
+from mansard.core.storage.files import open_file, storage_error
+from mansard.core.storage.leftovers import system_temporary, temporary_folder
 
 _WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*-[^-/\s]+(?:-[^-/\s]+){3,4}\.whl")
 _PIECE = 1 << 20

@@ -95,7 +95,7 @@ class CounterRun(Record, frozen=True, kw_only=True):
     tool: str  # with its version
     chip: str  # as ``ncu --list-chips`` calls it
     metrics: tuple[str, ...]
-    lacking: tuple[str, ...]  # what the chip has no metric for: ``core/ncu_metrics.py``
+    lacking: tuple[str, ...]  # what the chip has no metric for: ``core/formats/ncu.py``
     n_calls: int  # that were counted; a few before them were not
     cache_control: Literal["all", "none"]  # which caches are emptied before each kernel
     export: str | None  # raw page as CSV, in the folder of the run

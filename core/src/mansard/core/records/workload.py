@@ -163,7 +163,7 @@ class ProgramRun(Record, frozen=True, kw_only=True):
     trial_id: str
     source: Source
     workload: str  # how it is called in tables and by ``recommend``
-    command: tuple[str, ...]  # without its secrets: core/secrets.py
+    command: tuple[str, ...]  # without its secrets: core/text.py
     folder: str  # that it was started in
     # Of the program, of the files that its arguments name, of standard input where that is a file,
     # and of its secrets.

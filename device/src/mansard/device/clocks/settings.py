@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.files import check_descriptors
+from mansard.core.storage.files import check_descriptors
 from mansard.device.clocks.domains import (
     Domain,
     find_clusters,

@@ -25,7 +25,7 @@ _OF_CORE = re.compile(r".*/cpu([0-9]{1,4})/.*")
 _CAP = re.compile(r".*max_freq")
 
 
-class Change(msgspec.Struct, frozen=True):
+class SettingChange(msgspec.Struct, frozen=True):
     """A setting by the board's path: what it was in the mode, and what it is."""
 
     path: str
@@ -33,20 +33,20 @@ class Change(msgspec.Struct, frozen=True):
     now: str | None  # None: it is gone, or cannot be read any more
 
 
-class ModeSettings(msgspec.Struct, frozen=True):
+class SettingsInForce(msgspec.Struct, frozen=True):
     """What each setting was while the mode was in force, by the board's path."""
 
     files: dict[str, Path]
     values: dict[str, str]
 
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[SettingChange, ...]:
         """The settings whose value has changed; never raises.
 
         Outside /sys a file is empty for a moment while it is written: that is not a change.
         """
         present = ((path, was, read_text(self.files[path])) for path, was in self.values.items())
         return tuple(
-            Change(path, was, now)
+            SettingChange(path, was, now)
             for path, was, now in present
             if now is None or (now and not is_same(now, was))
         )
@@ -63,7 +63,7 @@ class ModeSettings(msgspec.Struct, frozen=True):
         return describe(changes)
 
 
-def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings:
+def find_mode_settings(root: Path, clocks: Clocks | None = None) -> SettingsInForce:
     """The settings of the machine as they are now; those that cannot be read are left out."""
     clocks = clocks or find_clocks(root)
     emc = clocks.emc
@@ -74,7 +74,7 @@ def find_mode_settings(root: Path, clocks: Clocks | None = None) -> ModeSettings
     files[STATUS_PATH] = root / STATUS_PATH.lstrip("/")
     values = {path: read_text(file) for path, file in files.items()}
     known = {path: text for path, text in values.items() if text}
-    return ModeSettings({path: files[path] for path in known}, known)
+    return SettingsInForce({path: files[path] for path in known}, known)
 
 
 def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
@@ -86,10 +86,10 @@ def mode_lost(mode: str, losses: Iterable[str]) -> DeviceError:
     )
 
 
-def describe(changes: Collection[Change], written: Collection[str] = ()) -> tuple[str, ...]:
+def describe(changes: Collection[SettingChange], written: Collection[str] = ()) -> tuple[str, ...]:
     """``changes`` and settings that were ``written`` meanwhile, in sentences; empty: none."""
     switched = {int(core[1]): each for each in changes if (core := _CORE.fullmatch(each.path))}
-    kinds: dict[str, list[Change]] = {"power mode": [], "governor": [], "setting": []}
+    kinds: dict[str, list[SettingChange]] = {"power mode": [], "governor": [], "setting": []}
     for each in changes:
         core = _OF_CORE.fullmatch(each.path)
         if core is None or int(core[1]) not in switched:  # the files of a core come and go with it
@@ -109,7 +109,7 @@ def describe(changes: Collection[Change], written: Collection[str] = ()) -> tupl
     return tuple(lines)
 
 
-def _shown(changes: Collection[Change]) -> str:
+def _shown(changes: Collection[SettingChange]) -> str:
     first = min(changes, key=lambda each: each.path)
     now = "gone" if first.now is None else printable(first.now, _SHOWN_CHARACTERS)
     was = printable(first.was, _SHOWN_CHARACTERS) or "empty"
@@ -120,7 +120,7 @@ def _and_more(n_changed: int) -> str:
     return "" if n_changed == 1 else f" (and {n_changed - 1} more)"
 
 
-def _is_lowered_cap(change: Change) -> bool:
+def _is_lowered_cap(change: SettingChange) -> bool:
     now, was = change.now or "", change.was
     is_cap = _CAP.fullmatch(change.path) is not None
     return is_cap and now.isdecimal() and was.isdecimal() and int(now) < int(was)

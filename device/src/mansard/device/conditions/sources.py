@@ -14,7 +14,11 @@ from mansard.device.clocks.settings import find_clocks
 from mansard.device.conditions.card_slowdowns import CardSlowdowns, find_card_slowdowns
 from mansard.device.conditions.gpu_processes import GpuProcesses
 from mansard.device.conditions.memory_use import MemoryMonitor, find_memory_monitor
-from mansard.device.conditions.mode_settings import Change, ModeSettings, find_mode_settings
+from mansard.device.conditions.mode_settings import (
+    SettingChange,
+    SettingsInForce,
+    find_mode_settings,
+)
 from mansard.device.conditions.surroundings import Engines, Fans, find_engines, find_fans
 from mansard.device.system import below, glob, read_int, read_text
 
@@ -185,7 +189,7 @@ class ConditionsReading(msgspec.Struct, frozen=True, kw_only=True):
     memory_clock_hz: float | None
     temperature_c: float | None
     limits: tuple[int | None, ...]  # states of cooling devices that slow down, and of the card
-    changes: tuple[Change, ...]  # of the mode's settings
+    changes: tuple[SettingChange, ...]  # of the mode's settings
     engines: tuple[str, ...] | None  # at work
     fan_speed_rpm: float | None
     fan_drive_share: float | None
@@ -207,7 +211,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """What can be read on this machine, and why the rest cannot."""
 
     root: Path
-    settings: ModeSettings  # as they were when the sources were found: of the mode
+    settings: SettingsInForce  # as they were when the sources were found: of the mode
     engines: Engines
     fans: Fans
     cpu_clocks: tuple[WatchedClock, ...]  # one for each cluster in use

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from mansard.core.errors import DeviceError
-from mansard.core.line_channel import DECODE_ERRORS, WireError
+from mansard.core.processes.line_channel import DECODE_ERRORS, WireError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 
@@ -140,7 +140,7 @@ AnyAsk = (
 AnyAnswer = Welcome | Machine | ModesAnswer | Steps | Lines | Reboots | ErrorAnswer
 
 
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NumberedAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question and its number."""
 
     number: int
@@ -154,7 +154,7 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: AnyAnswer
 
 
-Message = TypeVar("Message", Question, Reply)
+Message = TypeVar("Message", NumberedAsk, Reply)
 
 
 def decode(line: bytes, kind: type[Message]) -> Message:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mansard.core.errors import ControllerLost, DeviceError, MansardError
-from mansard.core.line_channel import HEARTBEAT_S, encode_line, from_wire
+from mansard.core.processes.line_channel import HEARTBEAT_S, encode_line, from_wire
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.version import VERSION
 from mansard.device.controller.messages import (
@@ -30,9 +30,9 @@ from mansard.device.controller.messages import (
     Lines,
     Machine,
     ModesAnswer,
+    NumberedAsk,
     PlanSteps,
     PutBack,
-    Question,
     Reboots,
     Release,
     Reply,
@@ -119,7 +119,7 @@ class QuestionLine:
 
     def _answer(self, ask: AnyAsk, timeout_s: float) -> AnyAnswer:
         self._number += 1
-        self._channel.send(encode_line(Question(self._number, ask)))
+        self._channel.send(encode_line(NumberedAsk(self._number, ask)))
         end_s = time.monotonic() + timeout_s
         while True:
             reply = self._receive(max(0.0, end_s - time.monotonic()))

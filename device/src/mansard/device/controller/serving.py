@@ -11,7 +11,7 @@ from functools import partial
 from typing import IO
 
 from mansard.core.errors import DeviceError, MansardError, UsageError
-from mansard.core.line_channel import LineReader, encode_line, to_wire
+from mansard.core.processes.line_channel import LineReader, encode_line, to_wire
 from mansard.core.version import VERSION
 from mansard.device.controller.controller import Holding, LocalController
 from mansard.device.controller.messages import (
@@ -28,9 +28,9 @@ from mansard.device.controller.messages import (
     Lines,
     Machine,
     ModesAnswer,
+    NumberedAsk,
     PlanSteps,
     PutBack,
-    Question,
     Reboots,
     Release,
     Reply,
@@ -49,10 +49,10 @@ def serve(make: MakeController, questions: LineReader, answers: IO[bytes]) -> No
     An error of ``make`` is the answer to the greeting: it says what is wrong with the board.
     BrokenPipeError: the answers are not read any more.
     """
-    _Server(questions, answers).serve(make)
+    _ControllerServer(questions, answers).serve(make)
 
 
-class _Server:
+class _ControllerServer:
     def __init__(self, questions: LineReader, answers: IO[bytes]) -> None:
         self._questions, self._answers = questions, answers
 
@@ -105,10 +105,10 @@ class _Server:
             found = ErrorAnswer(to_wire(error))
         self._send(number, found)
 
-    def _read(self) -> Iterator[Question]:
+    def _read(self) -> Iterator[NumberedAsk]:
         while (line := self._questions.next()) is not None:
             try:
-                question = decode(line, Question)
+                question = decode(line, NumberedAsk)
             except DeviceError as error:
                 self._send(0, ErrorAnswer(to_wire(error)))
                 return

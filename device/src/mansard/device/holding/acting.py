@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeniedError, DeviceError, MansardError, UsageError
-from mansard.core.files import check_descriptors
-from mansard.core.programs import Finished
+from mansard.core.processes.programs import Finished
 from mansard.core.records import PowerMode
+from mansard.core.storage.files import check_descriptors
 from mansard.core.text import printable
 from mansard.device.cards import (
     CardState,

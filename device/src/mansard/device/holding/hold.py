@@ -20,7 +20,7 @@ from mansard.device.cards import read_back
 from mansard.device.clocks.readback import check_caps, check_writes, read_mode
 from mansard.device.clocks.settings import find_clocks, read_setting, real_path
 from mansard.device.clocks.steps import Write, clock_steps, core_steps, lock_steps
-from mansard.device.conditions.mode_settings import ModeSettings, find_mode_settings
+from mansard.device.conditions.mode_settings import SettingsInForce, find_mode_settings
 from mansard.device.conditions.sources import find_throttling
 from mansard.device.holding.acting import (
     STORE,
@@ -88,7 +88,7 @@ class Hold:
         self._written: set[str] = set()  # clocks that the present mode holds
         self._is_mode_changed = False
         self._is_mode_partial = False  # nvpmodel stopped half-way: the board is in no mode
-        self._settings: ModeSettings | None = None  # as the present mode left them
+        self._settings: SettingsInForce | None = None  # as the present mode left them
         self._card_mode: PowerMode | None = None  # the present one, of a graphics card
         self.restored: Restored | None = None  # what an earlier run had left
 

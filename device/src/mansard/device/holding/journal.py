@@ -12,10 +12,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import DeviceError, MansardError, StorageError
-from mansard.core.files import make_folder, storage_error
 from mansard.core.records import Record, Schema
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.files import make_folder, storage_error
 from mansard.core.version import VERSION
 from mansard.device.cards import CardState, read_card
 from mansard.device.clocks.settings import (

@@ -103,7 +103,7 @@ class ConfigLine(msgspec.Struct, frozen=True):
     is_foreign: bool = False
 
 
-class _Mode(msgspec.Struct):
+class _ModeSection(msgspec.Struct):
     line: int
     id: int
     name: str
@@ -116,13 +116,13 @@ class _Builder:
     def __init__(self, where: str) -> None:
         self.where = where
         self.params: dict[str, Param] = {}
-        self.modes: list[_Mode] = []
+        self.modes: list[_ModeSection] = []
         self.doubts: dict[tuple[type, str], str] = {}  # kind and name of a section -> the first
         self.default_ids: set[int] = set()
         self.used: set[str] = set()  # parameters that modes set
         self.cores: dict[str, str] = {}  # what modes switch -> one of these modes
         self.ignored: list[str] = []
-        self._open: Param | _Mode | None = None
+        self._open: Param | _ModeSection | None = None
         self._is_fan = False
         self._is_lost = False  # the lines are those of a section whose header cannot be used
 
@@ -168,7 +168,7 @@ class _Builder:
         if not _ID.fullmatch(number) or not _NAME.fullmatch(name):
             self.ignore(line, "has no number or no name that can be used")
             return
-        mode = _Mode(line.number, int(number), name, {})
+        mode = _ModeSection(line.number, int(number), name, {})
         for other in self.modes:
             same_name = mode_name(other.name).casefold() == mode_name(name).casefold()
             if other.id == mode.id or same_name:
@@ -208,7 +208,7 @@ class _Builder:
         if not names or names & self.used or names & self.params.keys():
             self.doubt(self.modes[-1], _words(line, "may be its own and belongs to no section"))
 
-    def _set(self, mode: _Mode, name: tuple[str, str], value: str, line: ConfigLine) -> None:
+    def _set(self, mode: _ModeSection, name: tuple[str, str], value: str, line: ConfigLine) -> None:
         self.used.add(name[0])
         if name[0] == _SWITCHES:
             self.cores[name[1]] = mode.name
@@ -227,16 +227,16 @@ class _Builder:
         if param.arguments.setdefault(words[0], path) != path:
             self._damage(param, line, "has another path above")
 
-    def _damage(self, section: Param | _Mode, line: ConfigLine, why: str) -> None:
+    def _damage(self, section: Param | _ModeSection, line: ConfigLine, why: str) -> None:
         self.ignore(line, why)
         self.doubt(section, _words(line, why))
 
-    def doubt(self, section: Param | _Mode, why: str) -> None:
+    def doubt(self, section: Param | _ModeSection, why: str) -> None:
         self.doubts.setdefault((type(section), section.name), why)
 
     def end(self, *, is_whole: bool) -> None:
         """The text has ended; not ``is_whole``: without a line end."""
-        if not is_whole and isinstance(self._open, _Mode):
+        if not is_whole and isinstance(self._open, _ModeSection):
             self.doubt(self._open, "the text ends in the midst of it")
 
 
@@ -308,13 +308,13 @@ def _refused(builder: _Builder) -> Iterator[RefusedMode]:
     """The modes in doubt: by their own lines, by those of their parameters, or for a gap."""
     lost = _lost_cores(builder)
     for mode in builder.modes:
-        own = builder.doubts.get((_Mode, mode.name), "")
+        own = builder.doubts.get((_ModeSection, mode.name), "")
         why = own or next(_broken(mode, builder), "") or lost
         if why:
             yield RefusedMode(mode.id, mode.name, why)
 
 
-def _broken(mode: _Mode, builder: _Builder) -> Iterator[str]:
+def _broken(mode: _ModeSection, builder: _Builder) -> Iterator[str]:
     # Some dumps begin with their modes: then nothing is defined, and nothing can be missed.
     has_head = not builder.used.isdisjoint(builder.params)
     for (name, argument), value in mode.settings.items():

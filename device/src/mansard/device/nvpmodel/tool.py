@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from mansard.core.errors import DeviceError, MansardError
-from mansard.core.programs import Finished
+from mansard.core.processes.programs import Finished
 from mansard.core.text import printable
 from mansard.device.nvpmodel.gating import gating_masks, parse_integer, present_masks
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes, read_modes

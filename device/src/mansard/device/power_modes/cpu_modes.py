@@ -10,7 +10,7 @@ from mansard.core.records import PowerMode
 from mansard.core.units import parse_frequency
 from mansard.device.clocks.domains import Domain, find_clusters
 from mansard.device.power_modes.custom_modes import SettableModes
-from mansard.device.power_modes.settable import Choices, CoreGroup, ValueTable, merge
+from mansard.device.power_modes.settable import CoreGroup, ModeChoices, ValueTable, merge
 
 _CAPPED = re.compile(r"([1-9][0-9]{0,3})c@(.+)")
 _NO_CPUFREQ = (
@@ -43,11 +43,11 @@ class CpuModes(SettableModes):
             return parse_modes(name, len(self._cpus))[0]
         return self.custom(settings)
 
-    def read_choices(self) -> Choices:
+    def read_choices(self) -> ModeChoices:
         """Cores and clocks as the kernel lists them, from the present mode on."""
         clusters = read_clusters(self._root, self._cpus)
         no_clock = ValueTable(why_not=_ACCELERATORS_ONLY)
-        return Choices(
+        return ModeChoices(
             present=self.present(),
             cpus=self._cpus,
             clusters=clusters,

@@ -15,10 +15,10 @@ from mansard.core.records import CpuCluster, MachineIdentity, PowerMode
 from mansard.core.units import format_frequency, parse_frequency
 from mansard.device.power_modes.settable import (
     KEYS,
-    Amount,
-    Choices,
     CoreGroup,
+    ModeChoices,
     ValueTable,
+    WrittenValue,
     read_amount,
 )
 
@@ -100,14 +100,14 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     n_cpus: int | None = None
 
 
-def resolve(settings: ModeSettings, choices: Choices) -> Point:
+def resolve(settings: ModeSettings, choices: ModeChoices) -> Point:
     """The exact settings that were meant; raises UsageError that lists what is available."""
     n_cpus = settings.n_cpus
     if n_cpus is not None:
-        choices.table("cores").require("cores", Amount(float(n_cpus), 0.0, str(n_cpus)))
+        choices.table("cores").require("cores", WrittenValue(float(n_cpus), 0.0, str(n_cpus)))
     found = {
         f"{key}_hz": choices.table(key).require(
-            key, Amount(wanted.hz, wanted.slack_hz, wanted.text)
+            key, WrittenValue(wanted.hz, wanted.slack_hz, wanted.text)
         )
         for key in CLOCKS
         if (wanted := getattr(settings, key)) is not None
@@ -124,17 +124,17 @@ def exact_point(values: Mapping[str, float]) -> Point:
     return Point(n_cpus=None if cores is None else int(cores), **clocks)
 
 
-def custom_modes(text: str, choices: Choices) -> tuple[PowerMode, ...]:
+def custom_modes(text: str, choices: ModeChoices) -> tuple[PowerMode, ...]:
     """The modes of ``gpu=612MHz,cores=4``, separated by ';'; raises UsageError."""
     return tuple(custom_mode(resolve(one, choices), choices) for one in parse_settings(text))
 
 
-def _check_reachable(point: Point, choices: Choices) -> None:
+def _check_reachable(point: Point, choices: ModeChoices) -> None:
     """Raise UsageError for a clock that only a cluster has whose cores are off."""
     if point.cpu_hz is None:
         return
     tables = [cluster.table for cluster, _ in choices.on(point.n_cpus)]
-    if not any(table.find(Amount(point.cpu_hz)) for table in tables if table.steps):
+    if not any(table.find(WrittenValue(point.cpu_hz)) for table in tables if table.steps):
         steps = tuple(sorted({step for table in tables for step in table.steps}))
         raise UsageError(
             f"none of the cores that are on has {format_frequency(point.cpu_hz)}",
@@ -142,7 +142,7 @@ def _check_reachable(point: Point, choices: Choices) -> None:
         )
 
 
-def custom_mode(point: Point, choices: Choices) -> PowerMode:
+def custom_mode(point: Point, choices: ModeChoices) -> PowerMode:
     """The mode that ``point`` makes of the present one, under its canonical name."""
     present = choices.present
     n_cpus = point.n_cpus if point.n_cpus is not None else present.n_cpus
@@ -168,7 +168,7 @@ def custom_mode(point: Point, choices: Choices) -> PowerMode:
     )
 
 
-def _cpu(point: Point, choices: Choices) -> tuple[tuple[CpuCluster, ...], float | None]:
+def _cpu(point: Point, choices: ModeChoices) -> tuple[tuple[CpuCluster, ...], float | None]:
     """The clusters that are on with their caps, and the cap of the fastest in Hz."""
     present = choices.present
     if point.cpu_hz is None and point.n_cpus is None:
@@ -204,14 +204,14 @@ class SettableModes(ABC):
         self._cpus = machine.cpus
 
     @abstractmethod
-    def read_choices(self) -> Choices:
+    def read_choices(self) -> ModeChoices:
         """Cores and clocks that can be set, from the present mode on."""
 
     @cached_property
-    def _choices(self) -> Choices:
+    def _choices(self) -> ModeChoices:
         return self.read_choices()
 
-    def choices(self) -> Choices:
+    def choices(self) -> ModeChoices:
         """The same, read once."""
         return self._choices
 

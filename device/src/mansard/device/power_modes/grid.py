@@ -26,13 +26,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
+from mansard.core.storage.files import read_whole
 from mansard.device.power_modes.custom_modes import setting_key
 from mansard.device.power_modes.settable import (
     GRAIN,
-    Amount,
     Settable,
     ValueTable,
+    WrittenValue,
     format_amount,
     read_amount,
 )
@@ -115,9 +115,9 @@ def _range(key: str, given: Mapping[str, Any], table: ValueTable) -> ValueRange:
     return ValueRange(ends.low, ends.high, values)
 
 
-def _end(key: str, given: Any, table: ValueTable, default: float) -> Amount:
+def _end(key: str, given: Any, table: ValueTable, default: float) -> WrittenValue:
     if given is None:
-        return Amount(default, 0.0, format_amount(default, table.unit))
+        return WrittenValue(default, 0.0, format_amount(default, table.unit))
     return read_amount(key, given, table.unit)
 
 

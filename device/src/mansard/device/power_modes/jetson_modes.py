@@ -17,7 +17,7 @@ from mansard.device.jetson import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
 from mansard.device.power_modes.custom_modes import SettableModes
-from mansard.device.power_modes.settable import Choices, CoreGroup, ValueTable, merge
+from mansard.device.power_modes.settable import CoreGroup, ModeChoices, ValueTable, merge
 
 _NO_TABLE = "the kernel lists no frequency of it; choose one of the board's own modes by name"
 
@@ -75,7 +75,7 @@ class JetsonModes(SettableModes):
         found = None if number is None else self._board.by_id(number)
         return "" if found is None else f" (nvpmodel's number of {found.mode.name})"
 
-    def read_choices(self) -> Choices:
+    def read_choices(self) -> ModeChoices:
         """Cores and clocks as the kernel lists them, from the present mode on."""
         clocks = self._clocks
         # Not those of this process: cores that the present mode has off can be switched on.
@@ -83,7 +83,7 @@ class JetsonModes(SettableModes):
         clusters = self._clusters(clocks, cpus)
         emc = clocks.emc
         top_hz = emc.top_hz(self._root) if emc is not None else None
-        return Choices(
+        return ModeChoices(
             present=self.present(),
             cpus=cpus,
             clusters=clusters,

@@ -24,7 +24,7 @@ _WATTS = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?W", re.IGNORECASE | re.ASCI
 _COUNT = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
-class Amount(msgspec.Struct, frozen=True):
+class WrittenValue(msgspec.Struct, frozen=True):
     """What was written, and how far from it the value that is meant can be."""
 
     value: float
@@ -36,7 +36,7 @@ class Amount(msgspec.Struct, frozen=True):
         return value == self.value or abs(value - self.value) < self.slack
 
 
-def read_amount(key: str, given: Any, unit: Unit) -> Amount:
+def read_amount(key: str, given: Any, unit: Unit) -> WrittenValue:
     """A value from a command line or a grid file; raises UsageError that shows how to write it."""
     if unit == "cores":
         return _read_cores(given)
@@ -47,19 +47,19 @@ def read_amount(key: str, given: Any, unit: Unit) -> Amount:
         )
     if unit == "Hz":
         frequency = parse_frequency(given)
-        return Amount(frequency.hz, frequency.slack_hz, frequency.text)
+        return WrittenValue(frequency.hz, frequency.slack_hz, frequency.text)
     match = _WATTS.fullmatch(given.strip())
     if match is None:
         raise UsageError(f"{given!r} is not a power", fix="write it in watts, such as 250W")
-    return Amount(float(match[1]), 0.0, f"{float(match[1]):g}W")
+    return WrittenValue(float(match[1]), 0.0, f"{float(match[1]):g}W")
 
 
-def _read_cores(given: Any) -> Amount:
+def _read_cores(given: Any) -> WrittenValue:
     if isinstance(given, str) and _COUNT.fullmatch(given.strip()):
         given = int(given)
     if type(given) is not int or not 1 <= given <= _MOST_CORES:
         raise UsageError(f"{given!r} is not a number of cores", fix="write a whole number from 1")
-    return Amount(float(given), 0.0, str(given))
+    return WrittenValue(float(given), 0.0, str(given))
 
 
 def format_amount(value: float, unit: Unit) -> str:
@@ -84,14 +84,14 @@ class ValueTable(msgspec.Struct, frozen=True):
     why_not: str = ""
     unit: Unit = "Hz"
 
-    def find(self, wanted: Amount) -> float | None:
+    def find(self, wanted: WrittenValue) -> float | None:
         """The value that was meant by ``wanted``; None where there is none."""
         if self.is_continuous and self.steps[0] <= wanted.value <= self.steps[-1]:
             return wanted.value
         fitting = [step for step in self.steps if wanted.fits(step)]
         return min(fitting, key=lambda step: abs(step - wanted.value), default=None)
 
-    def require(self, key: str, wanted: Amount) -> float:
+    def require(self, key: str, wanted: WrittenValue) -> float:
         """The same; raises UsageError that lists what there is."""
         value = self.find(wanted)
         if value is not None:
@@ -140,7 +140,7 @@ class CoreGroup(msgspec.Struct, frozen=True):
     table: ValueTable
 
 
-class Choices(msgspec.Struct, frozen=True, kw_only=True):
+class ModeChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a custom mode of a board or a plain machine is made of."""
 
     present: PowerMode  # what is not set stays as it is here

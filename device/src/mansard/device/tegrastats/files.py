@@ -20,19 +20,19 @@ from typing import Protocol
 import msgspec
 
 from mansard.core.errors import InputError
-from mansard.core.files import storage_error
+from mansard.core.storage.files import storage_error
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]{0,32}[@-~]|[()][A-Z0-9])")
 _QUOTED = re.compile(r"b?([\"'])(.*?)(?:\\[rn]){0,2}\1,?\s*", re.DOTALL)
 _WRAPS = ("{", '"', "'", "b'", 'b"')
 
 
-class _Entry(msgspec.Struct):
+class _LogEntry(msgspec.Struct):
     log: str
     time: str = ""
 
 
-_ENTRIES = msgspec.json.Decoder(_Entry)
+_ENTRIES = msgspec.json.Decoder(_LogEntry)
 
 
 def unwrap(line: str) -> str:

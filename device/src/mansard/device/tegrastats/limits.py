@@ -23,7 +23,7 @@ class ImplausibleError(ValueError):
     """A number that cannot be true; the text says why."""
 
 
-class Limit(msgspec.Struct, frozen=True):
+class PlausibleRange(msgspec.Struct, frozen=True):
     """The least and the most that a quantity can be, in ``unit``."""
 
     quantity: str
@@ -41,8 +41,8 @@ class Limit(msgspec.Struct, frozen=True):
                 )
 
 
-POWER = Limit("power of a rail", -20.0, 200.0, "W")
-TEMPERATURE = Limit("temperature of a board", -60.0, 150.0, "°C")
-LOAD = Limit("load", 0.0, 100.0, "%")
-CLOCK = Limit("clock", 0.0, 6000.0, "MHz")
-MEMORY = Limit("memory of a board", 0.0, 2.0**41, "B")
+POWER = PlausibleRange("power of a rail", -20.0, 200.0, "W")
+TEMPERATURE = PlausibleRange("temperature of a board", -60.0, 150.0, "°C")
+LOAD = PlausibleRange("load", 0.0, 100.0, "%")
+CLOCK = PlausibleRange("clock", 0.0, 6000.0, "MHz")
+MEMORY = PlausibleRange("memory of a board", 0.0, 2.0**41, "B")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mansard.core.errors import DeviceError
-from mansard.core.programs import end_program, start_program
+from mansard.core.processes.programs import end_program, start_program
 from mansard.core.text import printable
 from mansard.device.system import find_tool
 from mansard.device.tegrastats.parse import Parser

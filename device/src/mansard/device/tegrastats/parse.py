@@ -96,7 +96,7 @@ _Place = tuple[int, TokenTable[Any]]  # of a value, and the table of its form
 _SINGLE = ("RAM", "RAM(lfb", "SWAP", "SWAP(cached", "IRAM", "IRAM(lfb", "fg", "bg")
 
 
-class Layout:
+class LineLayout:
     """Reads the lines that have one layout; everything it holds is fixed."""
 
     def __init__(self, tokens: Sequence[str], pieces: tuple[Piece, ...]) -> None:
@@ -236,7 +236,9 @@ class Parser:
     """Reads lines and remembers the layouts it has seen."""
 
     def __init__(self) -> None:
-        self._layouts: dict[int, list[Layout]] = {}  # by the number of tokens, the last found first
+        self._layouts: dict[
+            int, list[LineLayout]
+        ] = {}  # by the number of tokens, the last found first
 
     def read(self, line: str) -> TegrastatsSample | None:
         """The sample of ``line``, or None if it is no line of tegrastats."""
@@ -298,7 +300,7 @@ class Parser:
         """Read a line that has no layout yet."""
         if any(token[-1] == "," for token in tokens[:-1]):  # "[1300, 1300]" as in NVIDIA's guide
             return self.read(prefix + " ".join(tokens).replace(", ", ","))
-        layout = Layout(tokens, find_pieces(tokens))
+        layout = LineLayout(tokens, find_pieces(tokens))
         if not layout.is_sample:
             return None
         if len(self._layouts) >= _MOST_LENGTHS:

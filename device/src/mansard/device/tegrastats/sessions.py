@@ -41,7 +41,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     moment: Moment | None
 
 
-class Placed(msgspec.Struct, frozen=True, gc=False):
+class PlacedLine(msgspec.Struct, frozen=True, gc=False):
     """A line, and why a new recording begins with it or why it is refused, if so."""
 
     line: Line
@@ -49,7 +49,7 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
     refused: str = ""
 
 
-def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
+def place(lines: Iterable[Line | str]) -> Iterator[PlacedLine]:
     """Every line of tegrastats, and where a recording begins; a str is any other line."""
     recording, headers = _Recording(), _Headers()
     held: Line | None = None  # it does not continue the recording: judged with the next line
@@ -66,20 +66,20 @@ def place(lines: Iterable[Line | str]) -> Iterator[Placed]:
         if not again and recording.breaks(line):
             held = line
             continue
-        placed = Placed(line, begins=again)
+        placed = PlacedLine(line, begins=again)
         recording = recording.after(placed)
         yield placed
     if held is not None:
         yield _settle(recording, held, None)
 
 
-def _settle(recording: _Recording, held: Line, following: Line | None) -> Placed:
+def _settle(recording: _Recording, held: Line, following: Line | None) -> PlacedLine:
     """What ``held`` is, judged with the line that follows it; None at the end of the log."""
     period_s = recording.period_s(held, following)
     why = recording.breaks(held, period_s)
     if why and following is not None and not recording.breaks(following, period_s):
-        return Placed(held, refused=why)
-    return Placed(held, begins=why)
+        return PlacedLine(held, refused=why)
+    return PlacedLine(held, begins=why)
 
 
 class _Headers:
@@ -127,7 +127,7 @@ class _Recording:
         self._form: tuple[Shape | None, int] = (None, 0)
         self._names: dict[str, frozenset[str]] = {}
 
-    def after(self, placed: Placed) -> _Recording:
+    def after(self, placed: PlacedLine) -> _Recording:
         """The recording that holds ``placed``, of which it is the last line."""
         if placed.refused:
             return self

@@ -25,7 +25,7 @@ in another order over many layers; ONNX Runtime computes parts of float64 graphs
 RUNTIME = "ONNX Runtime"
 
 
-class Difference(msgspec.Struct, frozen=True):
+class OutputDifference(msgspec.Struct, frozen=True):
     """Between two outputs. Relative: to the greatest magnitude of PyTorch's output."""
 
     absolute: float
@@ -42,12 +42,12 @@ class ExportCheck(msgspec.Struct, frozen=True):
     tolerance: float
 
 
-def difference(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> Difference | None:
+def difference(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> OutputDifference | None:
     """How far ``ours`` is from ``theirs``; None where shape, type or non-finite numbers differ."""
     if ours.shape != theirs.shape or ours.dtype.kind != theirs.dtype.kind:
         return None
     if np.array_equal(ours, theirs):
-        return Difference(0.0, 0.0)
+        return OutputDifference(0.0, 0.0)
     mine, other = ours.astype(np.float64), theirs.astype(np.float64)
     finite = np.isfinite(other)
     if not np.array_equal(mine[~finite], other[~finite], equal_nan=True):
@@ -57,8 +57,8 @@ def difference(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> Difference |
         return None
     magnitude = float(np.max(np.abs(other[finite]), initial=0.0))
     if absolute == 0.0:
-        return Difference(0.0, 0.0)
-    return Difference(absolute, absolute / magnitude if magnitude else float("inf"))
+        return OutputDifference(0.0, 0.0)
+    return OutputDifference(absolute, absolute / magnitude if magnitude else float("inf"))
 
 
 def compare(
@@ -90,7 +90,7 @@ def compare(
 
 def _compare(
     index: int, ours: npt.NDArray[Any], theirs: Any, tolerance: float | None, at: str
-) -> tuple[Difference, float]:
+) -> tuple[OutputDifference, float]:
     dtype = str(theirs.dtype).removeprefix("torch.")
     limit = tolerance if tolerance is not None else TOLERANCES.get(dtype, 0.0)
     reference = theirs.float().numpy() if dtype == "bfloat16" else theirs.numpy()

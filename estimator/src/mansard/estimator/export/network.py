@@ -13,7 +13,7 @@ import msgspec
 
 from mansard.core.errors import MansardError, ModelError, UsageError
 from mansard.estimator.export.extras import need
-from mansard.estimator.export.request import InputSpec
+from mansard.estimator.export.request import ExportInput
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ _MASK_NAMES = ("attention_mask", "decoder_attention_mask")
 
 
 def inputs_from_specs(
-    module: Any, specs: Sequence[InputSpec], usual: Sequence[Input] = ()
+    module: Any, specs: Sequence[ExportInput], usual: Sequence[Input] = ()
 ) -> tuple[Input, ...]:
     """The inputs that ``--input`` gives, in the order of ``forward``; raises UsageError.
 
@@ -148,7 +148,7 @@ def inputs_from_specs(
     return tuple(_from_spec(given[name], known.get(name), floating) for name in order)
 
 
-def _from_spec(spec: InputSpec, usual: Input | None, floating: str) -> Input:
+def _from_spec(spec: ExportInput, usual: Input | None, floating: str) -> Input:
     if usual is not None and spec.dtype in (None, usual.dtype):
         return msgspec.structs.replace(usual, shape=spec.shape)
     is_integer = spec.name in (*_TOKEN_NAMES, *_MASK_NAMES)
@@ -175,7 +175,9 @@ def guess_inputs(module: Any) -> tuple[tuple[Input, ...], str]:
     named, _ = forward_parameters(module)
     needed = required(named)
     if needed and all(name in (*_TOKEN_NAMES, *_MASK_NAMES) for name in needed):
-        inputs = tuple(_from_spec(InputSpec(name, (1, TOKENS)), None, "float32") for name in needed)
+        inputs = tuple(
+            _from_spec(ExportInput(name, (1, TOKENS)), None, "float32") for name in needed
+        )
         return inputs, f"assumed {TOKENS} tokens; --input {needed[0]}=1x128 gives others"
     shape_dtype = _first_layer(module) if len(needed) == 1 else None
     if shape_dtype is None:

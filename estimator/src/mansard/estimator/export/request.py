@@ -26,7 +26,7 @@ BATCH = "batch"
 _LARGEST = 2**31 - 1  # a longer axis cannot be indexed by every runtime
 
 
-class InputSpec(msgspec.Struct, frozen=True):
+class ExportInput(msgspec.Struct, frozen=True):
     """One ``--input``: the shape of an argument of ``forward``; the type may be left open."""
 
     name: str
@@ -47,7 +47,7 @@ class ExportRequest(msgspec.Struct, frozen=True):
 
     source: str
     output: Path
-    inputs: tuple[InputSpec, ...] = ()
+    inputs: tuple[ExportInput, ...] = ()
     dynamic: tuple[DynamicAxis, ...] = ()
     is_static: bool = False  # no axis but those of ``dynamic`` is a symbol
     settings: Mapping[str, object] = msgspec.field(default_factory=dict)
@@ -58,7 +58,7 @@ class ExportRequest(msgspec.Struct, frozen=True):
     tolerance: float | None = None
 
 
-def parse_input(text: str) -> InputSpec:
+def parse_input(text: str) -> ExportInput:
     """``name=1x3x224x224``, ``name=1x16:int64`` or ``name=scalar``; raises UsageError."""
     name, equals, rest = text.partition("=")
     shape_text, colon, dtype = rest.partition(":")
@@ -68,7 +68,7 @@ def parse_input(text: str) -> InputSpec:
     shape = () if shape_text == "scalar" else tuple(map(_length, shape_text.split("x")))
     if 0 in shape:
         raise UsageError(f"--input {text!r} is no shape", fix=fix)
-    return InputSpec(name, shape, DTYPES[dtype] if colon else None)
+    return ExportInput(name, shape, DTYPES[dtype] if colon else None)
 
 
 def _length(text: str) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import InputError, ModelError, UsageError
-from mansard.core.files import read_whole
+from mansard.core.storage.files import read_whole
 from mansard.estimator.export.extras import go_offline, need
 from mansard.estimator.export.network import (
     TOKENS,

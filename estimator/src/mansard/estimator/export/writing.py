@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.core.errors import UsageError
-from mansard.core.files import move_over, storage_error, write_atomic
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.files import move_over, storage_error, write_atomic
+from mansard.core.storage.leftovers import temporary_folder
 
 if TYPE_CHECKING:
     import onnx

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import ModelError, StorageError
-from mansard.core.files import storage_error
+from mansard.core.formats.protobuf import damaged, field_at, messages, signed, varint
 from mansard.core.hashing import file_hash
-from mansard.core.protobuf import damaged, field_at, messages, signed, varint
+from mansard.core.storage.files import storage_error
 from mansard.estimator.model import Model, ModelInput, ModelNode, StatedType, all_nodes
 from mansard.estimator.reading.formats import HEAD_BYTES, recognised
 from mansard.estimator.reading.graphs import GRAPH_KEYS, GraphReader, Parts, read_opsets, sort_nodes

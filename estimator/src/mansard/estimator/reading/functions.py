@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import messages
+from mansard.core.formats.protobuf import messages
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph, normal_domain
 from mansard.estimator.reading.graphs import GraphReader, Parts, read_opsets, subgraph
 from mansard.estimator.reading.limits import (

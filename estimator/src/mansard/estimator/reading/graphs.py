@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import fields, messages, signed
+from mansard.core.formats.protobuf import fields, messages, signed
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, Subgraph, normal_domain
 from mansard.estimator.reading.limits import (
     MAX_GRAPH_DEPTH,

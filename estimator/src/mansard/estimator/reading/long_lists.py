@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mansard.core.protobuf import BYTES, damaged, field_at, varint
+from mansard.core.formats.protobuf import BYTES, damaged, field_at, varint
 from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, INT64, ElementType
 from mansard.estimator.model import StoredTensor
 from mansard.estimator.numbers import Array, Numbers, hold_array

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import (
+from mansard.core.formats.protobuf import (
     count_packed,
     damaged,
     encode,

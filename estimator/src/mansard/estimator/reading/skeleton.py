@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import (
+from mansard.core.formats.protobuf import (
     BYTES,
     END_GROUP,
     GROUP,

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import fields, packed, signed, signed32
+from mansard.core.formats.protobuf import fields, packed, signed, signed32
 from mansard.estimator.element_types import BY_CODE, ElementType
 from mansard.estimator.model import Dimension, Kind, ModelInput, StatedType, StoredTensor
 from mansard.estimator.numbers import Numbers, may_keep

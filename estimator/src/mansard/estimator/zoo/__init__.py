@@ -11,8 +11,8 @@ import difflib
 from functools import cache
 from pathlib import Path
 
-from mansard.core import files
 from mansard.core.errors import InputError, UsageError
+from mansard.core.storage import files
 from mansard.estimator.zoo import convolutions
 from mansard.estimator.zoo.catalogue import CATALOG, Entry
 from mansard.estimator.zoo.convolutions import CONVOLUTIONS
@@ -76,7 +76,7 @@ def read(name: str) -> bytes:
 def write(name: str, folder: Path, within: Path | None = None) -> Path:
     """Write the file into ``folder``, made where missing; returns its path.
 
-    ``within``: as in ``core.files``. Raises UsageError for an unknown name, StorageError
+    ``within``: as in ``core.storage.files``. Raises UsageError for an unknown name, StorageError
     where it cannot be written.
     """
     content = read(name)

@@ -19,7 +19,7 @@ FLOATING = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE, BFLOAT16 of onn
 _POOL_SIZE = 1_048_573  # a prime, so that no two rows of a matrix come out alike
 
 
-class Missing(NamedTuple):
+class MissingWeights(NamedTuple):
     """A weight that a file has no numbers for: all that they are drawn from.
 
     ``value`` is the constant in its place; ``data_type`` as in onnx.TensorProto.
@@ -40,14 +40,14 @@ def with_random_weights(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
     return result
 
 
-def fill(graph: onnx.GraphProto, missing: Mapping[str, Missing], seed: int) -> None:
+def fill(graph: onnx.GraphProto, missing: Mapping[str, MissingWeights], seed: int) -> None:
     """Write random numbers into the tensors of ``graph`` for the weights ``missing``."""
     for tensor, data in drawn_tensors(graph, missing, seed):
         tensor.raw_data = data
 
 
 def drawn_tensors(
-    graph: onnx.GraphProto, missing: Mapping[str, Missing], seed: int
+    graph: onnx.GraphProto, missing: Mapping[str, MissingWeights], seed: int
 ) -> Iterator[tuple[onnx.TensorProto, bytes]]:
     """The tensors of ``graph`` for the weights ``missing``, each with its bytes.
 
@@ -73,7 +73,7 @@ def separate_weights(model: onnx.ModelProto, seed: int) -> tuple[onnx.ModelProto
     return result, dict(draw(missing, seed))
 
 
-def draw(missing: Mapping[str, Missing], seed: int) -> Iterator[tuple[str, Array]]:
+def draw(missing: Mapping[str, MissingWeights], seed: int) -> Iterator[tuple[str, Array]]:
     """Random numbers for each weight, one at a time; the same seed gives the same.
 
     Matrices and filters whose constant is v,
@@ -103,7 +103,7 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def standing_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
+def standing_weights(graph: onnx.GraphProto) -> dict[str, MissingWeights]:
     """The weights that nodes stand for, by the tensors that these write."""
     from onnx import numpy_helper
 
@@ -115,11 +115,13 @@ def standing_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
             shape = tuple(int(length) for length in numpy_helper.to_array(stored[node.input[0]]))
             fill = node.attribute[0].t if node.attribute else None
             value = 0.0 if fill is None else float(numpy_helper.to_array(fill).reshape(-1)[0])
-            weights[node.output[0]] = Missing(shape, value, 1 if fill is None else fill.data_type)
+            weights[node.output[0]] = MissingWeights(
+                shape, value, 1 if fill is None else fill.data_type
+            )
     return weights
 
 
-def take_out_weights(graph: onnx.GraphProto) -> dict[str, Missing]:
+def take_out_weights(graph: onnx.GraphProto) -> dict[str, MissingWeights]:
     """Remove the weights' nodes and the shapes that only they read; return what they were.
 
     Before version 4 of ONNX's IR the inputs name what is stored too, so the shapes go there also.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mansard.inference.accuracy.plan import LABELS, Normalisation, SampleFile
+from mansard.inference.accuracy.plan import LABELS, Normalisation, PreparedSamples
 from mansard.inference.inputs import cast, numpy_name
 from mansard.inference.npz import Array, npz_fault, stored_arrays
 from mansard.inference.plan import InputSpec
@@ -34,7 +34,7 @@ def read_labels(path: Path) -> npt.NDArray[np.int64]:
 
 
 def batches(
-    samples: SampleFile, specs: Sequence[InputSpec], folder: Path
+    samples: PreparedSamples, specs: Sequence[InputSpec], folder: Path
 ) -> Iterator[tuple[int, Mapping[str, Array]]]:
     """How many samples are new in each batch, and the arrays to feed.
 

@@ -23,7 +23,7 @@ class Normalisation(Record, frozen=True, kw_only=True):
     channel_axis: int
 
 
-class SampleFile(Record, frozen=True, kw_only=True):
+class PreparedSamples(Record, frozen=True, kw_only=True):
     """Samples in the folder of files: an .npz with an array for each input, a sample each row.
 
     ``labels`` of it are the samples' classes, where ``is_labelled``. ``normalisation`` None: the
@@ -49,7 +49,7 @@ class AccuracyTrial(PlannedTrial, frozen=True, kw_only=True):
 
     network: NetworkTrial
     weights_hash: str  # of the file that the network comes from, and of weights beside it
-    samples: SampleFile
+    samples: PreparedSamples
     calibration: str  # what an int8 network's ranges come from, in words; empty: no int8
     output: str  # that holds a score for each class
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mansard.core.errors import MeasurementError
 from mansard.inference.accuracy.batches import batches
-from mansard.inference.accuracy.plan import SampleFile
+from mansard.inference.accuracy.plan import PreparedSamples
 from mansard.inference.npz import Array
 from mansard.inference.plan import NetworkTrial
 
@@ -20,7 +20,7 @@ Scores = npt.NDArray[np.float64]
 
 
 def run_samples(
-    loaded: Any, network: NetworkTrial, samples: SampleFile, output: str, folder: Path
+    loaded: Any, network: NetworkTrial, samples: PreparedSamples, output: str, folder: Path
 ) -> Iterator[Scores]:
     """Scores (samples × classes) of each batch of ``samples``, of ``output``.
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mansard.core.errors import DeniedError, MansardError, MeasurementError, UsageError
-from mansard.core.programs import Finished, run_program
+from mansard.core.formats.ncu import MESSAGE
+from mansard.core.processes.programs import Finished, run_program
 
 _INSTALLED = ("opt/nvidia/nsight-compute/*/ncu", "usr/local/cuda*/bin/ncu")
 _ANSWER_S = 120.0  # the list of a chip's metrics takes seconds, on a Nano longer
@@ -22,7 +23,6 @@ _METRIC = re.compile(r"^\"?([a-z0-9]+__[a-z0-9_]+)", re.MULTILINE)
 _INSTALL = "install Nsight Compute (nsight-compute of the CUDA toolkit or of JetPack)"
 _CHIP = re.compile(r"\b[a-z]+\d+[a-z0-9]*\b")
 _MESSAGES = re.compile(r"^==.*$", re.MULTILINE)
-MESSAGE = re.compile(r"^==(ERROR|WARNING|PROF)==\s*(.*)")
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.line_channel import LineReader
-from mansard.core.ncu_metrics import call_range
+from mansard.core.formats.ncu import call_range
+from mansard.core.processes.line_channel import LineReader
 from mansard.core.records import Record, Schema
 from mansard.inference.counters.plan import CounterTrial
 from mansard.inference.engines import find_engine

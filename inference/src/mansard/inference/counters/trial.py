@@ -20,13 +20,13 @@ from typing import IO, cast
 import msgspec
 
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.files import check_descriptors, make_folder, replacing
-from mansard.core.leftovers import temporary_folder
-from mansard.core.programs import end_program, start_program
+from mansard.core.formats.ncu import MESSAGE
+from mansard.core.processes.programs import end_program, start_program
+from mansard.core.processes.signals import let_interrupts_end_waits
 from mansard.core.records import CounterRun
-from mansard.core.signals import let_interrupts_end_waits
+from mansard.core.storage.files import check_descriptors, make_folder, replacing
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.counters.ncu import (
-    MESSAGE,
     Ncu,
     command_line,
     has_failed_program,

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.files import check_descriptors
-from mansard.core.leftovers import temporary_folder
+from mansard.core.formats.onnx_nodes import read_nodes
 from mansard.core.onnx_runtime import (
     FATAL_ONLY,
     explained,
@@ -23,9 +22,10 @@ from mansard.core.onnx_runtime import (
     one_line,
 )
 from mansard.core.records import Launching, LayerTime
+from mansard.core.storage.files import check_descriptors
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.core.text import printable
 from mansard.inference.engines.engine import EngineProbe, absent_engine
-from mansard.inference.engines.node_graph import read_nodes
 from mansard.inference.engines.ort_fusions import TracedNode, trace
 from mansard.inference.engines.ort_profile import read_profile
 from mansard.inference.plan import NetworkTrial
@@ -194,17 +194,19 @@ class LoadedOrtNetwork:
         *,
         saves_graph: bool = False,
         with_graph: bool = False,
-    ) -> _Bound:
+    ) -> _BoundSession:
         with one_line(self._path):
             options = _options(self._trial, self._n_threads, profile_folder, self._level)
             if saves_graph and profile_folder is not None:
                 _save_graph(options, profile_folder)
             providers = _providers(self._trial, with_graph=with_graph)
             session = make_session(str(self._path), options, providers)
-            return _Bound(session, self._inputs, self._device, self._trial, with_graph=with_graph)
+            return _BoundSession(
+                session, self._inputs, self._device, self._trial, with_graph=with_graph
+            )
 
 
-class _Bound:
+class _BoundSession:
     """One session whose inputs and outputs have their places; ``call`` copies what it should."""
 
     def __init__(

@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mansard.core.node_labels import label_of, labels_of
-from mansard.inference.engines.node_graph import GraphNode
+from mansard.core.formats.onnx_nodes import GraphNode, label_of, labels_of
 
 # What ends the name of a node in blocked layout, after the tensor that it writes.
 _NCHWC = ("_bn_nchwc", "_nchwc")
@@ -56,7 +55,7 @@ def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tupl
     node of the network is given to the first that does its work, and to all pieces that
     it was taken apart into. None are given to what ONNX Runtime added of its own.
     """
-    network = _Network(original)
+    network = _LabelledNodes(original)
     names = [node.name for node in optimised]
     optimised = [_renamed(node) for node in optimised]
     anchors = network.anchors(optimised)
@@ -83,7 +82,7 @@ def _renamed(node: GraphNode) -> GraphNode:
     )
 
 
-class _Network:
+class _LabelledNodes:
     """The nodes of the network by their labels, and which of them writes a tensor."""
 
     def __init__(self, nodes: Sequence[GraphNode]) -> None:

@@ -7,30 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.node_labels import labels_of
+from mansard.core.formats.onnx_nodes import labels_of
+from mansard.core.formats.ort_profile import NodeRun, ProfileEvent, node_runs
 from mansard.core.records import LayerTime
 from mansard.inference.engines.ort_fusions import TracedNode
 
-_SUFFIX = "_kernel_time"
 _CALL = "model_run"
-_CPU = "CPUExecutionProvider"
 _UNTRACED = "the engine does not say which they are"
 _Key: TypeAlias = tuple[str, str]  # name and number of a node of the engine's
-
-
-class _Event(msgspec.Struct, frozen=True):
-    """One event of the file; times in microseconds from the start of profiling."""
-
-    cat: str
-    name: str
-    ts: int
-    dur: int
-    args: dict[str, Any] = {}
 
 
 def read_profile(
@@ -43,15 +32,15 @@ def read_profile(
     names alone. Raises SchemaError where the text is not a profile of ONNX Runtime.
     """
     try:
-        events = msgspec.json.decode(text, type=list[_Event])
+        events = msgspec.json.decode(text, type=list[ProfileEvent])
     except msgspec.DecodeError as error:
         raise SchemaError(f"cannot read the profile of ONNX Runtime: {error}") from error
     calls = sorted((e.ts, e.ts + e.dur) for e in events if e.name == _CALL)
     if len(calls) != len(kept):
         held = f"the profile holds {len(calls)} of {len(kept)} calls"
         return (), f"{held}: ONNX Runtime cuts it at a million events"
-    nodes = _with_kernels(events)
-    on_gpu = [node for node in nodes if node.event.args.get("provider") not in {_CPU, None}]
+    nodes = node_runs(events)
+    on_gpu = [node for node in nodes if node.is_on_gpu]
     if on_gpu and not any(node.kernels_us for node in on_gpu):
         return (), "this build of ONNX Runtime does not time the kernels of a GPU"
     nodes.sort(key=lambda node: (node.event.ts, -node.event.dur))
@@ -59,43 +48,23 @@ def read_profile(
     return _layers(nodes, wanted, traced), ""
 
 
-class _Node(NamedTuple):
-    event: _Event
-    kernels_us: list[int]  # of the kernels that it started on a GPU
-
-
-def _with_kernels(events: Sequence[_Event]) -> list[_Node]:
-    """The runs of nodes, each with the kernels after it in the file: these are its own.
-
-    https://github.com/microsoft/onnxruntime/pull/9567 put them there. The time of the node
-    itself is then that of the CPU, which puts them into a queue.
-    """
-    nodes: list[_Node] = []
-    for event in events:
-        if event.cat == "Node" and event.name.endswith(_SUFFIX):
-            nodes.append(_Node(event, []))
-        elif event.cat == "Kernel" and nodes:
-            nodes[-1].kernels_us.append(event.dur)
-    return nodes
-
-
 def _layers(
-    nodes: Sequence[_Node], calls: Sequence[tuple[int, int]], traced: Sequence[TracedNode]
+    nodes: Sequence[NodeRun], calls: Sequence[tuple[float, float]], traced: Sequence[TracedNode]
 ) -> tuple[LayerTime, ...]:
     seconds: dict[_Key, list[float]] = {}
-    first: dict[_Key, _Event] = {}
+    first: dict[_Key, NodeRun] = {}
     runs: Counter[_Key] = Counter()
     own_us = _own_times([node.event for node in nodes])
     call = 0
-    for (event, kernels_us), of_cpu_us in zip(nodes, own_us, strict=True):
+    for node, of_cpu_us in zip(nodes, own_us, strict=True):
+        event = node.event
         while call < len(calls) and event.ts >= calls[call][1]:
             call += 1
         if call == len(calls) or event.ts < calls[call][0]:
             continue
-        key = (event.name.removesuffix(_SUFFIX), str(event.args.get("node_index", "")))
-        first.setdefault(key, event)
-        on_cpu = event.args.get("provider") in {_CPU, None}
-        us = of_cpu_us if on_cpu else sum(kernels_us)
+        key = (node.name, node.number)
+        first.setdefault(key, node)
+        us = sum(node.kernels_us) if node.is_on_gpu else of_cpu_us
         seconds.setdefault(key, [0.0] * len(calls))[call] += us * 1e-6
         runs[key] += 1
     found = _match(first, traced)
@@ -103,19 +72,19 @@ def _layers(
         LayerTime(
             index=index,
             name=key[0],
-            op_type=_op_type(event),
-            provider=str(event.args.get("provider", "")),
+            op_type=node.op_type,
+            provider=node.provider,
             nodes=found[key],
             runs=max(1, round(runs[key] / len(calls))),
             seconds_s=tuple(seconds[key]),
             unknown={} if found[key] is not None else {"nodes": _UNTRACED},
         )
-        for index, (key, event) in enumerate(first.items())
+        for index, (key, node) in enumerate(first.items())
     )
 
 
 def _match(
-    first: Mapping[_Key, _Event], traced: Sequence[TracedNode]
+    first: Mapping[_Key, NodeRun], traced: Sequence[TracedNode]
 ) -> dict[_Key, tuple[int, ...] | None]:
     """The network's nodes of each layer; ``first`` is in the order of running.
 
@@ -128,10 +97,10 @@ def _match(
     for one in traced:
         nodes.setdefault((one.name, one.op_type), []).append(one.nodes)
     layers: dict[tuple[str, str], list[_Key]] = {}
-    for key, event in first.items():
-        op_type = _op_type(event)
-        is_unnamed = key[0] == f"{op_type}_{key[1]}" and (key[0], op_type) not in nodes
-        layers.setdefault(("" if is_unnamed else key[0], op_type), []).append(key)
+    for key, node in first.items():
+        unnamed = f"{node.op_type}_{node.number}"
+        is_unnamed = node.name == unnamed and (node.name, node.op_type) not in nodes
+        layers.setdefault(("" if is_unnamed else node.name, node.op_type), []).append(key)
     found: dict[_Key, tuple[int, ...] | None] = dict.fromkeys(first)
     for group, keys in layers.items():
         if len(nodes.get(group, ())) == len(keys):
@@ -139,11 +108,7 @@ def _match(
     return found
 
 
-def _op_type(event: _Event) -> str:
-    return str(event.args.get("op_name", ""))
-
-
-def _own_times(nodes: Sequence[_Event]) -> list[int]:
+def _own_times(nodes: Sequence[ProfileEvent]) -> list[float]:
     """Microseconds of each event without those of events inside it: a loop's body is in the loop.
 
     ``nodes`` are in the order of their starts, the longer of two first.

@@ -27,7 +27,7 @@ from mansard.inference.multi.plan import (
     is_cpu,
     stage_networks,
 )
-from mansard.inference.multi.tally import Window
+from mansard.inference.multi.tally import CountedWindow
 from mansard.inference.multi.workers import Outcome, ProcessHand, Shared, ThreadHand, Worker
 from mansard.measuring.instruments import Instruments
 from mansard.measuring.metering import NO_METER, Metered
@@ -149,7 +149,7 @@ def _workers(trial: MultiTrial, plan: MultiPlan, folder: Path, context: Any) -> 
     return workers
 
 
-def _gate(trial: MultiTrial, window: Window, context: Any) -> Gate:
+def _gate(trial: MultiTrial, window: CountedWindow, context: Any) -> Gate:
     devices = {
         (number, at): stage.device
         for number, network in enumerate(trial.mapped)

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from mansard.inference.multi.tally import Window
+from mansard.inference.multi.tally import CountedWindow
 
 Step: TypeAlias = tuple[int, int]  # a network and its stage
 POLL_S = 0.05  # between two looks at whether the window is over
 
 
-def acquired(semaphore: Any, window: Window) -> bool:
+def acquired(semaphore: Any, window: CountedWindow) -> bool:
     """Take a semaphore of threads or processes; False: the window is over."""
     while not semaphore.acquire(timeout=POLL_S):
         if window.is_over():
@@ -45,7 +45,7 @@ class Queue:
     def __init__(self, tickets: MutableSequence[int], changed: Any) -> None:
         self._tickets, self._changed = tickets, changed
 
-    def enter(self, window: Window) -> bool:
+    def enter(self, window: CountedWindow) -> bool:
         """Wait until it is its turn; False: the window is over."""
         with self._changed:
             own = self._tickets[0]
@@ -65,7 +65,9 @@ class Queue:
 class OpenGate:
     """Every stage begins at once, but for one on a device that has a queue in ``queues``."""
 
-    def __init__(self, window: Window, devices: Mapping[Step, str], queues: Mapping[str, Queue]):
+    def __init__(
+        self, window: CountedWindow, devices: Mapping[Step, str], queues: Mapping[str, Queue]
+    ):
         self._window, self._devices, self._queues = window, devices, queues
 
     def enter(self, step: Step, asked_s: float) -> float | None:
@@ -88,7 +90,7 @@ class Turns:
 
     def __init__(
         self,
-        window: Window,
+        window: CountedWindow,
         devices: Mapping[Step, str],
         turns: Sequence[Step],
         *,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mansard.inference.inputs import numpy_name
 from mansard.inference.multi.gates import acquired
-from mansard.inference.multi.tally import Window
+from mansard.inference.multi.tally import CountedWindow
 from mansard.inference.npz import Array
 from mansard.inference.plan import InputSpec
 
@@ -20,13 +20,13 @@ DEPTH = 2  # runs that lie between two stages at most
 class Link(Protocol):
     """A queue of what a stage is fed. Waiting and copying are apart, so that each is timed."""
 
-    def reserve(self, window: Window) -> bool:
+    def reserve(self, window: CountedWindow) -> bool:
         """Wait for room; False: the window is over."""
 
     def put(self, arrays: Mapping[str, Array], began_s: float) -> None:
         """Hand arrays over, of a run that began then."""
 
-    def wait(self, window: Window) -> bool:
+    def wait(self, window: CountedWindow) -> bool:
         """Wait for arrays; False: the window is over."""
 
     def get(self) -> tuple[Mapping[str, Array], float]:
@@ -40,14 +40,14 @@ class ThreadLink:
         self._free, self._filled = context.Semaphore(DEPTH), context.Semaphore(0)
         self._held: deque[tuple[Mapping[str, Array], float]] = deque()
 
-    def reserve(self, window: Window) -> bool:
+    def reserve(self, window: CountedWindow) -> bool:
         return acquired(self._free, window)
 
     def put(self, arrays: Mapping[str, Array], began_s: float) -> None:
         self._held.append((arrays, began_s))
         self._filled.release()
 
-    def wait(self, window: Window) -> bool:
+    def wait(self, window: CountedWindow) -> bool:
         return acquired(self._filled, window)
 
     def get(self) -> tuple[Mapping[str, Array], float]:
@@ -70,7 +70,7 @@ class MemoryLink:
         self._arrays = [[context.RawArray("b", max(1, n)) for n in n_bytes] for _ in range(DEPTH)]
         self._began_s = context.RawArray("d", DEPTH)
 
-    def reserve(self, window: Window) -> bool:
+    def reserve(self, window: CountedWindow) -> bool:
         return acquired(self._free, window)
 
     def put(self, arrays: Mapping[str, Array], began_s: float) -> None:
@@ -81,7 +81,7 @@ class MemoryLink:
         self._n_put += 1
         self._filled.release()
 
-    def wait(self, window: Window) -> bool:
+    def wait(self, window: CountedWindow) -> bool:
         return acquired(self._filled, window)
 
     def get(self) -> tuple[Mapping[str, Array], float]:

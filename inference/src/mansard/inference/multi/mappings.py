@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from mansard.core.documents import read_json
 from mansard.core.errors import InputError, UsageError
+from mansard.core.storage.documents import read_json
 from mansard.inference.multi.plan import MOST_LOADABLES, is_dla
 
 

@@ -13,7 +13,7 @@ Doing = Literal["inference", "transfer", "input_wait", "device_wait", "output_wa
 _MOST_LATENCIES = 1000  # of a network: of more runs every second, fourth, …
 
 
-class Window:
+class CountedWindow:
     """The stretch in which runs count: not begun, until its ends are set.
 
     ``ends``: its start and end by the monotonic clock, which all processes share.
@@ -58,7 +58,7 @@ class Tally:
     """The time of one worker. Its laps follow one another without a gap."""
 
     def __init__(
-        self, window: Window, n_stages: int, clock: Callable[[], float] = time.monotonic
+        self, window: CountedWindow, n_stages: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._window, self._clock = window, clock
         self.stages = [StageTotals() for _ in range(n_stages)]

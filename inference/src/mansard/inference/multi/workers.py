@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.core.signals import how_it_ended
+from mansard.core.processes.signals import how_it_ended
 from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
@@ -25,7 +25,7 @@ from mansard.inference.memory import PeakMemory
 from mansard.inference.multi.gates import Gate, Turns
 from mansard.inference.multi.links import Link
 from mansard.inference.multi.plan import MultiStage, is_cpu
-from mansard.inference.multi.tally import StageTotals, Tally, Window
+from mansard.inference.multi.tally import CountedWindow, StageTotals, Tally
 from mansard.inference.npz import Array
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -78,8 +78,8 @@ class Shared:
     loading: Any  # a lock: networks are loaded one after the other
 
     @property
-    def window(self) -> Window:
-        return Window(self.ends)
+    def window(self) -> CountedWindow:
+        return CountedWindow(self.ends)
 
 
 @dataclass(frozen=True)

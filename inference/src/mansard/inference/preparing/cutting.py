@@ -18,9 +18,9 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from mansard.core.errors import ModelError
-from mansard.core.files import open_file, storage_errors
-from mansard.core.node_labels import labels_of
+from mansard.core.formats.onnx_nodes import labels_of
 from mansard.core.records import LayerScore
+from mansard.core.storage.files import open_file, storage_errors
 from mansard.estimator import Given, is_functional, load
 from mansard.estimator.model import Model
 from mansard.estimator.numbers import Numbers
@@ -30,7 +30,7 @@ from mansard.estimator.tensors import Origin, Tensor
 from mansard.inference.preparing.labelling import reads
 
 
-class Part(NamedTuple):
+class CutPart(NamedTuple):
     """Nodes of a graph by their places in it, and the tensors at the cut."""
 
     places: tuple[int, ...]
@@ -73,7 +73,7 @@ class CutGraph:
         tensor = self.tensors.get(name)
         return name in self.stored or (tensor is not None and tensor.origin < Origin.ITERATIONS)
 
-    def part(self, places: Collection[int], marked: Collection[str] = ()) -> Part:
+    def part(self, places: Collection[int], marked: Collection[str] = ()) -> CutPart:
         """The part of these nodes; ``marked``: tensors inside that are outputs as well.
 
         Raises ModelError where one at the cut has no known shape.
@@ -102,9 +102,9 @@ class CutGraph:
         for name in (*inputs, *outputs):
             self._declared(name)
         labels = [label for at in ordered for label in self.labels[at]]
-        return Part(ordered, tuple(labels), tuple(inputs), tuple(outputs))
+        return CutPart(ordered, tuple(labels), tuple(inputs), tuple(outputs))
 
-    def model_of(self, part: Part, name: str) -> ModelProto:
+    def model_of(self, part: CutPart, name: str) -> ModelProto:
         """``part`` as a model called ``name``; weights in other files keep their places there."""
         places, constants = self._with_constants(part.places)
         nodes = [self.nodes[at] for at in sorted(places)]
@@ -122,13 +122,13 @@ class CutGraph:
             ir_version=self.model.ir_version,
         )
 
-    def n_bytes(self, part: Part) -> int:
+    def n_bytes(self, part: CutPart) -> int:
         """About how many bytes the file of ``part`` takes."""
         places, constants = self._with_constants(part.places)
         n_bytes: int = sum(self.nodes[at].ByteSize() for at in places)
         return n_bytes + sum(int(each.ByteSize()) for each in constants)
 
-    def op_types(self, part: Part) -> set[str]:
+    def op_types(self, part: CutPart) -> set[str]:
         """Of its nodes, and of those that make its constants."""
         return {self.nodes[at].op_type for at in self._with_constants(part.places)[0]}
 

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import open_file, read_whole, storage_errors
 from mansard.core.hashing import content_hash, stream_hash
+from mansard.core.storage.files import open_file, read_whole, storage_errors
 from mansard.inference.accuracy.batches import read_labels
 from mansard.inference.accuracy.plan import LABELS
 from mansard.inference.npz import npz_fault, stored_arrays

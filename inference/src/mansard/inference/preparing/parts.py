@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from mansard.core.errors import MansardError, ModelError, UsageError
-from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
 from mansard.core.records import LayerScore, NetworkPart
+from mansard.core.storage.files import storage_errors, write_atomic
 from mansard.estimator import is_functional
 from mansard.inference.preparing.cutting import (
     CutGraph,
-    Part,
+    CutPart,
     cut_points,
     layer_parts,
     parts_between,
@@ -346,7 +346,7 @@ def _prepared(
     )
 
 
-def _types(whole: PreparedNetwork, graph: CutGraph, part: Part) -> str:
+def _types(whole: PreparedNetwork, graph: CutGraph, part: CutPart) -> str:
     """The precision of a part's own numbers: of an int8 network, only some parts have scales."""
     if whole.precision not in _QUANTISED or graph.op_types(part) & _SCALING:
         return whole.precision

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mansard.core.errors import InputError, ModelError, UsageError
-from mansard.core.files import make_folder, open_file, storage_errors
 from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
+from mansard.core.storage.files import make_folder, open_file, storage_errors
 from mansard.core.text import listed, printable
 from mansard.inference.builds import engine_key
 from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
-    from mansard.inference.accuracy.plan import SampleFile
+    from mansard.inference.accuracy.plan import PreparedSamples
     from mansard.inference.npz import Array
     from mansard.inference.preparing.labelling import Labelled
     from mansard.inference.preparing.quantising import Form
-    from mansard.inference.preparing.samples import Samples
-    from mansard.inference.preparing.writing import Conversion, Draft, Files
+    from mansard.inference.preparing.samples import SampleChoice
+    from mansard.inference.preparing.writing import Conversion, Files, ModelDraft
 
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _STEM_CHARACTERS = 60
@@ -47,7 +47,7 @@ class Calibrating:
     """
 
     form: Form = "operators"
-    samples: Callable[[tuple[InputSpec, ...]], Samples | None] = lambda _: None
+    samples: Callable[[tuple[InputSpec, ...]], SampleChoice | None] = lambda _: None
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Path | None  # .npz
     conversion: Conversion | None  # to another precision
     specs: tuple[InputSpec, ...]
-    calibration: Samples | None  # of int8
+    calibration: SampleChoice | None  # of int8
 
 
 class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     part: NetworkPart = WHOLE
 
     @property
-    def calibration(self) -> SampleFile | None:
+    def calibration(self) -> PreparedSamples | None:
         """The samples that int8 ranges are taken from, in the folder of files; None: no int8."""
         found = self.recipe.calibration
         return None if found is None else found.file
@@ -307,10 +307,10 @@ def prepare(
 def _conversion(
     precision: str,
     specs: tuple[InputSpec, ...],
-    given: Samples | None,
+    given: SampleChoice | None,
     form: Form,
     seed: int,
-) -> tuple[Conversion, Samples | None]:
+) -> tuple[Conversion, SampleChoice | None]:
     """To ``precision``, and the samples that it is calibrated with."""
     from mansard.inference.preparing.quantising import Int8
     from mansard.inference.preparing.samples import random_samples
@@ -356,7 +356,7 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     return tuple(filter(None, names))
 
 
-def _drafted(recipe: Recipe, model: onnx.ModelProto, digest: str) -> Draft:
+def _drafted(recipe: Recipe, model: onnx.ModelProto, digest: str) -> ModelDraft:
     from mansard.inference.preparing.writing import draft
 
     source = recipe.source

@@ -73,7 +73,7 @@ PRESETS: Mapping[str, Preprocessing] = MappingProxyType(
 )
 
 
-class Fitted(msgspec.Struct, frozen=True, kw_only=True):
+class FittedPreprocessing(msgspec.Struct, frozen=True, kw_only=True):
     """Preprocessing for one network. ``normalisation`` None: the network is fed with pixels.
 
     ``resizes_equal``: also an image in the size of the input is resized, then cropped.
@@ -165,7 +165,7 @@ def _positive(number: Any) -> Any:
     return number
 
 
-def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
+def fit(asked: Preprocessing, spec: InputSpec) -> FittedPreprocessing:
     """``asked`` for the input ``spec``: [batch, channels, height, width], or channels last.
 
     Raises UsageError where the input takes no images, or others than those.
@@ -199,7 +199,7 @@ def fit(asked: Preprocessing, spec: InputSpec) -> Fitted:
             f"resize {resize} is less than the crop {size[0]} × {size[1]}",
             fix="give a larger one, or resize=exact",
         )
-    return Fitted(
+    return FittedPreprocessing(
         channels=channels,
         resize=resize,
         resizes_equal=isinstance(asked.resize, int),
@@ -228,7 +228,7 @@ def _for_each(name: str, numbers: tuple[float, ...], n_channels: int) -> tuple[f
     return numbers
 
 
-def read_image(path: Path, how: Fitted) -> Pixels:
+def read_image(path: Path, how: FittedPreprocessing) -> Pixels:
     """The image as a sample of pixels; raises InputError unless the file is an image of 8 bits.
 
     Bilinear, with every pixel of the file counted (Pillow's ``resize``). Transparency and the
@@ -259,7 +259,7 @@ def read_image(path: Path, how: Fitted) -> Pixels:
     return np.ascontiguousarray(pixels)
 
 
-def _cropped(image: Image, how: Fitted) -> Image:
+def _cropped(image: Image, how: FittedPreprocessing) -> Image:
     """The middle of the resized image, each size rounded as torchvision does.
 
     An image in the size of the input stays as it is, unless the resize was asked for by its size.

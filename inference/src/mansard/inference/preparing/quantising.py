@@ -23,10 +23,10 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from mansard.core.errors import MansardError, ModelError
-from mansard.core.leftovers import temporary_folder
 from mansard.core.onnx_runtime import import_runtime
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.accuracy.batches import batches
-from mansard.inference.accuracy.plan import SampleFile
+from mansard.inference.accuracy.plan import PreparedSamples
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.folding import fold_batch_norms
 
@@ -47,7 +47,7 @@ class Int8(msgspec.Struct, frozen=True, kw_only=True):
     """How a network becomes int8: for whom, and by which samples."""
 
     form: Form
-    calibration: SampleFile
+    calibration: PreparedSamples
 
     @property
     def words(self) -> str:
@@ -127,7 +127,7 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
 class _Reader:
     """Hands calibration samples over, a batch at a time, as ``CalibrationDataReader`` does."""
 
-    def __init__(self, samples: SampleFile, specs: Sequence[InputSpec], folder: Path) -> None:
+    def __init__(self, samples: PreparedSamples, specs: Sequence[InputSpec], folder: Path) -> None:
         self._n_batches = -(-samples.n_samples // specs[0].shape[0])
         self._left = 0
         self._batches = batches(samples, specs, folder)

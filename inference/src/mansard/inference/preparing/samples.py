@@ -17,22 +17,27 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import UsageError
-from mansard.core.files import replacing, storage_errors
 from mansard.core.hashing import content_hash
+from mansard.core.storage.files import replacing, storage_errors
 from mansard.inference.accuracy.batches import normalised
-from mansard.inference.accuracy.plan import LABELS, SampleFile
+from mansard.inference.accuracy.plan import LABELS, PreparedSamples
 from mansard.inference.inputs import numpy_name, spec_arrays
 from mansard.inference.npz import Array, stored_arrays
 from mansard.inference.plan import InputSpec
 from mansard.inference.preparing.datasets import DataSet, StoredArrays, spread_indexes
-from mansard.inference.preparing.preprocessing import Fitted, Preprocessing, fit, read_image
+from mansard.inference.preparing.preprocessing import (
+    FittedPreprocessing,
+    Preprocessing,
+    fit,
+    read_image,
+)
 from mansard.inference.preparing.sources import check_free
 
 CALIBRATION_SAMPLES = 128  # at most; ranges change little with more
 _RANDOM_BATCHES = 8  # of networks whose weights are random themselves
 
 
-class Samples(msgspec.Struct, frozen=True, kw_only=True):
+class SampleChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Samples for one network: which of a data set, and the file that they become.
 
     ``dataset`` None: they are drawn from ``seed``, as the inputs of a measurement are. ``how``: of
@@ -42,8 +47,8 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     dataset: DataSet | None
     indexes: tuple[int, ...] = ()
     specs: tuple[InputSpec, ...]
-    how: Fitted | None = None
-    file: SampleFile
+    how: FittedPreprocessing | None = None
+    file: PreparedSamples
     is_for_calibration: bool
     seed: int = 0
 
@@ -56,7 +61,7 @@ def samples_for(
     most: int | None = None,
     n_classes: int | None = None,
     is_for_calibration: bool = False,
-) -> Samples:
+) -> SampleChoice:
     """``dataset`` for a network of the inputs ``specs``; ``most`` of it, evenly spread.
 
     ``n_classes``: that the network tells apart; labels have to be among them. Raises UsageError
@@ -80,7 +85,7 @@ def samples_for(
     indexes = spread_indexes(dataset.n_samples, CALIBRATION_SAMPLES if is_for_calibration else most)
     digest = content_hash([dataset.content, indexes, how, [_of_one(spec) for spec in specs]])
     use = "calibration" if is_for_calibration else "samples"
-    file = SampleFile(
+    file = PreparedSamples(
         file=f"{use}-{digest}.npz",
         file_hash=digest,
         name=dataset.name,
@@ -92,7 +97,7 @@ def samples_for(
         if how is None or is_for_calibration or how.normalisation is None
         else {},
     )
-    return Samples(
+    return SampleChoice(
         dataset=dataset,
         indexes=indexes,
         specs=tuple(specs),
@@ -102,7 +107,7 @@ def samples_for(
     )
 
 
-def random_samples(specs: Sequence[InputSpec], seed: int) -> Samples:
+def random_samples(specs: Sequence[InputSpec], seed: int) -> SampleChoice:
     """Random samples to calibrate with.
 
     Raises UsageError as ``check_batched``, and for inputs that the user gives: ranges of other
@@ -115,7 +120,7 @@ def random_samples(specs: Sequence[InputSpec], seed: int) -> Samples:
             fix="give the same file, or more samples, as --calibration",
         )
     digest = content_hash([seed, specs])
-    file = SampleFile(
+    file = PreparedSamples(
         file=f"calibration-{digest}.npz",
         file_hash=digest,
         name="random",
@@ -125,7 +130,9 @@ def random_samples(specs: Sequence[InputSpec], seed: int) -> Samples:
         normalisation=None,
         unknown={"normalisation": "the arrays are fed as they are"},
     )
-    return Samples(dataset=None, specs=tuple(specs), file=file, is_for_calibration=True, seed=seed)
+    return SampleChoice(
+        dataset=None, specs=tuple(specs), file=file, is_for_calibration=True, seed=seed
+    )
 
 
 def check_batched(specs: Sequence[InputSpec]) -> None:
@@ -139,7 +146,7 @@ def check_batched(specs: Sequence[InputSpec]) -> None:
         )
 
 
-def _words(how: Fitted | None) -> str:
+def _words(how: FittedPreprocessing | None) -> str:
     if how is None:
         return "arrays as they are"
     from PIL import __version__
@@ -190,7 +197,7 @@ def _check_labels(dataset: DataSet, n_classes: int) -> None:
         )
 
 
-def write_samples(samples: Samples, folder: Path) -> str:
+def write_samples(samples: SampleChoice, folder: Path) -> str:
     """Write the file of ``samples`` into ``folder`` unless it is there; its name.
 
     Raises InputError for an image that cannot be read, or that was changed since the data set was
@@ -210,7 +217,7 @@ def write_samples(samples: Samples, folder: Path) -> str:
 _Rows = tuple[tuple[int, ...], Any, Iterable[Array]]  # shape, type, and the rows some at a time
 
 
-def _arrays(samples: Samples) -> Mapping[str, _Rows]:
+def _arrays(samples: SampleChoice) -> Mapping[str, _Rows]:
     dataset, chosen, how = samples.dataset, samples.indexes, samples.how
     found: dict[str, _Rows] = {}
     for spec in samples.specs:
@@ -235,7 +242,9 @@ def _arrays(samples: Samples) -> Mapping[str, _Rows]:
     return found
 
 
-def _read_images(dataset: DataSet, samples: Samples, how: Fitted) -> Iterator[Array]:
+def _read_images(
+    dataset: DataSet, samples: SampleChoice, how: FittedPreprocessing
+) -> Iterator[Array]:
     for at in samples.indexes:
         dataset.check_unchanged(at)
         pixels: Array = read_image(dataset.path / dataset.images[at], how)[None]

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from onnx import GraphProto, TensorProto, helper
 
 from mansard.core.errors import ModelError, StorageError
-from mansard.core.files import open_file, storage_errors
 from mansard.core.hashing import ID_CHARACTERS, stream_hash
-from mansard.core.leftovers import temporary_folder
-from mansard.estimator.zoo.weights import FLOATING, Missing
+from mansard.core.storage.files import open_file, storage_errors
+from mansard.core.storage.leftovers import temporary_folder
+from mansard.estimator.zoo.weights import FLOATING, MissingWeights
 from mansard.inference.preparing.labelling import bodies
 
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
@@ -147,12 +147,12 @@ def check_free(n_bytes: int, folder: Path, what: str) -> None:
         )
 
 
-def without_numbers(graph: GraphProto) -> dict[str, Missing]:
+def without_numbers(graph: GraphProto) -> dict[str, MissingWeights]:
     """The stored tensors that have no numbers, as the export without weights would put them.
 
     Raises ModelError for integers, which cannot be drawn.
     """
-    found: dict[str, Missing] = {}
+    found: dict[str, MissingWeights] = {}
     for tensor in graph.initializer:
         if not prod(tensor.dims) or tensor.data_location == TensorProto.EXTERNAL:
             continue
@@ -166,7 +166,7 @@ def without_numbers(graph: GraphProto) -> dict[str, Missing]:
             )
         dims = tuple(tensor.dims)
         value = 1 / prod(dims[1:]) if len(dims) > 1 else 1.0
-        found[tensor.name] = Missing(dims, value, tensor.data_type)
+        found[tensor.name] = MissingWeights(dims, value, tensor.data_type)
     return found
 
 

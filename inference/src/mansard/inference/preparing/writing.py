@@ -19,11 +19,11 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto, helper
 
 from mansard.core.errors import ModelError
-from mansard.core.files import storage_errors, write_atomic
 from mansard.core.hashing import content_hash
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.files import storage_errors, write_atomic
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import (
-    Missing,
+    MissingWeights,
     drawn_tensors,
     fill,
     standing_weights,
@@ -70,12 +70,12 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Draft:
+class ModelDraft:
     """A model that is read and whose files are known, before it is written."""
 
     model: ModelProto  # without what stands for the weights that it lacks
     files: Files
-    missing: Mapping[str, Missing]
+    missing: Mapping[str, MissingWeights]
     conversion: Conversion | None  # with all weights in memory
     specs: Sequence[InputSpec]
     seed: int
@@ -91,7 +91,7 @@ def draft(
     made_for: object,
     conversion: Conversion | None = None,
     specs: Sequence[InputSpec] = (),
-) -> Draft:
+) -> ModelDraft:
     """What ``model`` is written as, which it is changed to in place.
 
     ``source``: the file that it was read from, beside which more of its weights may lie.
@@ -127,7 +127,7 @@ def draft(
         is_drawn=bool(missing),
         notes=notes,
     )
-    return Draft(model, files, missing, conversion, specs, seed)
+    return ModelDraft(model, files, missing, conversion, specs, seed)
 
 
 def check_space(networks: Iterable[Files], folder: Path) -> None:
@@ -137,7 +137,7 @@ def check_space(networks: Iterable[Files], folder: Path) -> None:
     check_free(n_bytes, folder, "the files of the networks need")
 
 
-def write(found: Draft, folder: Path) -> None:
+def write(found: ModelDraft, folder: Path) -> None:
     """Write what ``folder`` lacks of the files of ``found``; raises ModelError, StorageError.
 
     The model of ``found`` cannot be used any more afterwards.
@@ -166,7 +166,7 @@ def write(found: Draft, folder: Path) -> None:
     write_atomic(folder / files.file, content)
 
 
-def _converted(found: Draft, wanted: Conversion, folder: Path) -> ModelProto:
+def _converted(found: ModelDraft, wanted: Conversion, folder: Path) -> ModelProto:
     check_weights(found.model, wanted.precision)
     fill(found.model.graph, found.missing, found.seed)
     if wanted.int8 is not None:
@@ -174,7 +174,7 @@ def _converted(found: Draft, wanted: Conversion, folder: Path) -> ModelProto:
     return to_bf16(found.model) if wanted.precision == "bf16" else to_fp16(found.model)
 
 
-def _missing(model: ModelProto) -> dict[str, Missing]:
+def _missing(model: ModelProto) -> dict[str, MissingWeights]:
     """The weights that the file has no numbers for; nodes in their place are taken out."""
     missing = without_numbers(model.graph)
     return missing | take_out_weights(model.graph) if _has_no_weights(model) else missing
@@ -188,7 +188,7 @@ def _has_no_weights(model: ModelProto) -> bool:
     return n_stored < sum(math.prod(each.shape) for each in standing_weights(model.graph).values())
 
 
-def _size_bytes(missing: Missing) -> int:
+def _size_bytes(missing: MissingWeights) -> int:
     width = helper.tensor_dtype_to_np_dtype(missing.data_type).itemsize
     if any(size < 0 for size in missing.shape):
         raise ModelError(f"a weight of shape {list(missing.shape)} cannot be")
@@ -198,7 +198,7 @@ def _size_bytes(missing: Missing) -> int:
 def _write_beside(
     model: ModelProto,
     stored: Iterable[TensorProto],
-    missing: Mapping[str, Missing],
+    missing: Mapping[str, MissingWeights],
     seed: int,
     path: Path,
 ) -> None:

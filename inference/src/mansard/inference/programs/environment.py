@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from mansard.core.errors import UsageError
-from mansard.core.secrets import MASK, is_secret_name, masked
+from mansard.core.text import MASK, is_secret_name, masked
 
 MOST_BYTES = 4096  # of one value; of a longer one its hash is part of the identity
 _KNOWN = frozenset(

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from mansard.core.errors import UsageError
 from mansard.core.hashing import ID_CHARACTERS, content_hash, file_hash, stream_hash
-from mansard.core.secrets import masked_words
-from mansard.core.text import is_utf8, printable
+from mansard.core.text import is_utf8, masked_words, printable
 from mansard.inference.programs.environment import read_environment, secret_hash
 from mansard.inference.programs.execution import cannot_run
 from mansard.inference.programs.plan import ProgramTrial

@@ -12,13 +12,13 @@ from typing import TypeAlias
 import msgspec
 
 from mansard.core.errors import MeasurementError, StorageError
-from mansard.core.leftovers import temporary_folder
 from mansard.core.records import (
     EnergyWindow,
     NamedWindow,
     ProgramRepetition,
     ProgramRun,
 )
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.device.conditions.disturbances import of_others
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler

@@ -39,7 +39,7 @@ def read_windows(path: Path) -> list[WindowLine]:
 
     Raises OSError, and StorageError where the program left something else in its place.
     """
-    from mansard.core.files import open_file
+    from mansard.core.storage.files import open_file
 
     with open_file(path) as file:
         data = file.read(MOST_BYTES)

@@ -36,7 +36,7 @@ def _no_stop() -> None:
     """Nothing to stop: the tasks end by themselves."""
 
 
-class _Run(Generic[Result]):
+class _ThreadedTask(Generic[Result]):
     """One task on all threads, and what became of it on each."""
 
     def __init__(self, task: Callable[[int], Result], n_threads: int) -> None:
@@ -67,7 +67,7 @@ class PinnedThreads:
     def __init__(self, cpus: tuple[int, ...]) -> None:
         if not cpus:
             raise MeasurementError("no CPU to run on", fix="name at least one CPU")
-        self._queues: list[queue.SimpleQueue[_Run[Any] | None]] = [
+        self._queues: list[queue.SimpleQueue[_ThreadedTask[Any] | None]] = [
             queue.SimpleQueue() for _ in cpus
         ]
         self._threads = [
@@ -106,7 +106,7 @@ class PinnedThreads:
         asked every ``poll_s``, says so, and when a task raises: its error is raised again here
         once all tasks have returned. An interrupt also calls it, but does not wait.
         """
-        run = _Run(task, len(self._queues))
+        run = _ThreadedTask(task, len(self._queues))
         try:
             for tasks in self._queues:
                 tasks.put(run)
@@ -123,7 +123,7 @@ class PinnedThreads:
         return [run.results[index] for index in range(len(self._queues))]
 
 
-def _work(tasks: queue.SimpleQueue[_Run[Any] | None], index: int) -> None:
+def _work(tasks: queue.SimpleQueue[_ThreadedTask[Any] | None], index: int) -> None:
     while (run := tasks.get()) is not None:
         run.perform(index)
         del run  # it may hold the arrays of a trial

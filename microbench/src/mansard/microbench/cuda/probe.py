@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol, TypeVar
 
 from mansard.core.errors import DeviceError
-from mansard.core.files import check_descriptors
 from mansard.core.hardware import sm_l1_bytes
 from mansard.core.records import Gpu
+from mansard.core.storage.files import check_descriptors
 from mansard.core.text import printable
 from mansard.microbench.cuda.nvrtc import prefer_nvrtc
 

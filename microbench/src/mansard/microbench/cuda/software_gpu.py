@@ -58,7 +58,7 @@ RATES = {
 _IDLE = frozenset({"stalled", "launch", "latency"})  # families without arithmetic
 
 
-class GpuLoad(NamedTuple):
+class GpuUse(NamedTuple):
     """How busy a GPU and its memory are: shares from 0 to 1."""
 
     gpu: float
@@ -99,7 +99,7 @@ class Physics:
         traffic_s = kernel.traffic_bytes(case, launch) / bandwidth
         return max(self.work_s(kernel, case, launch, hz), traffic_s, 1e-9)
 
-    def load(self, kernel: Kernel, case: Case, launch: Launch) -> GpuLoad:
+    def load(self, kernel: Kernel, case: Case, launch: Launch) -> GpuUse:
         """How busy GPU and memory are while the kernel runs, made up: three quarters of a GPU's
         dynamic power are its arithmetic's at the peak, a quarter its caches' at their bandwidth.
         """
@@ -109,7 +109,7 @@ class Physics:
         traffic = kernel.traffic_bytes(case, launch) / bandwidth / duration_s
         work = 0.0 if kernel.family in _IDLE else self.work_s(kernel, case, launch, hz) / duration_s
         memory = traffic if bandwidth == self.memory_bytes_per_s else 0.0
-        return GpuLoad(min(1.0, 0.75 * work + 0.25 * traffic), min(1.0, memory))
+        return GpuUse(min(1.0, 0.75 * work + 0.25 * traffic), min(1.0, memory))
 
     def load_s(self, case: Case) -> float:
         """One dependent load: from the first cache that holds the working set, as stated."""
@@ -160,24 +160,24 @@ class _Host:
 
 
 @dataclass
-class Memory:
+class SoftwareMemory:
     """Memory of the software GPU: the bytes are made when they are read."""
 
     n_bytes: int
     kind: MemoryKind
     pattern: Array | None = None
-    owner: Loaded | None = None
+    owner: LoadedKernel | None = None
     words: Array | None = None  # of a buffer that kernels leave their clock in
 
 
 @dataclass
-class Loaded:
+class LoadedKernel:
     """A kernel with its arrays, and how often it has run since they were filled."""
 
     kernel: Kernel
     case: Case
     launch: Launch
-    arrays: tuple[Memory, ...]
+    arrays: tuple[SoftwareMemory, ...]
     n_repetitions: int = 0
 
 
@@ -203,16 +203,16 @@ class SoftwareGpu:
         self.host = _Host(None if real_time else time or VirtualClock())
         self.busy_until_s = self.host.now_s()
         self.busy: list[tuple[float, float]] = []  # spans in which a kernel ran
-        self.live: list[Memory] = []
+        self.live: list[SoftwareMemory] = []
         self.n_launches = 0
         self.n_fills = 0
         self._breaks_at = breaks_at
         self._is_broken = False
-        self._load = GpuLoad(0.0, 0.0)  # of the kernel that was started last
+        self._load = GpuUse(0.0, 0.0)  # of the kernel that was started last
 
-    def load_now(self) -> GpuLoad:
+    def load_now(self) -> GpuUse:
         """How busy it is at this moment."""
-        return self._load if self.host.now_s() < self.busy_until_s else GpuLoad(0.0, 0.0)
+        return self._load if self.host.now_s() < self.busy_until_s else GpuUse(0.0, 0.0)
 
     @property
     def used_bytes(self) -> int:
@@ -222,18 +222,18 @@ class SoftwareGpu:
         total = self.physics.gpu.memory_bytes or 0
         return MemoryInfo(self.physics.free_bytes - self.used_bytes, total)
 
-    def allocate(self, n_bytes: int, memory: MemoryKind) -> Memory:
+    def allocate(self, n_bytes: int, memory: MemoryKind) -> SoftwareMemory:
         self._check()
         if n_bytes > self.memory_info().free_bytes:
             raise MemoryError("out of memory")
-        buffer = Memory(n_bytes, memory)
+        buffer = SoftwareMemory(n_bytes, memory)
         self.live.append(buffer)
         return buffer
 
-    def release(self, buffer: Memory) -> None:
+    def release(self, buffer: SoftwareMemory) -> None:
         self.live = [memory for memory in self.live if memory is not buffer]
 
-    def fill(self, buffer: Memory, pattern: Array) -> None:
+    def fill(self, buffer: SoftwareMemory, pattern: Array) -> None:
         self._occupy(buffer.n_bytes / self.physics.memory_bytes_per_s)
         self.n_fills += 1
         buffer.pattern = pattern
@@ -241,7 +241,7 @@ class SoftwareGpu:
         if buffer.owner is not None:
             buffer.owner.n_repetitions = 0
 
-    def read(self, buffer: Memory, n_bytes: int) -> Array:
+    def read(self, buffer: SoftwareMemory, n_bytes: int) -> Array:
         self.host.wait_until(self.busy_until_s)
         if buffer.words is not None:
             return buffer.words.view(np.uint8)[:n_bytes]
@@ -258,13 +258,13 @@ class SoftwareGpu:
         kernel: Kernel,
         case: Case,
         launch: Launch,
-        arrays: Sequence[Memory],
-        clock: Memory,
+        arrays: Sequence[SoftwareMemory],
+        clock: SoftwareMemory,
     ) -> Start:
         words = self.physics.refuses(kernel, case)
         if words:
             raise MeasurementError(words)
-        loaded = Loaded(kernel, case, launch, tuple(arrays))
+        loaded = LoadedKernel(kernel, case, launch, tuple(arrays))
         load = self.physics.load(kernel, case, launch)
         for memory in arrays:
             memory.owner = loaded
@@ -313,11 +313,11 @@ class SoftwareGpu:
         self.busy.append((begin_s, self.busy_until_s))
 
 
-def _initial(memory: Memory) -> Array:
+def _initial(memory: SoftwareMemory) -> Array:
     return repeat_pattern(_filled(memory), memory.n_bytes)
 
 
-def _filled(memory: Memory) -> Array:
+def _filled(memory: SoftwareMemory) -> Array:
     if memory.pattern is None:
         raise MeasurementError("memory is read that was never filled", where="CUDA")
     return memory.pattern

@@ -19,9 +19,9 @@ from pathlib import Path
 from mansard.analytics.data.published.bounds import BOUNDS
 from mansard.analytics.data.published.columns import FIELDS, KnownColumn, parse_precision_name
 from mansard.core.errors import InputError
-from mansard.core.files import read_whole
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedMode
+from mansard.core.storage.files import read_whole
 from mansard.core.units import format_frequency
 
 MOST_BYTES = 8 << 20  # published tables have kilobytes; more is a log, not a table

@@ -27,8 +27,8 @@ from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.rates import read_rates
 from mansard.analytics.data.published.readers.reader import (
     MOST_TOOL_BYTES,
-    Reading,
     ToolFile,
+    ToolReading,
     as_table,
 )
 from mansard.analytics.data.published.readers.registry import recognise
@@ -36,7 +36,6 @@ from mansard.analytics.data.published.runs import lacks_batch, read_runs, withou
 from mansard.analytics.data.published.windows import has_windows, read_windows
 from mansard.analytics.data.quantities import counted
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
 from mansard.core.hashing import content_hash
 from mansard.core.records import (
     KernelCounters,
@@ -44,6 +43,7 @@ from mansard.core.records import (
     PublishedRate,
     PublishedRun,
 )
+from mansard.core.storage.files import read_whole
 from mansard.core.text import printable
 
 PublishedRow = PublishedRate | PublishedRun | PublishedLayer
@@ -126,14 +126,14 @@ def import_files(
             beside = {
                 name: value
                 for other, each in zip(engines, opened, strict=True)
-                if other == engine and isinstance(each, Reading)
+                if other == engine and isinstance(each, ToolReading)
                 for name, value in each.says.items()
             }
             found.append(_import_reading(str(path), one, origin, beside, fixed or {}))
     return found
 
 
-def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
+def _open(path: Path, said: Mapping[str, str]) -> ToolReading | TextTable:
     """A file of a tool's as its reader has it; any other, and any with --column, as a table."""
     source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
     reader = None if said else recognise(source)
@@ -149,10 +149,10 @@ def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
     return reader.read_source(source)
 
 
-def _with_energies(opened: Sequence[Reading | TextTable]) -> list[Reading | TextTable]:
+def _with_energies(opened: Sequence[ToolReading | TextTable]) -> list[ToolReading | TextTable]:
     """Windows get their energies from the samples beside them, which are no runs then."""
     windows = [one for one in opened if isinstance(one, TextTable) and has_windows(one)]
-    traces = [one for one in opened if isinstance(one, Reading) and one.trace is not None]
+    traces = [one for one in opened if isinstance(one, ToolReading) and one.trace is not None]
     if not windows or not traces:
         return list(opened)
     if len(traces) > 1:
@@ -161,10 +161,10 @@ def _with_energies(opened: Sequence[Reading | TextTable]) -> list[Reading | Text
             fix="import each with the windows of its own runs",
         )
     (samples,) = traces
-    found: list[Reading | TextTable] = []
+    found: list[ToolReading | TextTable] = []
     for one in opened:
         if one is samples:
-            found.append(Reading(notes=["its samples give the energies of the windows"]))
+            found.append(ToolReading(notes=["its samples give the energies of the windows"]))
         elif isinstance(one, TextTable) and has_windows(one) and samples.trace is not None:
             found.append(read_windows(one, samples.trace, samples.trace_rule))
         else:
@@ -197,7 +197,7 @@ def _import_table(
 
 def _import_reading(
     where: str,
-    reading: Reading,
+    reading: ToolReading,
     origin: PublishedOrigin,
     beside: Mapping[str, str],
     fixed: Mapping[str, str],

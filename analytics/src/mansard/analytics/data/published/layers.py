@@ -20,12 +20,11 @@ from mansard.analytics.data.published.cells import (
 from mansard.analytics.data.published.columns import KnownColumn
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.core.errors import InputError
-from mansard.core.records import PublishedLayer
-from mansard.core.tensorrt_names import (
+from mansard.core.formats.tensorrt import (
     LONGEST_LAYER_NAME,
-    FusedName,
     take_apart,
 )
+from mansard.core.records import PublishedLayer
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,7 +80,7 @@ def _record(where: str, shared: dict[str, object], index: int, layer: LayerRow) 
         raise InputError(
             f"layer {index} is of {layer.runs} calls", where=where, fix="export it again"
         )
-    fused = FusedName((), "engine") if layer.is_copy else take_apart(layer.name, layer.metadata)
+    fused = take_apart(layer.name, layer.metadata, is_copy=layer.is_copy)
     values = shared | {
         "index": index,
         "name": layer.name,

@@ -33,8 +33,6 @@ from mansard.analytics.data.published.same_modes import SameModes, find_same_mod
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url
 from mansard.core.errors import InputError
-from mansard.core.files import entries_in, find_status, make_folder
-from mansard.core.jsonl import read_rows, write_rows
 from mansard.core.records import (
     KernelCounters,
     PublishedLayer,
@@ -42,6 +40,8 @@ from mansard.core.records import (
     PublishedRate,
     PublishedRun,
 )
+from mansard.core.storage.files import entries_in, find_status, make_folder
+from mansard.core.storage.jsonl import read_rows, write_rows
 
 Row = TypeVar("Row", PublishedRate, PublishedRun, PublishedLayer, KernelCounters)
 _ROW_TYPES: Mapping[str, Any] = {  # by Imported.kind

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from mansard.analytics.data.published.cells import TextRow, TextTable, parse_positive
 from mansard.analytics.data.published.columns import unit_of, words_of
 from mansard.analytics.data.published.readers.power_trace import PowerTrace
-from mansard.analytics.data.published.readers.reader import Reading, cells, known
+from mansard.analytics.data.published.readers.reader import ToolReading, cells, known
 from mansard.core.errors import InputError
 
 _AGREEING = 0.05  # as an energy and power x time of one row
@@ -37,7 +37,7 @@ def _columns(table: TextTable) -> dict[str, tuple[str, float]]:
     return found
 
 
-def read_windows(table: TextTable, trace: PowerTrace, rule: str) -> Reading:
+def read_windows(table: TextTable, trace: PowerTrace, rule: str) -> ToolReading:
     """A run for each row: its duration, and its energy from ``trace``. Raises InputError.
 
     A window that the samples do not cover has no energy, and a note says so.
@@ -63,7 +63,7 @@ def read_windows(table: TextTable, trace: PowerTrace, rule: str) -> Reading:
                 known(energy_j=energy_j),
             )
         )
-    return Reading(rows, list(_notes(claimed_j, made_j, outside)))
+    return ToolReading(rows, list(_notes(claimed_j, made_j, outside)))
 
 
 def _notes(claimed_j: float, made_j: float, outside: list[str]) -> Iterator[str]:

@@ -26,7 +26,13 @@ from mansard.analytics.decisions.offload.records import (
     Rule,
 )
 from mansard.analytics.decisions.offload.resampling import DRAWS, kind_counts, reached
-from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, Array, Samples, split
+from mansard.analytics.decisions.offload.samples import (
+    RIGHT,
+    UNANSWERED,
+    Array,
+    LabelledSamples,
+    split,
+)
 from mansard.analytics.decisions.offload.thresholds import Sweep, sweep, thinned
 from mansard.core.errors import UsageError
 
@@ -50,11 +56,11 @@ class _Candidate:
 
 
 def analyse(
-    samples: Samples,
+    samples: LabelledSamples,
     modes: Sequence[ModeCosts],
     goal: Goal,
     settings: HiSettings,
-    judged_on: Samples | None = None,
+    judged_on: LabelledSamples | None = None,
 ) -> Hierarchical:
     """The best rule, threshold and mode for ``goal``, judged on samples that were held out.
 
@@ -113,8 +119,8 @@ def _judge(
     taken: _Candidate,
     choice: Choice,
     candidates: Sequence[_Candidate],
-    fit: Samples,
-    judged: Samples,
+    fit: LabelledSamples,
+    judged: LabelledSamples,
     *,
     modes: Sequence[ModeCosts],
     goal: Goal,
@@ -123,7 +129,11 @@ def _judge(
     """The fields of the answer that need a choice."""
 
     def points(
-        each: _Candidate, thresholds: Sequence[float], mode: int, of: Samples, n_draws: int = DRAWS
+        each: _Candidate,
+        thresholds: Sequence[float],
+        mode: int,
+        of: LabelledSamples,
+        n_draws: int = DRAWS,
     ) -> tuple[HiPoint, ...]:
         tables = kind_counts(of, _confidence(of, each.logistic), np.array(thresholds))
         return make_points(
@@ -201,7 +211,7 @@ def _held_out(settings: HiSettings) -> float:
 
 
 def _rules(
-    fit: Samples, judged: Samples, logistic: Logistic | None, settings: HiSettings
+    fit: LabelledSamples, judged: LabelledSamples, logistic: Logistic | None, settings: HiSettings
 ) -> list[tuple[Rule, Logistic | None]]:
     found: list[tuple[Rule, Logistic | None]] = [("threshold", None)]
     if logistic is not None and judged.p2 is not None:
@@ -213,7 +223,7 @@ def _rules(
     return found
 
 
-def _confidence(samples: Samples, logistic: Logistic | None) -> Array:
+def _confidence(samples: LabelledSamples, logistic: Logistic | None) -> Array:
     return samples.p1 if logistic is None else probability(logistic, samples)
 
 
@@ -236,7 +246,7 @@ def _taken(candidates: Sequence[_Candidate], settings: HiSettings) -> _Candidate
 
 
 def _better_baseline(
-    choice: Choice, fit: Samples, modes: Sequence[ModeCosts], goal: Goal
+    choice: Choice, fit: LabelledSamples, modes: Sequence[ModeCosts], goal: Goal
 ) -> tuple[Rule, int] | None:
     """Never or always to offload, and the mode, where that was better on the samples to fit."""
     tables = kind_counts(fit, fit.p1, np.zeros(1))
@@ -257,7 +267,7 @@ def _usual(each: _Candidate, goal: Goal) -> list[float]:
 
 
 def _calibrations(
-    judged: Samples, logistic: Logistic | None, settings: HiSettings
+    judged: LabelledSamples, logistic: Logistic | None, settings: HiSettings
 ) -> tuple[Calibration, ...]:
     found = [calibration(judged, judged.p1, "p1", settings.n_bins)]
     if logistic is not None and judged.p2 is not None and not settings.is_balanced:
@@ -266,7 +276,7 @@ def _calibrations(
     return tuple(found)
 
 
-def _replays(samples: Samples, goal: Goal, settings: HiSettings) -> tuple[Replay, ...]:
+def _replays(samples: LabelledSamples, goal: Goal, settings: HiSettings) -> tuple[Replay, ...]:
     if not settings.n_replayed or goal.offload_cost is None:
         return ()
     n = min(settings.n_replayed, len(samples))
@@ -275,7 +285,7 @@ def _replays(samples: Samples, goal: Goal, settings: HiSettings) -> tuple[Replay
     return replay(samples.at(rows), goal.offload_cost, seed=settings.seed)
 
 
-def _no_logistic(fit: Samples) -> str:
+def _no_logistic(fit: LabelledSamples) -> str:
     if fit.p2 is None:
         return "there is no p2 to fit it on"
     return "all local answers that it is fitted on are right, or all are wrong"

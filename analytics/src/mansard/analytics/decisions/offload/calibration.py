@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from mansard.analytics.decisions.offload.records import Calibration
-from mansard.analytics.decisions.offload.samples import RIGHT, Array, Samples
+from mansard.analytics.decisions.offload.samples import RIGHT, Array, LabelledSamples
 
 BINS = 15
 _DRAWS = 4000
 
 
 def calibration(
-    samples: Samples, probability: Array, of: str, n_bins: int = BINS, seed: int = 0
+    samples: LabelledSamples, probability: Array, of: str, n_bins: int = BINS, seed: int = 0
 ) -> Calibration:
     """The expected calibration error of ``probability``, that the local network is right."""
     right = (samples.local == RIGHT).astype(np.float64)

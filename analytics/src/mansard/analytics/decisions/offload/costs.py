@@ -27,7 +27,7 @@ from mansard.analytics.decisions.offload.records import (
     Rule,
     make_amount,
 )
-from mansard.analytics.decisions.offload.samples import Array, Samples
+from mansard.analytics.decisions.offload.samples import Array, LabelledSamples
 
 Z95 = NormalDist().inv_cdf(0.975)
 _NAMES = ("local run", "decision", "offload")
@@ -135,7 +135,7 @@ _BLOCKS, _PAIRS = 25, 2000
 _LOW, _HIGH = 7, 17  # the 8th and the 18th of 25 hold the median in 95.7 % (binomial, p = ½)
 
 
-def time_decision(samples: Samples, logistic: Logistic | None) -> Amount:
+def time_decision(samples: LabelledSamples, logistic: Logistic | None) -> Amount:
     """Seconds of a threshold on p1, or of ``logistic``, for one sample in Python on this host.
 
     The median of 25 blocks, with ends that hold it with 95 %. From p1 and p2: the search for the

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from mansard.analytics.decisions.offload.records import Logistic
-from mansard.analytics.decisions.offload.samples import RIGHT, Array, Samples
+from mansard.analytics.decisions.offload.samples import RIGHT, Array, LabelledSamples
 from mansard.core.errors import InputError, UsageError
 
 _MOST_STEPS = 100
@@ -44,7 +44,7 @@ DIME = MappingProxyType(
 )
 
 
-def probability(rule: Logistic, samples: Samples) -> Array:
+def probability(rule: Logistic, samples: LabelledSamples) -> Array:
     """P(local is right) of each sample. Raises InputError without p2."""
     if samples.p2 is None:
         raise InputError(
@@ -64,7 +64,7 @@ def find_published(name: str) -> Logistic:
     return found
 
 
-def fit_logistic(samples: Samples, *, is_balanced: bool = False) -> Logistic | None:
+def fit_logistic(samples: LabelledSamples, *, is_balanced: bool = False) -> Logistic | None:
     """The coefficients of most likelihood, by Newton's method; None where nothing can be fitted.
 
     ``is_balanced``: right and wrong samples weigh the same in all, so that a threshold of 0.5

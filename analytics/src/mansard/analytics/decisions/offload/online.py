@@ -18,7 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mansard.analytics.decisions.offload.records import Replay
-from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, Array, Samples
+from mansard.analytics.decisions.offload.samples import (
+    RIGHT,
+    UNANSWERED,
+    WRONG,
+    Array,
+    LabelledSamples,
+)
 from mansard.analytics.decisions.offload.thresholds import sweep
 from mansard.core.errors import UsageError
 
@@ -29,7 +35,7 @@ _N_STEPS = 60  # of the curve of regret
 
 
 def replay(
-    samples: Samples, offload_cost: float, *, n_orders: int = 20, seed: int = 0
+    samples: LabelledSamples, offload_cost: float, *, n_orders: int = 20, seed: int = 0
 ) -> tuple[Replay, Replay]:
     """HI-LCB and HI-LCB-lite on ``samples`` in the same random orders, all orders at once.
 

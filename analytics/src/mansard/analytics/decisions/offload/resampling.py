@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from mansard.analytics.data.accuracies import wilson_ends
 from mansard.analytics.decisions.offload.records import BASELINES, Rule
-from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, Array, Samples
+from mansard.analytics.decisions.offload.samples import (
+    RIGHT,
+    UNANSWERED,
+    WRONG,
+    Array,
+    LabelledSamples,
+)
 from mansard.analytics.decisions.offload.thresholds import Reached
 
 DRAWS = 2000
@@ -28,7 +34,9 @@ _KEPT, _OFFLOADED = 0, 1
 _REMOTE = (RIGHT, WRONG, UNANSWERED)  # the last axis of a table
 
 
-def kind_counts(samples: Samples, confidence: Array, thresholds: Array) -> NDArray[np.int64]:
+def kind_counts(
+    samples: LabelledSamples, confidence: Array, thresholds: Array
+) -> NDArray[np.int64]:
     """Counts of kinds for each of ``thresholds``, ascending: thresholds × 2 × 2 × 3.
 
     The axes: kept or offloaded; the local answer wrong or right; the remote answer as ``_REMOTE``.

@@ -25,10 +25,10 @@ from mansard.analytics.decisions.offload.records import (
     ModeCosts,
     make_amount,
 )
-from mansard.analytics.decisions.offload.samples import NAMES, Samples
+from mansard.analytics.decisions.offload.samples import NAMES, LabelledSamples
 from mansard.analytics.decisions.offload.thresholds import sweep
 from mansard.core.errors import InputError
-from mansard.core.files import read_whole, write_atomic
+from mansard.core.storage.files import read_whole, write_atomic
 
 _MOST_BYTES = 2 << 30
 _VECTORS = ("probabilities", "logits")
@@ -237,7 +237,9 @@ def mode_costs(
     return ModeCosts(mode=mode, unknown=unknown, **values)
 
 
-def write_curve(path: Path, samples: Samples, logistic: Logistic | None, mode: ModeCosts) -> None:
+def write_curve(
+    path: Path, samples: LabelledSamples, logistic: Logistic | None, mode: ModeCosts
+) -> None:
     """Write every threshold on p1, or of ``logistic``, over all ``samples`` as CSV.
 
     Mean latency (s) and energy (J) are those of ``mode``; empty where unknown. Raises StorageError.

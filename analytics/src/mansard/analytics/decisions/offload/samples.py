@@ -45,7 +45,7 @@ _NEEDED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class LabelledSamples:
     """Arrays of one length, in the order of the recording.
 
     ``p1``, ``p2``: the two largest outputs as probabilities; ``p2`` None where only one is known.
@@ -62,14 +62,14 @@ class Samples:
     def __len__(self) -> int:
         return len(self.p1)
 
-    def at(self, rows: NDArray[Any]) -> Samples:
+    def at(self, rows: NDArray[Any]) -> LabelledSamples:
         """Some of the samples, by their indices or by a mask."""
         p2 = None if self.p2 is None else self.p2[rows]
         arrays = (self.p1[rows], p2, self.local[rows], self.remote[rows], self.agrees[rows])
-        return Samples(*arrays)
+        return LabelledSamples(*arrays)
 
 
-def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> Samples:
+def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> LabelledSamples:
     """Samples from arrays by their names (``NAMES``); raises InputError with the row.
 
     ``probabilities`` and ``logits``: samples × classes; the softmax of logits is taken here. Their
@@ -99,11 +99,11 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> Samples:
         right = _truths("remote_right", found["remote_right"], where, is_open=True)
         # Whether it says the same is told only where one of the two is right.
         told = (right != UNANSWERED) & ((right == RIGHT) | (local == RIGHT))
-        return Samples(
+        return LabelledSamples(
             p1, p2, local, right, np.where(told, right == local, UNANSWERED).astype("i1")
         )
     if remote is None:
-        return Samples(p1, p2, local, unanswered, unanswered)
+        return LabelledSamples(p1, p2, local, unanswered, unanswered)
     is_open = _is_missing(remote)
     if label is None:
         raise InputError("has remote answers but no label", where=where, fix=_NEEDED)
@@ -111,7 +111,7 @@ def make_samples(arrays: Mapping[str, NDArray[Any]], where: str) -> Samples:
     agrees = unanswered
     if predicted is not None:
         agrees = np.where(is_open, UNANSWERED, _same(remote, predicted, where, is_open))
-    return Samples(p1, p2, local, right, agrees.astype(np.int8))
+    return LabelledSamples(p1, p2, local, right, agrees.astype(np.int8))
 
 
 def check_headers(headers: Mapping[str, Header], where: str) -> None:
@@ -147,7 +147,9 @@ def _given_names(given: Collection[str]) -> dict[str, str]:
     }
 
 
-def split(samples: Samples, held_out: float, seed: int) -> tuple[Samples, Samples]:
+def split(
+    samples: LabelledSamples, held_out: float, seed: int
+) -> tuple[LabelledSamples, LabelledSamples]:
     """A random share ``1 − held_out`` to choose by, and the others to judge by; 0: all to both."""
     if held_out == 0:
         return samples, samples

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from mansard.analytics.data.layout import OFFLOADS_FOLDER
 from mansard.analytics.decisions.offload.records import Hierarchical
-from mansard.core.documents import read_document, write_document
 from mansard.core.errors import UsageError
-from mansard.core.files import entries_in, make_folder
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.files import entries_in, make_folder
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,63}")
 

@@ -17,7 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, Array, Samples
+from mansard.analytics.decisions.offload.samples import (
+    RIGHT,
+    UNANSWERED,
+    WRONG,
+    Array,
+    LabelledSamples,
+)
 
 Counts = NDArray[np.int64]
 
@@ -54,7 +60,7 @@ class Sweep(Reached):
     n_unanswered: Counts
 
 
-def sweep(samples: Samples, confidence: Array) -> Sweep:
+def sweep(samples: LabelledSamples, confidence: Array) -> Sweep:
     """Every threshold on ``confidence``, a number from 0 to 1 a sample; n log n steps."""
     order = np.argsort(confidence)
     ordered = confidence[order]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mansard.analytics.models.counters.by_kernel import call_sum, n_calls, precisions_of
 from mansard.analytics.models.counters.differences import traffic_classes, work_classes
-from mansard.analytics.models.counters.estimates import Part, parts_of
+from mansard.analytics.models.counters.estimates import EstimatePart, parts_of
 from mansard.analytics.models.counters.matching import Matching, match
 from mansard.core.records import KernelCounters, LayerTime, ModelScore, Record, Source
 
@@ -181,7 +181,7 @@ _WARM = "caches were not emptied before each kernel, and what they keep is not e
 
 
 def _part(
-    part: Part,
+    part: EstimatePart,
     rows: Sequence[KernelCounters],
     calls: int,
     measured_s: float | None,
@@ -230,7 +230,7 @@ def _no_estimates(*, is_warm: bool) -> dict[str, str]:
 _SETTING = ("citation", "batch", "precision")
 
 
-def _times(parts: Sequence[Part], layers: Sequence[LayerTime]) -> Mapping[int, float]:
+def _times(parts: Sequence[EstimatePart], layers: Sequence[LayerTime]) -> Mapping[int, float]:
     """Median seconds of the layers of each part; a layer of several parts is that of its first."""
     from statistics import median
 

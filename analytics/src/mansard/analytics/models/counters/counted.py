@@ -13,12 +13,9 @@ from pathlib import Path
 from mansard.analytics.data.ingest import COUNTER_RUNS
 from mansard.analytics.data.run_folder import MANIFEST
 from mansard.analytics.models.counters.importing import ExportOrigin, import_counters, in_calls
-from mansard.core.documents import read_document
 from mansard.core.errors import MansardError, UsageError
-from mansard.core.files import entries_in
+from mansard.core.formats.ncu import capability_of
 from mansard.core.hardware import BOARD_CACHES, MODULES
-from mansard.core.jsonl import read_rows
-from mansard.core.ncu_metrics import capability_of
 from mansard.core.records import (
     CounterRun,
     KernelCounters,
@@ -27,6 +24,9 @@ from mansard.core.records import (
     Measurement,
     ModelScore,
 )
+from mansard.core.storage.documents import read_document
+from mansard.core.storage.files import entries_in
+from mansard.core.storage.jsonl import read_rows
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mansard.analytics.models.counters.launch import Launch
+from mansard.analytics.models.counters.launch import ProfiledLaunch
 from mansard.analytics.models.counters.tensor_work import tensor_work
 from mansard.analytics.models.counters.traffic import traffic
-from mansard.core.ncu_metrics import CUDA_CORE_WORK, PACKED_WORK, SINCE_PACKED, base_name
+from mansard.core.formats.ncu import CUDA_CORE_WORK, PACKED_WORK, SINCE_PACKED, base_name
 from mansard.core.records import TrafficCount, WorkCount
 
 
@@ -33,7 +33,7 @@ class LaunchCounts:
 
 
 def count(
-    launch: Launch,
+    launch: ProfiledLaunch,
     *,
     precision: str | None = None,
     sm: int | None = None,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from mansard.analytics.models.counters.by_kernel import memory_of, total
-from mansard.analytics.models.counters.estimates import Part
+from mansard.analytics.models.counters.estimates import EstimatePart
 from mansard.analytics.models.counters.matching import is_split_sum
 from mansard.analytics.models.counters.products import Product, nearest_padding, splits_of, tile_of
 from mansard.core.records import KernelCounters
@@ -47,7 +47,7 @@ def is_near(counted: float, expected: float, share: float = AGREE) -> bool:
 
 
 def work_classes(
-    part: Part, rows: Sequence[KernelCounters], counted_flop: float
+    part: EstimatePart, rows: Sequence[KernelCounters], counted_flop: float
 ) -> tuple[str, ...]:
     """The classes that explain ``counted_flop``; empty where it agrees with the estimate."""
     expected = part.work_flop
@@ -62,7 +62,7 @@ def work_classes(
     return found or (NOT_EXPLAINED,)
 
 
-def _is_several(part: Part, rows: Sequence[KernelCounters], counted_flop: float) -> bool:
+def _is_several(part: EstimatePart, rows: Sequence[KernelCounters], counted_flop: float) -> bool:
     """Whether the operations beside the multiply-adds have more FLOP, and these agree."""
     sums = part.multiply_add_flop or 0.0
     if sums:
@@ -74,7 +74,7 @@ def _is_several(part: Part, rows: Sequence[KernelCounters], counted_flop: float)
 
 
 def _of_product(
-    part: Part, product: Product, rows: Sequence[KernelCounters], counted_flop: float
+    part: EstimatePart, product: Product, rows: Sequence[KernelCounters], counted_flop: float
 ) -> tuple[str, ...]:
     """What the tiles of the first kernel that fits make of a product; empty: not all of it."""
     is_split = any(is_split_sum(row) for row in rows)
@@ -109,7 +109,7 @@ def _n_splits(product: Product, rows: Sequence[KernelCounters]) -> int:
 
 
 def traffic_classes(
-    part: Part,
+    part: EstimatePart,
     rows: Sequence[KernelCounters],
     counted_bytes: float,
     *,
@@ -147,7 +147,7 @@ def traffic_classes(
     return (NOT_EXPLAINED,)
 
 
-def _reads_all(part: Part, rows: Sequence[KernelCounters], calls: int) -> bool:
+def _reads_all(part: EstimatePart, rows: Sequence[KernelCounters], calls: int) -> bool:
     """Whether the kernels read as much as estimated, as far as reads were counted apart."""
     memory = [memory_of(row) for row in rows]
     read = total((each.read_bytes if each else None for each in memory), rows)

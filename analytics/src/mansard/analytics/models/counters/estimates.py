@@ -13,7 +13,7 @@ from mansard.core.records import LayerScore, ModelScore
 
 
 @dataclass(frozen=True)
-class Part:
+class EstimatePart:
     """``nodes``: by LayerScore.index. FLOP and bytes are None where a node's are not known.
 
     ``bytes_alone``: of its nodes if each ran alone; ``between_bytes``: that would not move if all
@@ -38,14 +38,14 @@ class Part:
         return _sum((self.read_bytes, self.write_bytes))
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def joined(parts: Sequence[EstimatePart]) -> EstimatePart:
     """Parts that kernels have in common, as one part; what they write for each other counts."""
     if len(parts) == 1:
         return parts[0]
     heavy = max(parts, key=lambda part: part.work_flop or 0)
     products = [part.product for part in parts if part.multiply_add_flop]
     sums = {name: _sum(getattr(part, name) for part in parts) for name in _SUMS}
-    return Part(
+    return EstimatePart(
         name=f"{heavy.name} + {len(parts) - 1} more",
         nodes=tuple(node for part in parts for node in part.nodes),
         op_types=tuple(dict.fromkeys(op_type for part in parts for op_type in part.op_types)),
@@ -59,7 +59,7 @@ def joined(parts: Sequence[Part]) -> Part:
 _SUMS = ("work_flop", "multiply_add_flop", "read_bytes", "write_bytes", "bytes_alone")
 
 
-def parts_of(score: ModelScore, *, fused: bool = True) -> tuple[Part, ...]:
+def parts_of(score: ModelScore, *, fused: bool = True) -> tuple[EstimatePart, ...]:
     """The parts of ``score`` that work or move, in the network's order."""
     layers = score.layers
     has_groups = all(layer.fused_traffic_bytes is not None for layer in layers)
@@ -72,14 +72,14 @@ def parts_of(score: ModelScore, *, fused: bool = True) -> tuple[Part, ...]:
     return tuple(part for part in found if part.work_flop != 0 or part.traffic_bytes != 0)
 
 
-def _part(layers: Sequence[LayerScore], *, fused: bool) -> Part:
+def _part(layers: Sequence[LayerScore], *, fused: bool) -> EstimatePart:
     heavy = max(layers, key=lambda layer: layer.work_flop or 0)
     products = [each for layer in layers if layer.macs and (each := product_of(layer))]
     n_with_sums = sum(bool(layer.macs) for layer in layers)
     read, write = (
         ("fused_read_bytes", "fused_write_bytes") if fused else ("read_bytes", "write_bytes")
     )
-    return Part(
+    return EstimatePart(
         name=heavy.name or f"{heavy.op_type} {heavy.index}",
         nodes=tuple(layer.index for layer in layers),
         op_types=tuple(dict.fromkeys(layer.op_type for layer in layers)),

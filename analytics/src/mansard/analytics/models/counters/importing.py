@@ -12,14 +12,14 @@ from mansard.analytics.data.published.cells import LARGEST_COUNT
 from mansard.analytics.data.published.importing import table_id_of
 from mansard.analytics.data.published.readers.reader import ToolFile
 from mansard.analytics.models.counters.counting import count
-from mansard.analytics.models.counters.launch import Export, Launch
+from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.models.counters.reading import MOST_EXPORT_BYTES, read_export
 from mansard.core.errors import InputError, UsageError
-from mansard.core.files import read_whole
-from mansard.core.ncu_metrics import call_of
-from mansard.core.node_labels import labels_of
+from mansard.core.formats.ncu import call_of
+from mansard.core.formats.onnx_nodes import labels_of
+from mansard.core.formats.tensorrt import take_apart, trace
 from mansard.core.records import KernelCounters, Phase, Source
-from mansard.core.tensorrt_names import take_apart, trace
+from mansard.core.storage.files import read_whole
 
 NOT_SAID = "the export does not say it"
 
@@ -97,19 +97,19 @@ def in_calls(rows: Sequence[KernelCounters], n: int, where: str) -> tuple[Kernel
     )
 
 
-def _label(launch: Launch) -> str:
+def _label(launch: ProfiledLaunch) -> str:
     """The name of the innermost range that holds labels; empty: there is none."""
     return next((name for name in reversed(launch.nvtx or ()) if labels_of(name)), "")
 
 
-def _nodes(launches: Sequence[Launch]) -> dict[str, tuple[int, ...] | None]:
+def _nodes(launches: Sequence[ProfiledLaunch]) -> dict[str, tuple[int, ...] | None]:
     """The nodes of each range that holds labels: a region of TensorRT has those between, too."""
     names = [name for name in dict.fromkeys(map(_label, launches)) if name]
     return dict(zip(names, trace([take_apart(name) for name in names]), strict=True))
 
 
 def _row(
-    launch: Launch,
+    launch: ProfiledLaunch,
     number: int,
     nodes: tuple[int, ...] | None,
     origin: ExportOrigin,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True)
-class Launch:
+class ProfiledLaunch:
     """``metrics``: in SI and single counts, by their full names; absent ones were not counted."""
 
     line: int
@@ -32,7 +32,7 @@ class Export:
     """A file as it was read. ``form``: which page of which tool; ``notes``: a line each."""
 
     form: str
-    launches: tuple[Launch, ...]
+    launches: tuple[ProfiledLaunch, ...]
     notes: tuple[str, ...] = field(default=())
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mansard.analytics.models.counters.by_kernel import memory_of
-from mansard.analytics.models.counters.estimates import Part, joined
+from mansard.analytics.models.counters.estimates import EstimatePart, joined
 from mansard.analytics.models.counters.products import nearest_padding, splits_of, tile_of
 from mansard.core.records import KernelCounters
 
@@ -39,7 +39,7 @@ class Matching:
     By nodes they are of all calls, else of one. ``why``: nothing was joined.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[EstimatePart, ...]
     kernels: Mapping[int, tuple[KernelCounters, ...]]
     left: tuple[KernelCounters, ...]
     matched: Matched
@@ -66,7 +66,9 @@ _OTHER_GRID = 0.2  # a grid that is not one of the product's tiles; some are rou
 _NOT_NAMED = 0.1  # of two kernels that move as much, that with the operator's name is it
 
 
-def match(parts: Sequence[Part], rows: Sequence[KernelCounters], calls: int = 1) -> Matching:
+def match(
+    parts: Sequence[EstimatePart], rows: Sequence[KernelCounters], calls: int = 1
+) -> Matching:
     """The kernels of each part. ``rows``: all ``calls``; by order the last of them is aligned."""
     if any(row.nodes for row in rows):
         return _by_nodes(parts, rows)
@@ -83,7 +85,7 @@ def match(parts: Sequence[Part], rows: Sequence[KernelCounters], calls: int = 1)
     return Matching(tuple(parts), {}, tuple(rows), "nothing", why)
 
 
-def _by_nodes(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
+def _by_nodes(parts: Sequence[EstimatePart], rows: Sequence[KernelCounters]) -> Matching:
     """Parts whose nodes one kernel ran, or one range, become one part."""
     part_of = {node: at for at, part in enumerate(parts) for node in part.nodes}
     first = list(range(len(parts)))  # the first of the parts that each is joined to
@@ -98,7 +100,7 @@ def _by_nodes(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching
         for one, other in pairwise(each):
             before, after = sorted((root(one), root(other)))
             first[after] = before
-    members: dict[int, list[Part]] = {}
+    members: dict[int, list[EstimatePart]] = {}
     for at, part in enumerate(parts):
         members.setdefault(root(at), []).append(part)
     position = {at: number for number, at in enumerate(members)}
@@ -117,7 +119,7 @@ _TILED, _UNTILED, _BYTES = log(3.0), log(64.0), log(2.5)
 _MOST_CELLS = 20_000_000  # parts × kernels; the largest network of the zoo has 4 million
 
 
-def _by_order(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> Matching:
+def _by_order(parts: Sequence[EstimatePart], rows: Sequence[KernelCounters]) -> Matching:
     """The cheapest alignment in order (Needleman and Wunsch, 1970), and the sums of split products.
 
     ``best[i, j]`` is the least cost of the parts from i and the kernels from j on.
@@ -158,7 +160,7 @@ def _add_split_sums(found: dict[int, list[KernelCounters]], rows: Sequence[Kerne
             found[part_of[before.index]].append(row)
 
 
-def _costs(parts: Sequence[Part], rows: Sequence[KernelCounters]) -> FloatArray:
+def _costs(parts: Sequence[EstimatePart], rows: Sequence[KernelCounters]) -> FloatArray:
     """What it costs to join each kernel to each part: 0 as estimated, infinite another kind."""
     products = np.array([is_product(row) for row in rows], dtype=bool)
     names = [row.kernel.casefold() for row in rows]
@@ -191,7 +193,7 @@ def _memory(rows: Sequence[KernelCounters]) -> FloatArray:
     return np.array(values, dtype=float).reshape(len(_WAYS), len(rows))
 
 
-def _bytes_gaps(part: Part, memory: FloatArray) -> FloatArray:
+def _bytes_gaps(part: EstimatePart, memory: FloatArray) -> FloatArray:
     """The smallest of the gaps of the directions that are known."""
     expected = np.array([[getattr(part, way)] for way in _WAYS], dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -201,7 +203,7 @@ def _bytes_gaps(part: Part, memory: FloatArray) -> FloatArray:
     return cast("FloatArray", gaps.min(axis=0))
 
 
-def _work_gap(part: Part, row: KernelCounters) -> float | None:
+def _work_gap(part: EstimatePart, row: KernelCounters) -> float | None:
     """0 where a kernel did the work of a product in whole tiles; None where it was not counted."""
     counted = sum(work.flop for work in row.work)
     if not counted or not part.multiply_add_flop:

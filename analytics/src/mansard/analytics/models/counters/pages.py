@@ -21,7 +21,7 @@ from mansard.analytics.models.counters.cells import (
     triple,
     unit_factor,
 )
-from mansard.analytics.models.counters.launch import METRIC_NAME, Export, Launch, wanted
+from mansard.analytics.models.counters.launch import METRIC_NAME, Export, ProfiledLaunch, wanted
 from mansard.core.errors import InputError
 
 KERNEL = "Kernel Name"
@@ -29,7 +29,7 @@ METRIC = "Metric Name"
 
 
 @dataclass(frozen=True)
-class Lines:
+class TableRows:
     """The rows of a CSV file after its header, with the line at which each ends.
 
     ``cut``: whether the last row is not whole. ``skipped``: lines that are no rows.
@@ -48,7 +48,7 @@ class Lines:
 
 
 @dataclass
-class Opened:
+class OpenLaunch:
     """A launch whose rows are being gathered; ``texts``: number, unit and line of each metric."""
 
     line: int
@@ -57,7 +57,7 @@ class Opened:
     seen: set[str] = field(default_factory=set)
 
 
-def read_raw(lines: Lines) -> Export:
+def read_raw(lines: TableRows) -> Export:
     """The raw page: a launch for each row; raises InputError."""
     columns = {name: metric for name in lines.header if (metric := wanted(name))}
     units, rows = _units_row(lines)
@@ -65,7 +65,7 @@ def read_raw(lines: Lines) -> Export:
     if not units:
         notes.append("has no units row: numbers are taken to be in base units (ns, byte, hz)")
     found = [
-        Opened(
+        OpenLaunch(
             line,
             cells,
             {metric: (cells[name], units.get(name, ""), line) for name, metric in columns.items()},
@@ -75,7 +75,7 @@ def read_raw(lines: Lines) -> Export:
     return export_of("raw page", lines, found, notes, has_units=bool(units))
 
 
-def _units_row(lines: Lines) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
+def _units_row(lines: TableRows) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
     """The units by column, empty where there is no such row, and the other rows."""
     rows = list(lines.dicts())
     if rows and KERNEL in lines.header and not rows[0][1][KERNEL].strip():
@@ -83,21 +83,21 @@ def _units_row(lines: Lines) -> tuple[dict[str, str], list[tuple[int, dict[str, 
     return {}, rows
 
 
-def read_details(lines: Lines) -> Export:
+def read_details(lines: TableRows) -> Export:
     """The details page: a launch for each ID of a process; raises InputError."""
     return _gathered("details page", lines, "Metric Value", ("Process ID", "ID"))
 
 
-def read_summary(lines: Lines) -> Export:
+def read_summary(lines: TableRows) -> Export:
     """The summary by kernel: the mean of the launches of each kernel with one grid and block."""
     key = ("Process ID", KERNEL, "Grid Size", "Block Size", "Device")
     return _gathered("summary by kernel", lines, "Average", key)
 
 
-def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export:
-    found: dict[tuple[str, ...], Opened] = {}
+def _gathered(form: str, lines: TableRows, value: str, key: Sequence[str]) -> Export:
+    found: dict[tuple[str, ...], OpenLaunch] = {}
     for line, cells in lines.dicts():
-        own = found.setdefault(tuple(cells.get(name, "") for name in key), Opened(line, cells))
+        own = found.setdefault(tuple(cells.get(name, "") for name in key), OpenLaunch(line, cells))
         name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
         if name:
             own.seen.add(name)
@@ -116,7 +116,7 @@ def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export
     return export_of(form, lines, launches, notes, has_units=True)
 
 
-def read_metric_table(lines: Lines) -> Export:
+def read_metric_table(lines: TableRows) -> Export:
     """A table with columns called as metrics are, and no names of kernels."""
     columns = {name: metric for name in lines.header if (metric := wanted(name))}
     others = [name for name in lines.header if not METRIC_NAME.fullmatch(name)][:4]
@@ -124,13 +124,13 @@ def read_metric_table(lines: Lines) -> Export:
     for line, cells in lines.dicts():
         texts = {metric: (cells[name], "", line) for name, metric in columns.items()}
         said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
-        found.append(Opened(line, {**cells, KERNEL: said or f"line {line}"}, texts))
+        found.append(OpenLaunch(line, {**cells, KERNEL: said or f"line {line}"}, texts))
     notes = ["has neither kernels' names nor units: numbers are taken to be in base units"]
     return export_of("table of metrics", lines, found, notes, has_units=False)
 
 
 def export_of(
-    form: str, lines: Lines, found: Sequence[Opened], notes: list[str], *, has_units: bool
+    form: str, lines: TableRows, found: Sequence[OpenLaunch], notes: list[str], *, has_units: bool
 ) -> Export:
     """The launches with their numbers in SI; raises InputError for what is none."""
     texts = (text for each in found for text, _, _ in each.texts.values())
@@ -147,7 +147,7 @@ def export_of(
     return Export(form, tuple(launches), tuple(notes))
 
 
-def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Launch:
+def _launch(opened: OpenLaunch, where: str, *, comma: bool, has_units: bool) -> ProfiledLaunch:
     metrics: dict[str, float] = {}
     for metric, (text, unit, line) in opened.texts.items():
         try:
@@ -169,7 +169,7 @@ def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Laun
         if value is not None:
             metrics[metric] = value * factor
     cells = opened.cells
-    return Launch(
+    return ProfiledLaunch(
         line=opened.line,
         kernel=cells[KERNEL].strip() or "(no name)",
         metrics=metrics,

@@ -6,7 +6,6 @@ What is before the table (``==PROF==`` lines, what the program printed) is skipp
 from __future__ import annotations
 
 import csv
-import re
 from itertools import islice
 
 from mansard.analytics.data.published.readers.reader import ToolFile
@@ -14,7 +13,7 @@ from mansard.analytics.models.counters.launch import Export, is_used
 from mansard.analytics.models.counters.pages import (
     KERNEL,
     METRIC,
-    Lines,
+    TableRows,
     is_metric_table,
     read_details,
     read_metric_table,
@@ -24,12 +23,12 @@ from mansard.analytics.models.counters.pages import (
 )
 from mansard.analytics.models.counters.sections import is_sections, read_sections
 from mansard.core.errors import InputError
+from mansard.core.formats.ncu import MESSAGE
 
 MOST_LAUNCHES = 200_000
 MOST_EXPORT_BYTES = 256 << 20  # a raw page has 4 KB a launch
 MOST_COLUMNS = 20_000  # --metrics regex:.* has 8000
 _MOST_BEFORE = 100_000  # lines before the header
-_MESSAGE = re.compile(r"==(?:PROF|WARNING|ERROR)==")
 _BINARY = (b"NVR\x00", b"PK\x03\x04", b"\x1f\x8b", b"SQLite format 3")
 
 
@@ -107,11 +106,11 @@ def _checked_header(line: str, where: str) -> tuple[str, ...]:
     return header
 
 
-def _rows(where: str, lines: list[str], start: int) -> Lines:
+def _rows(where: str, lines: list[str], start: int) -> TableRows:
     header = _checked_header(lines[start], where)
     used = [at for at, column in enumerate(header) if is_used(column)]
     body = islice(lines, start + 1, None)
-    reader = csv.reader("" if _MESSAGE.match(line) else line for line in body)
+    reader = csv.reader("" if MESSAGE.match(line) else line for line in body)
     rows: list[tuple[int, list[str]]] = []
     skipped, is_row, is_full = 0, False, False
     least = _least_cells(header)
@@ -149,7 +148,7 @@ def _rows(where: str, lines: list[str], start: int) -> Lines:
         rows.pop()
     elif cut and skipped:
         skipped -= 1
-    return Lines(where, tuple(header[at] for at in used), rows, cut, skipped)
+    return TableRows(where, tuple(header[at] for at in used), rows, cut, skipped)
 
 
 def _least_cells(header: tuple[str, ...]) -> int:

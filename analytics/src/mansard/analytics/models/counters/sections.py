@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from mansard.analytics.models.counters.launch import Export, wanted
-from mansard.analytics.models.counters.pages import Lines, Opened, export_of
+from mansard.analytics.models.counters.pages import OpenLaunch, TableRows, export_of
 
 _HEADING = re.compile(
     r"^\s{2,}(?P<kernel>\S.*?)"
@@ -46,7 +46,7 @@ def read_sections(lines: Sequence[str], where: str) -> Export:
     heads = [(number, found) for number, line in enumerate(lines) if (found := _heading(line))]
     starts = [number for number, _ in heads] + [len(lines)]
     launches = [
-        Opened(
+        OpenLaunch(
             line=number + 1,
             cells={column: found[name] or "" for column, name in _CELLS.items()},
             texts=_metrics(lines[number + 1 : end], number + 2),
@@ -54,7 +54,7 @@ def read_sections(lines: Sequence[str], where: str) -> Export:
         for (number, found), (_, end) in zip(heads, pairwise(starts), strict=True)
     ]
     notes = [] if any(each.texts for each in launches) else ["none of its metrics is used"]
-    whole = Lines(where, (), (), cut=False, skipped=0)
+    whole = TableRows(where, (), (), cut=False, skipped=0)
     return export_of("text of sections", whole, launches, notes, has_units=True)
 
 

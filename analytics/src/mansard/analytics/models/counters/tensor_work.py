@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mansard.analytics.models.counters.launch import Launch
+from mansard.analytics.models.counters.launch import ProfiledLaunch
+from mansard.core.formats.ncu import TENSOR_CORE_WORK, TENSOR_PIPE, tensor_operations
 from mansard.core.hardware import sm_flop_per_cycle
-from mansard.core.ncu_metrics import TENSOR_CORE_WORK, TENSOR_PIPE, tensor_operations
 from mansard.core.precision import work_unit
 from mansard.core.records import WorkCount
 
@@ -45,7 +45,11 @@ _EITHER = "the tensor pipe was active, by matrix or by plain half instructions"
 
 
 def tensor_work(
-    launch: Launch, precision: str | None, sm: int | None, n_sms: int | None, cycles: float | None
+    launch: ProfiledLaunch,
+    precision: str | None,
+    sm: int | None,
+    n_sms: int | None,
+    cycles: float | None,
 ) -> tuple[list[WorkCount], str | None]:
     """FLOP of matrix instructions; and why they are not known. ``cycles``: of an SM, elapsed."""
     metrics = launch.metrics
@@ -73,7 +77,7 @@ def tensor_work(
 
 
 def _kind_alone(
-    launch: Launch,
+    launch: ProfiledLaunch,
     counts: Mapping[str, float | None],
     operand: str | None,
     sm: int | None,
@@ -93,7 +97,7 @@ def _kind_alone(
     return None, _EITHER if active else why
 
 
-def _only_matrices(launch: Launch, op: str, operand: str | None, sm: int | None) -> bool:
+def _only_matrices(launch: ProfiledLaunch, op: str, operand: str | None, sm: int | None) -> bool:
     """Whether the pipe ran for matrix instructions of ``op`` alone, which were not counted.
 
     HMMA: a copy kernel's plain half instructions keep the pipe busy too, so its name has to say
@@ -152,7 +156,7 @@ def _active_cycles(
 
 
 def _instructions(
-    launch: Launch, operand: str | None, sm: int | None, n_sms: int | None
+    launch: ProfiledLaunch, operand: str | None, sm: int | None, n_sms: int | None
 ) -> dict[str, float | None]:
     """Warp instructions by kind; None where they were not counted."""
     metrics = launch.metrics
@@ -190,7 +194,12 @@ def _counted(
 
 
 def _matrix_work(
-    launch: Launch, op: str, n: float, precision: str | None, sm: int | None, active: float | None
+    launch: ProfiledLaunch,
+    op: str,
+    n: float,
+    precision: str | None,
+    sm: int | None,
+    active: float | None,
 ) -> tuple[WorkCount | None, str | None]:
     """The work of ``n`` instructions of the tensor pipe, and why they are not known."""
     flop = instruction_flop(launch.kernel)
@@ -219,7 +228,7 @@ def _matrix_work(
 
 
 def _without_half(
-    launch: Launch,
+    launch: ProfiledLaunch,
     n: float,
     sm: int | None,
     active: float | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mansard.core.ncu_metrics import (
+from mansard.core.formats.ncu import (
     DRAM_TRAFFIC,
     DRAM_TRAFFIC_SINCE_BLACKWELL,
     SECTOR_BYTES,

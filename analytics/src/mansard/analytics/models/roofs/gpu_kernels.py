@@ -228,14 +228,15 @@ class _SecondsOfOne:
     @staticmethod
     def of(calm: Sequence[TrialRate]) -> _SecondsOfOne:
         chosen = [calm[at] for at in members([rate.blocks for rate in calm], TOLERANCE)]
-        found = estimate([rate.blocks for rate in chosen])  # per second
-        few = f"too few blocks ({found.n_blocks}) to show their own spread"
+        rate = estimate([rate.blocks for rate in chosen])
+        few = f"too few blocks ({rate.n_blocks}) to show their own spread"
+        seconds = rate.inverse()
         return _SecondsOfOne(
-            value_s=1 / found.value,
-            low_s=None if found.high is None else 1 / found.high,
-            high_s=None if found.low is None else 1 / found.low,
+            value_s=seconds.value,
+            low_s=seconds.low,
+            high_s=seconds.high,
             trials=tuple(chosen),
-            unknown={} if found.low is not None else {"low_s": few, "high_s": few},
+            unknown={} if rate.is_bounded else {"low_s": few, "high_s": few},
         )
 
     @property

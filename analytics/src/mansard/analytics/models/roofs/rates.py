@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import capacity
+from mansard.core.intervals import Interval
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import MemoryKind, Operands, Processor, Scope, Source
 
@@ -31,16 +32,12 @@ SEED = 20090401  # fixed, so that the same rows always give the same interval
 Rates = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Estimate:
+class BlockMedian(Interval, frozen=True, kw_only=True):
     """A median with its 95 % interval, in the unit of the observations.
 
     ``low`` and ``high`` are None where there are fewer than MIN_BLOCKS blocks.
     """
 
-    value: float
-    low: float | None
-    high: float | None
     n_blocks: int
 
 
@@ -51,7 +48,7 @@ def members(groups: Sequence[Rates], tolerance: float) -> list[int]:
     return [at for at, median in enumerate(medians) if median >= floor]
 
 
-def estimate(groups: Sequence[Rates]) -> Estimate:
+def estimate(groups: Sequence[Rates]) -> BlockMedian:
     """The median over all blocks of all groups, with a two-stage bootstrap interval.
 
     A group is one trial, its elements the rates of its blocks. Each resample draws
@@ -63,11 +60,12 @@ def estimate(groups: Sequence[Rates]) -> Estimate:
     pooled = np.concatenate(ordered)
     value = float(np.median(pooled))
     if len(pooled) < MIN_BLOCKS:
-        return Estimate(value, None, None, len(pooled))
+        return BlockMedian(value, n_blocks=len(pooled))
     medians = _resample(ordered)
     tail = (1.0 - CONFIDENCE) / 2.0
     low, high = np.quantile(medians, [tail, 1.0 - tail])
-    return Estimate(value, min(float(low), value), max(float(high), value), len(pooled))
+    ends = Interval(value, float(low), float(high)).ends
+    return BlockMedian(value, *ends, n_blocks=len(pooled))
 
 
 # Values that are drawn at once (three arrays of 32 MB), and in all where there are very many: the
@@ -134,7 +132,7 @@ class TrialRate:
     blocks: Rates  # one rate per block, from the median time of the block
 
     @cached_property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> BlockMedian:
         """The median of its blocks with the 95 % interval; computed where it is shown."""
         return estimate([self.blocks])
 

@@ -15,7 +15,7 @@ import polars as pl
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
 from mansard.analytics.data.names import engine_name
-from mansard.analytics.models.roofs.rates import Estimate, estimate
+from mansard.analytics.models.roofs.rates import BlockMedian, estimate
 from mansard.analytics.models.scaling.observations import why_unused
 from mansard.core.records import CHAIN_LENGTHS, Measurement, Record, Source, chain_length
 
@@ -88,7 +88,7 @@ def _launch(
     )
 
 
-def _median(row: Measurement) -> Estimate:
+def _median(row: Measurement) -> BlockMedian:
     """Of its blocks' medians, s."""
     seconds_s, block = np.array(row.seconds_s), np.array(row.block)
     medians = [float(np.median(seconds_s[block == each])) for each in np.unique(block)]

@@ -69,7 +69,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Accuracy:
+class AccuracyPoints:
     """Points, and the errors of all observations as shares; None where there is none.
 
     ``frame``: times in ms of one batch, ``error`` in percent: predicted / measured - 1.
@@ -111,7 +111,7 @@ def accuracy_figure(results: Results, chosen: Chosen) -> Figure | Missing:
 
 def accuracy_points(
     observations: pl.DataFrame, predictions: pl.DataFrame, labels: Mapping[Key, str]
-) -> Accuracy:
+) -> AccuracyPoints:
     """OBSERVATION_SCHEMA beside PREDICTION_SCHEMA, matched by _KEYS; repeats are one point.
 
     Programs are left out: nothing but their own times predicts them.
@@ -142,7 +142,7 @@ def accuracy_points(
     errors = both.select(error.abs())["predicted_s"]
     power = (frame["predicted_w"] / frame["measured_w"] - 1).abs()
     rows = evenly(range(len(frame)), MOST_POINTS)
-    return Accuracy(
+    return AccuracyPoints(
         frame=frame[rows] if rows else frame,
         n_matched=len(both),
         n_unmatched=len(observations) - len(both),
@@ -221,7 +221,7 @@ def _panel(
     ).properties(width=_PLOT_PX[0], height=_PLOT_PX[1])
 
 
-def _accuracy_notes(found: Accuracy) -> tuple[str, ...]:
+def _accuracy_notes(found: AccuracyPoints) -> tuple[str, ...]:
     if found.median_error is None:
         return ()
     how = "calibrated" if found.is_calibrated else "not calibrated"

@@ -41,6 +41,7 @@ from mansard.analytics.pages.figures.parameters import (
 from mansard.analytics.pages.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
+from mansard.core.intervals import Interval
 
 MOST_ROWS = 1500  # in all, over modes, networks, precisions and batches
 _WIDTH_PX, _HEIGHT_PX = 430, 280
@@ -183,10 +184,9 @@ def measured_batches(
 
 def _items(row: dict[str, Any]) -> str:
     """Items in a second; the shortest time gives the highest rate."""
-    low_s, high_s, batch = row["latency_low_s"], row["latency_high_s"], row["batch"]
-    low = None if high_s is None else batch / high_s
-    high = None if not low_s else batch / low_s
-    return rate(batch / row["latency_s"], low, high, row["interval"])
+    columns = ("latency_s", "latency_low_s", "latency_high_s", "interval")
+    items = Interval(*(row[name] for name in columns)).inverse(row["batch"])
+    return rate(items.value, items.low, items.high, items.kind)
 
 
 def batch_chart(points: pl.DataFrame, chosen: Chosen, measured: pl.DataFrame) -> Chart:

@@ -203,17 +203,16 @@ def latencies(rates: Sequence[TrialRate], labels: Mapping[str, str]) -> Drawn:
     for rate in rates:
         if rate.family != "latency" or not _is_drawn(rate):
             continue
-        loads = rate.estimate
-        low_s = None if loads.high is None else 1 / loads.high
-        high_s = None if loads.low is None else 1 / loads.low
+        load = rate.estimate.inverse()
+        load_ns = load.over(NANO)
         rows.append(
             {
                 **_size_fields(rate, labels),
                 "path": PATHS[0] if rate.scope == "sm" else PATHS[1],
-                "latency": 1 / loads.value / NANO,
-                "low": None if low_s is None else low_s / NANO,
-                "high": None if high_s is None else high_s / NANO,
-                "interval": seconds(1 / loads.value, low_s, high_s),
+                "latency": load_ns.value,
+                "low": load_ns.low,
+                "high": load_ns.high,
+                "interval": seconds(load.value, load.low, load.high),
             }
         )
     return _by(["mode", "path", "working_set_bytes"], rows, _LATENCY_SCHEMA, "latency")

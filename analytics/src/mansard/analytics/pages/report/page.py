@@ -23,7 +23,7 @@ from mansard.analytics.pages.figures.parameters import Chosen, Start
 from mansard.analytics.pages.figures.tables import condensed
 from mansard.analytics.pages.figures.theme import THEMES, vega_config
 from mansard.analytics.pages.report import scripts
-from mansard.core.files import make_folder, write_atomic
+from mansard.core.storage.files import make_folder, write_atomic
 from mansard.core.version import VERSION
 
 _TEMPLATES = Path(__file__).parent / "templates"

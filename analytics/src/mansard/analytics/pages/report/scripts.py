@@ -17,8 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mansard.core.errors import MansardError
-from mansard.core.files import make_folder, read_whole, write_atomic
-from mansard.core.programs import finish_program, start_program
+from mansard.core.processes.programs import finish_program, start_program
+from mansard.core.storage.files import make_folder, read_whole, write_atomic
 
 _BUNDLE = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
 _LIMIT_S, _MAX_BYTES = 120.0, 1 << 26  # it takes two seconds, and has 1 MB

@@ -69,7 +69,7 @@ def write_report(
 ) -> Path:
     """Write the report of ``dataset`` to ``path``, whole or not at all; returns ``path``.
 
-    ``within``: a folder of runs that it is part of, as in ``core.files``. ``answers``: of
+    ``within``: a folder of runs that it is part of, as in ``core.storage.files``. ``answers``: of
     hierarchical inference, by name. ``checked``: estimates held against counters. ``contended``:
     contention, with its fits. The same dataset gives the same page. Raises StorageError where the
     page cannot be written.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits
 from mansard.analytics.decisions.baselines import is_bounded
-from mansard.analytics.decisions.limits import spread_of
+from mansard.analytics.decisions.limits import interval_of
 from mansard.analytics.decisions.records import (
     Candidate,
     LimitCheck,
@@ -31,6 +31,7 @@ from mansard.analytics.pages.words.phrases import (
     limit_text,
     mode_words,
 )
+from mansard.core.intervals import Interval
 from mansard.core.text import listed
 
 
@@ -166,10 +167,11 @@ def trade_words(other: Candidate, choice: Candidate) -> str:
         ("energy", "less per item", "more per item"),
     )
     for kind, less, more in pairs:
-        mine, its = spread_of(other, kind)[0], spread_of(choice, kind)[0]
+        first, second = interval_of(other, kind), interval_of(choice, kind)
         name = "time" if kind == "latency" else kind
-        if mine is None or its is None:
+        if first is None or second is None:
             continue
+        mine, its = first.value, second.value
         if math.isclose(mine, its) and not is_bounded(other, choice):
             same.append(name)
         elif _are_apart(other, choice, kind):
@@ -200,9 +202,8 @@ def _by_size(
     """Value, low and high of both, the smaller first; a value without ends is its own."""
     spans = []
     for each in (other, choice):
-        value, low, high = spread_of(each, kind)
-        value = value or 0.0
-        spans.append((value, value if low is None else low, value if high is None else high))
+        interval = interval_of(each, kind) or Interval(0.0)
+        spans.append((interval.value, *interval.ends))
     return sorted(spans)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, digits, joules, rate, seconds, watts
-from mansard.analytics.decisions.limits import limits_of, spread_of
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, joules, rate, seconds, watts
+from mansard.analytics.decisions.limits import interval_of, limits_of
 from mansard.analytics.decisions.records import UNKNOWN_PRECISION, Candidate, Quantity, Wanted
 
 
@@ -71,13 +71,14 @@ def figures(candidate: Candidate) -> str:
 
 def figure(candidate: Candidate, kind: Quantity) -> str:
     """``4.76 ± 0.12 ms``, ``between 9 and 78 ms``, ``at best 3.2 ms``: by its interval."""
-    value, low, high = spread_of(candidate, kind)
-    if kind == "rate" and value is not None:
-        least, most = (None if end is None else 1 / end for end in (high, low))
-        words = rate(1 / value, least, most, candidate.interval, advise=False)
-        return f"{words}{NBSP}items/s"
+    interval = interval_of(candidate, kind)
+    if interval is None:
+        return UNKNOWN
+    if kind == "rate":
+        items = interval.inverse()
+        return f"{rate(items.value, items.low, items.high, items.kind, advise=False)}{NBSP}items/s"
     says = {"power": watts, "energy": joules}.get(kind, seconds)
-    return says(value, low, high, candidate.interval, advise=False)
+    return says(interval.value, interval.low, interval.high, interval.kind, advise=False)
 
 
 def limit_words(wanted: Wanted) -> str:

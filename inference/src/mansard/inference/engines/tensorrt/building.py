@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mansard.core.errors import MeasurementError
-from mansard.core.files import replacing, storage_errors
+from mansard.core.storage.files import replacing, storage_errors
 from mansard.inference.engines.engine import Built
 from mansard.inference.engines.tensorrt.calibration import (
     DeviceMemory,
-    Samples,
+    SampleFeed,
     calibrator,
     open_samples,
 )
@@ -35,7 +35,7 @@ from mansard.inference.engines.tensorrt.precision import (
     find_typing,
     set_flags,
 )
-from mansard.inference.engines.tensorrt.progress import Progress, monitor
+from mansard.inference.engines.tensorrt.progress import BuildProgress, monitor
 from mansard.inference.engines.tensorrt.timing_cache import TIMING_CACHE, TimingCache
 from mansard.inference.engines.tensorrt.versions import Version, load_bindings, read_version
 from mansard.inference.plan import BuildTrial
@@ -87,7 +87,7 @@ def build(
     check_precision(typing, version, capability)
     with kept_messages(bindings) as (logger, messages):
         job = _Job(bindings, version, messages, trial, typing, capability, folder, into)
-        return _build(job, logger, device, Progress(trial.title, announce, clock))
+        return _build(job, logger, device, BuildProgress(trial.title, announce, clock))
 
 
 def count_dla_cores() -> int:
@@ -97,7 +97,7 @@ def count_dla_cores() -> int:
         return int(_builder(bindings, logger, messages, "the DLA").num_DLA_cores)
 
 
-def _build(job: _Job, logger: Any, device: Device, progress: Progress) -> Built:
+def _build(job: _Job, logger: Any, device: Device, progress: BuildProgress) -> Built:
     bindings, version, settings = job.bindings, job.version, job.trial.settings
     builder = _builder(bindings, logger, job.messages, job.trial.model)
     if settings.dla_core is not None:
@@ -144,8 +144,8 @@ def _run(
     builder: Any,
     config: Any,
     network: Any,
-    samples: Samples | None,
-    progress: Progress,
+    samples: SampleFeed | None,
+    progress: BuildProgress,
 ) -> Any:
     """The engine's bytes; raises MeasurementError where there is none.
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from mansard.core.errors import InputError, MansardError, MeasurementError, StorageError
-from mansard.core.files import read_whole, write_atomic
 from mansard.core.hashing import content_hash
+from mansard.core.storage.files import read_whole, write_atomic
 from mansard.inference.inputs import numpy_name
 from mansard.inference.npz import Array, StoredArray, read_arrays
 from mansard.inference.plan import BuildTrial, InputSpec
@@ -33,7 +33,7 @@ class DeviceMemory(Protocol):
     def free(self, address: int) -> None: ...
 
 
-class Samples:
+class SampleFeed:
     """The samples of a file in batches of the network's, on the device one after the other.
 
     ``stopped``: what went wrong in a call of the builder's, through which nothing can be raised.
@@ -97,10 +97,10 @@ class Samples:
         self._addresses.clear()
 
 
-def open_samples(trial: BuildTrial, folder: Path, into: Path, memory: DeviceMemory) -> Samples:
+def open_samples(trial: BuildTrial, folder: Path, into: Path, memory: DeviceMemory) -> SampleFeed:
     """The samples of ``trial``, with their cache in ``into``; raises as ``read_batches``."""
     cache = f"calibration-{content_hash([trial.file_hash, trial.settings.calibration_hash])}.cache"
-    return Samples(read_batches(trial, folder), memory, into / cache)
+    return SampleFeed(read_batches(trial, folder), memory, into / cache)
 
 
 def read_batches(trial: BuildTrial, folder: Path) -> tuple[Mapping[str, Array], ...]:
@@ -164,7 +164,7 @@ def _check(spec: InputSpec, array: StoredArray | None, file: str) -> None:
         )
 
 
-def calibrator(bindings: Any, samples: Samples) -> Any:
+def calibrator(bindings: Any, samples: SampleFeed) -> Any:
     """``samples`` as a calibrator of TensorRT's; the caller keeps it until the build has ended."""
 
     class Calibrator(bindings.IInt8EntropyCalibrator2):  # type: ignore[misc]

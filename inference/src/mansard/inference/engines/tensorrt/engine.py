@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mansard.core.documents import read_document
 from mansard.core.errors import MeasurementError
 from mansard.core.records import EngineBuild
+from mansard.core.storage.documents import read_document
 from mansard.inference.engines.engine import Built, EngineProbe, absent_engine
 from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda

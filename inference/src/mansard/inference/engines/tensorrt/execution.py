@@ -21,7 +21,7 @@ _IN, _OUT = ("in", "both"), ("out", "both")
 _NO_REASON = "TensorRT gives no reason"
 
 
-class Execution:
+class ExecutionContext:
     """One context of an engine.
 
     Raises MeasurementError where it cannot be made, ``capture`` where it cannot be a graph.

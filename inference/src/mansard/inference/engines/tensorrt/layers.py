@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import SchemaError
+from mansard.core.formats.tensorrt import ExportedEngine, ExportedLayer, take_apart
+from mansard.core.formats.tensorrt import trace as trace_names
 from mansard.core.records import LayerTime
-from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer
-from mansard.core.tensorrt_names import FusedName, take_apart
-from mansard.core.tensorrt_names import trace as trace_names
 
 _UNTRACED = "TensorRT does not say which they are"
 _NO_KIND = "unknown"
@@ -92,8 +91,6 @@ def layer_times(
 
 def trace(layers: Sequence[ExportedLayer]) -> tuple[tuple[int, ...] | None, ...]:
     """The labels of the network's nodes in each layer."""
-    return trace_names([_fused(layer) for layer in layers])
-
-
-def _fused(layer: ExportedLayer) -> FusedName:
-    return FusedName((), "engine") if layer.is_copy else take_apart(layer.name, layer.metadata)
+    return trace_names(
+        [take_apart(layer.name, layer.metadata, is_copy=layer.is_copy) for layer in layers]
+    )

@@ -21,7 +21,7 @@ class _Phase:
     n_done: int = 0
 
 
-class Progress:
+class BuildProgress:
     """Phases within phases, as one fraction that never falls; TensorRT calls from its threads.
 
     ``stopped``: what a callback raised. Nothing may be raised through TensorRT, so the build is
@@ -81,7 +81,7 @@ class Progress:
             self._announce(f"{self._title}: {name}, {fraction:.0%}", BUILDING_S)
 
 
-def monitor(bindings: Any, progress: Progress) -> Any:
+def monitor(bindings: Any, progress: BuildProgress) -> Any:
     """``progress`` as a monitor of TensorRT's; the caller keeps it until the build has ended."""
 
     class Monitor(bindings.IProgressMonitor):  # type: ignore[misc]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import MeasurementError, SchemaError
-from mansard.core.files import open_file, storage_errors
 from mansard.core.records import EngineBuild, Launching, LayerTime
+from mansard.core.storage.files import open_file, storage_errors
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
-from mansard.inference.engines.tensorrt.execution import Execution
+from mansard.inference.engines.tensorrt.execution import ExecutionContext
 from mansard.inference.engines.tensorrt.layers import (
     LayerTimes,
     inspect,
@@ -94,7 +94,9 @@ class LoadedTensorrtNetwork:
         self._execution.close()
         self._engine = self._runtime = None
 
-    def _open(self, *, with_graph: bool, times: LayerTimes | None = None) -> tuple[Execution, str]:
+    def _open(
+        self, *, with_graph: bool, times: LayerTimes | None = None
+    ) -> tuple[ExecutionContext, str]:
         """A context, as a CUDA graph where that is wanted; and why it is none where it fails."""
         made = self._new(times)
         if not with_graph:
@@ -106,9 +108,9 @@ class LoadedTensorrtNetwork:
             return self._new(times), error.what
         return made, ""
 
-    def _new(self, times: LayerTimes | None) -> Execution:
+    def _new(self, times: LayerTimes | None) -> ExecutionContext:
         kept = None if times is None else profiler(self._bindings, times)
-        return Execution(
+        return ExecutionContext(
             self._bindings, self._engine, self._cuda, self._inputs, self._trial.waiting, kept
         )
 

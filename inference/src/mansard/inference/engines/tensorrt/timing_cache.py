@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mansard.core.errors import StorageError
-from mansard.core.files import read_whole, write_atomic
+from mansard.core.storage.files import read_whole, write_atomic
 from mansard.inference.engines.tensorrt.messages import Messages
 from mansard.inference.engines.tensorrt.versions import Version
 

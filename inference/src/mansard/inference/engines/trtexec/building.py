@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from mansard.core.errors import MeasurementError
-from mansard.core.files import move_over, storage_errors
-from mansard.core.leftovers import temporary_folder
+from mansard.core.storage.files import move_over, storage_errors
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.engines.engine import Built
 from mansard.inference.engines.tensorrt.messages import Messages, remarks
 from mansard.inference.engines.tensorrt.precision import Typing, check_precision, find_typing

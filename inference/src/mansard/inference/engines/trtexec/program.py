@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mansard.core.errors import MeasurementError, TransientError
-from mansard.core.programs import run_program
-from mansard.core.tensorrt_files import version_in
+from mansard.core.formats.tensorrt import is_enabled, printed_line, printed_option, version_in
+from mansard.core.processes.programs import run_program
 from mansard.inference.engines.tensorrt.messages import Messages, explained
 from mansard.inference.engines.tensorrt.versions import Version, parse_version
 
@@ -23,9 +23,6 @@ _REMEDY = "put it on PATH; JetPack has it in /usr/src/tensorrt/bin"
 _ASKING_S = 120.0  # it loads TensorRT's libraries first
 _MOST_PRINTED = 64 << 20
 _SIMPLE = re.compile(r"--(\w+)")
-# "[05/13/2026-12:54:14] [E] text"; the time stands there from 7.2 on.
-_LINE = re.compile(r"^(?:\[\d\d/\d\d/\d{4}-[\d:]+\] )?\[(?P<level>[EWIV])\] (?P<text>.*)$")
-_OPTION = re.compile(r"^(?P<key>[A-Z][\w -]*): (?P<value>.*)$")
 _MARK = " [TRT] "
 
 
@@ -77,8 +74,8 @@ class Printed:
 
     def is_on(self, option: str) -> bool | None:
         """Whether it said that an option is enabled; None where it did not say."""
-        said = self.options.get(option)
-        return None if said is None else said.strip().casefold() == "enabled"
+        value = self.options.get(option)
+        return None if value is None else is_enabled(value)
 
 
 def find_program() -> Program:
@@ -95,20 +92,18 @@ def find_program() -> Program:
     return Program(path, parse_version(version), frozenset(_SIMPLE.findall(text)))
 
 
-def read_printed(text: str) -> Printed:
+def read_printed(output: str) -> Printed:
     """The messages and options among the lines that trtexec printed."""
     messages, options = Messages(), dict[str, str]()
-    for raw in text.splitlines():
-        line = _LINE.match(raw.strip())
-        if line is None:
-            continue
-        said = line["text"].removeprefix(_MARK.lstrip())
-        if line["level"] == "E":
+    for raw in output.splitlines():
+        level, text = printed_line(raw)
+        said = text.removeprefix(_MARK.lstrip())
+        if level == "E":
             messages.keep(1, said)
-        elif line["level"] == "W":
+        elif level == "W":
             messages.keep(2, said)
-        elif (option := _OPTION.match(said)) is not None:
-            options.setdefault(option["key"], option["value"])
+        elif level in {"I", "V"} and (option := printed_option(said)) is not None:
+            options.setdefault(*option)
     return Printed(messages, options)
 
 

@@ -10,15 +10,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from mansard.core.errors import MeasurementError, SchemaError
-from mansard.core.files import read_whole
-from mansard.core.leftovers import temporary_folder
-from mansard.core.records import Copies, EngineBuild, Launching, LayerTime
-from mansard.core.tensorrt_files import (
+from mansard.core.formats.tensorrt import (
+    CUDA_GRAPH,
+    SPIN_WAIT,
+    TRANSFERS,
     ExportedEngine,
     ExportedLayer,
     ExportedLayerTime,
     ExportedQuery,
 )
+from mansard.core.records import Copies, EngineBuild, Launching, LayerTime
+from mansard.core.storage.files import read_whole
+from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.engines.tensorrt.layers import layer_times
 from mansard.inference.engines.trtexec.program import (
     Printed,
@@ -33,12 +36,8 @@ _WARM_UP_MS = 200  # what trtexec itself takes
 _LONGEST_CALL_S = 600.0
 _MOST_BYTES = 1 << 30  # of an export
 _NO_INT64 = (10,)  # before it, engines take integers of 32 bits
-# What trtexec prints of its options, and what it is called among ours.
-_SWITCHES = {
-    "Data transfers": "data_transfers",
-    "Spin-wait": "spin_wait",
-    "CUDA Graph": "cuda_graph",
-}
+# What the switches of trtexec are called among our options.
+_SWITCHES = {TRANSFERS: "data_transfers", SPIN_WAIT: "spin_wait", CUDA_GRAPH: "cuda_graph"}
 Kind = TypeVar("Kind")
 
 
@@ -122,11 +121,11 @@ class TrtexecNetwork:
         """Options for what a call includes and how it waits, where they are not the default."""
         flags = []
         if self._trial.copies == "none":
-            flags += self._program.optional("--noDataTransfers")
+            flags += self._program.optional(TRANSFERS.flag)
         if self._trial.waiting == "spin":
-            flags += self._program.optional("--useSpinWait")
+            flags += self._program.optional(SPIN_WAIT.flag)
         if self._trial.with_graph:
-            flags += self._program.optional("--useCudaGraph")
+            flags += self._program.optional(CUDA_GRAPH.flag)
         return flags
 
     def _take_options(self, printed: Printed) -> None:
@@ -134,8 +133,8 @@ class TrtexecNetwork:
 
         Raises MeasurementError where calls did not copy or wait as they were to.
         """
-        for said, name in _SWITCHES.items():
-            if (is_on := printed.is_on(said)) is not None:
+        for switch, name in _SWITCHES.items():
+            if (is_on := printed.is_on(switch.option)) is not None:
                 self.options[name] = "on" if is_on else "off"
         self.launching = "graph" if self.options.get("cuda_graph") == "on" else "enqueue"
         trtexec = f"trtexec of {self._program.version.name}"
@@ -159,12 +158,8 @@ def read_times(path: Path, copies: Copies) -> tuple[float, ...]:
 
 def _copies_ms(query: ExportedQuery, copies: Copies, path: Path) -> float:
     total_ms = 0.0
-    for way, new, old in (
-        ("in", query.h2d_ms, query.in_ms),
-        ("out", query.d2h_ms, query.out_ms),
-    ):
+    for way, copy_ms in (("in", query.copy_in_ms), ("out", query.copy_out_ms)):
         if copies in {way, "both"}:
-            copy_ms = old if new is None else new
             if copy_ms is None:
                 raise SchemaError("trtexec exported a query without its copies", where=path.name)
             total_ms += copy_ms

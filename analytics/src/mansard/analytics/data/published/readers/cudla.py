@@ -9,8 +9,8 @@ from mansard.analytics.data.published.readers.csv_rows import header_of, number,
 from mansard.analytics.data.published.readers.reader import (
     MOST_LAYERS,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     at_most,
 )
 from mansard.analytics.data.published.readers.trtexec_profile import layers_row
@@ -19,7 +19,7 @@ from mansard.core.errors import InputError
 _COLUMNS = ["layer_name", "start_ms", "end_ms"]
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     times: list[tuple[str, float]] = []
     for row in at_most(read_csv(source, "cuDLA"), MOST_LAYERS, "layers", source):
         start_ms, end_ms = number(row, "start_ms", source), number(row, "end_ms", source)
@@ -35,7 +35,7 @@ def _read(source: ToolFile) -> Reading:
         LayerRow(name=name, mean_s=seconds, share=seconds / total if total else None, runs=1)
         for name, seconds in times
     ]
-    return Reading([layers_row(source, layers, "cuDLA: layers of the DLA in one call")])
+    return ToolReading([layers_row(source, layers, "cuDLA: layers of the DLA in one call")])
 
 
 CUDLA = Reader("cuDLA's layer statistics", lambda head: header_of(head) == _COLUMNS, _read)

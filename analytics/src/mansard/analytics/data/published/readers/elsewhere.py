@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mansard.analytics.data.published.readers.reader import Reader, Reading, ToolFile
+from mansard.analytics.data.published.readers.reader import Reader, ToolFile, ToolReading
 from mansard.core.errors import InputError
 
 _HEADER = re.compile(r'^"?(?:ID|Process ID)"?,.*"?Kernel Name"?,', re.M)
@@ -13,13 +13,13 @@ _HEADER = re.compile(r'^"?(?:ID|Process ID)"?,.*"?Kernel Name"?,', re.M)
 _TEGRASTATS = re.compile(r"\bRAM \d+/\d+MB \(lfb |\bRAM \d+/\d+MB .*\bCPU \[")
 
 
-def _refuse_counters(source: ToolFile) -> Reading:
+def _refuse_counters(source: ToolFile) -> ToolReading:
     raise InputError(
         "holds counters of Nsight Compute", where=source.where, fix="use 'mansard ncu import'"
     )
 
 
-def _refuse_telemetry(source: ToolFile) -> Reading:
+def _refuse_telemetry(source: ToolFile) -> ToolReading:
     raise InputError("is a log of tegrastats", where=source.where, fix="use 'mansard telemetry'")
 
 

@@ -16,8 +16,8 @@ from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
     MOST_TOOL_BYTES,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     cells,
     known,
 )
@@ -39,7 +39,7 @@ class _Mode:
     samples: int = 0
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     total = next((name for name in _TOTALS if name in header_of(source.head)), None)
     if total is None:
         raise InputError(
@@ -83,7 +83,7 @@ def _read(source: ToolFile) -> Reading:
             f"{total} is {totals_mw[0] / totals_mw[1] - 1:+.0%} off {what}, which make the board's "
             "total: it adds rails that contain one another, or leaves some out"
         )
-    return Reading(rows, notes)
+    return ToolReading(rows, notes)
 
 
 def _rails(header: Sequence[str]) -> list[str]:

@@ -18,8 +18,8 @@ from mansard.analytics.data.published.readers.csv_rows import CsvRow, header_of,
 from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     at_most,
     cells,
     known,
@@ -50,7 +50,7 @@ class _Test(msgspec.Struct):
     samples_ns: list[float] = []
 
 
-def _read_tests(source: ToolFile, tests: Iterable[tuple[int, _Test]]) -> Reading:
+def _read_tests(source: ToolFile, tests: Iterable[tuple[int, _Test]]) -> ToolReading:
     rows: list[TextRow] = []
     notes: dict[str, None] = {}
     for line, test in at_most(tests, MOST_RUNS, "tests", source):
@@ -81,7 +81,7 @@ def _read_tests(source: ToolFile, tests: Iterable[tuple[int, _Test]]) -> Reading
             notes[f"it ran on {test.gpu_info[:80]}"] = None
     if not rows:
         raise InputError("holds no test", where=source.where, fix="run llama-bench again")
-    return Reading(rows, list(notes))
+    return ToolReading(rows, list(notes))
 
 
 def _deviation(samples: list[float]) -> float | None:
@@ -113,12 +113,12 @@ def _test_name(n_prompt: int, n_gen: int, n_depth: int) -> str:
     return "+".join(parts) + (f" @ d{n_depth}" if n_depth else "")
 
 
-def _read_json(source: ToolFile) -> Reading:
+def _read_json(source: ToolFile) -> ToolReading:
     tests = parse_json(source, list[_Test], "llama-bench")
     return _read_tests(source, enumerate(tests, start=1))
 
 
-def _read_jsonl(source: ToolFile) -> Reading:
+def _read_jsonl(source: ToolFile) -> ToolReading:
     tests = (
         (n, parse_json(ToolFile(f"{source.where}, line {n}", line), _Test, "llama-bench"))
         for n, line in enumerate(source.data.splitlines(), start=1)
@@ -127,7 +127,7 @@ def _read_jsonl(source: ToolFile) -> Reading:
     return _read_tests(source, tests)
 
 
-def _read_csv(source: ToolFile) -> Reading:
+def _read_csv(source: ToolFile) -> ToolReading:
     rows = read_csv(source, "llama-bench")
     return _read_tests(source, ((row.line, _test_of(row, source)) for row in rows))
 
@@ -147,7 +147,7 @@ _TEST = re.compile(
 _RATE = re.compile(r"(?P<mean>\d+(?:\.\d+)?)(?: ± (?P<sd>\d+(?:\.\d+)?))?")
 
 
-def _read_markdown(source: ToolFile) -> Reading:
+def _read_markdown(source: ToolFile) -> ToolReading:
     header: list[str] = []
     rows: list[TextRow] = []
     lines = enumerate(source.text.splitlines(), start=1)
@@ -159,7 +159,7 @@ def _read_markdown(source: ToolFile) -> Reading:
             rows += _markdown_row(line, dict(zip(header, found, strict=True)), source)
     if not rows:
         raise InputError("holds no test", where=source.where, fix="run llama-bench again")
-    return Reading(rows)
+    return ToolReading(rows)
 
 
 def _markdown_row(line: int, row: dict[str, str], source: ToolFile) -> list[TextRow]:

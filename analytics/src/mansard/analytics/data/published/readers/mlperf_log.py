@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 
 from mansard.analytics.data.published.cells import TextRow
-from mansard.analytics.data.published.readers.reader import Reader, Reading, ToolFile, cells, known
+from mansard.analytics.data.published.readers.reader import (
+    Reader,
+    ToolFile,
+    ToolReading,
+    cells,
+    known,
+)
 from mansard.core.errors import InputError
 
 _TITLE = re.compile(r"^MLPerf Results Summary\r?$", re.MULTILINE)
@@ -20,7 +26,7 @@ _RATES = ("Samples per second", "Completed samples per second", "Scheduled sampl
 _TOKENS = ("TPS w/o loadgen overhead", "Tokens per second", "Completed tokens per second")
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     found: dict[str, str] = {}
     for line in source.text.splitlines():
         if (match := _LINE.fullmatch(line.strip())) is not None:
@@ -60,7 +66,7 @@ def _read(source: ToolFile) -> Reading:
     )
     if rate is None and median_ns is None:
         raise InputError("has no samples per second", where=source.where, fix="give all of it")
-    return Reading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
+    return ToolReading([row], [] if valid == "VALID" else [f"MLPerf says that it is {valid}"])
 
 
 def _number(found: dict[str, str], name: str, source: ToolFile) -> float | None:

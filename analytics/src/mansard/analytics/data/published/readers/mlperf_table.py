@@ -14,8 +14,8 @@ from mansard.analytics.data.published.readers.mlperf_log import ONE_BY_ONE
 from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     at_most,
     cells,
     known,
@@ -51,7 +51,7 @@ def _columns(header: list[str]) -> dict[str, str]:
     }
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     columns = _columns(header_of(source.head))
     rows: list[TextRow] = []
     n_empty = n_invalid = 0
@@ -67,7 +67,7 @@ def _read(source: ToolFile) -> Reading:
     if not rows:
         raise InputError("holds no valid result", where=source.where, fix="give another table")
     notes = [f"{n_empty} rows have no result of their scenario"] * bool(n_empty)
-    return Reading(rows, [*notes, *[f"{n_invalid} results are not valid"] * bool(n_invalid)])
+    return ToolReading(rows, [*notes, *[f"{n_invalid} results are not valid"] * bool(n_invalid)])
 
 
 def _row(

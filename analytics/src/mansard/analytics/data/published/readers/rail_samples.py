@@ -18,8 +18,8 @@ from mansard.analytics.data.published.readers.power_trace import PowerTrace
 from mansard.analytics.data.published.readers.reader import (
     MOST_TOOL_BYTES,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     cells,
     known,
 )
@@ -73,7 +73,7 @@ def _recognise(head: str) -> bool:
     return _time_column(header) is not None and (is_long or is_wide)
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     header = header_of(source.head)
     time_name = _time_column(header) or ""
     rail_name, power_name = _rail_column(header), _power_column(header)
@@ -90,7 +90,7 @@ def _read(source: ToolFile) -> Reading:
     start_s, end_s = trace.span_s
     energy_j = trace.energy_j(start_s, end_s)
     if energy_j is None:  # a pause: windows beside it may still be covered
-        return Reading(trace=trace, trace_rule=metering.rule)
+        return ToolReading(trace=trace, trace_rule=metering.rule)
     row_of_all = TextRow(
         1,
         cells(
@@ -99,7 +99,7 @@ def _read(source: ToolFile) -> Reading:
         ),
         known(duration_s=end_s - start_s, energy_j=energy_j),
     )
-    return Reading([row_of_all], trace=trace, trace_rule=metering.rule)
+    return ToolReading([row_of_all], trace=trace, trace_rule=metering.rule)
 
 
 def _powers(

@@ -15,7 +15,7 @@ import msgspec
 from mansard.analytics.data.published.cells import LEAST, LONGEST_NAME, TextRow, TextTable
 from mansard.analytics.data.published.readers.power_trace import PowerTrace
 from mansard.core.errors import InputError
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 
 MOST_TOOL_BYTES = 64 << 20  # of times, logs of a build and logs over time
 MOST_USUAL_BYTES = 16 << 20  # of any other file of a tool's; the longest known have 1 MB
@@ -51,7 +51,7 @@ class ToolFile:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ToolReading:
     """What a file says. ``rows``: one for each run of a network; ``notes``: a line each.
 
     ``says``: of a file without a run or a layer, what it says of the others of its engine.
@@ -74,10 +74,10 @@ class Reader:
 
     name: str
     recognise: Callable[[str], bool]
-    read: Callable[[ToolFile], Reading]
+    read: Callable[[ToolFile], ToolReading]
     most_bytes: int = MOST_USUAL_BYTES
 
-    def read_source(self, source: ToolFile) -> Reading:
+    def read_source(self, source: ToolFile) -> ToolReading:
         """``read``, after a look at the file's length; raises InputError."""
         if len(source.data) > self.most_bytes:
             raise InputError(

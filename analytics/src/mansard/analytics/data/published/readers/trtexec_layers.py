@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 
 from mansard.analytics.data.published.cells import LayerRow
-from mansard.analytics.data.published.readers.reader import Reader, Reading, ToolFile, parse_json
+from mansard.analytics.data.published.readers.reader import (
+    Reader,
+    ToolFile,
+    ToolReading,
+    parse_json,
+)
 from mansard.analytics.data.published.readers.trtexec_profile import layers_row
-from mansard.core.tensorrt_files import ExportedEngine, ExportedLayer, precision_of
+from mansard.core.formats.tensorrt import ExportedEngine, ExportedLayer, precision_of
 
 _KEYS = re.compile(r'^\s*\{\s*"Layers"\s*:')
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     engine = parse_json(source, ExportedEngine, "trtexec --exportLayerInfo")
     named = sum(isinstance(layer, str) for layer in engine.layers)
     method = "TensorRT's engine inspector: layers without times"
@@ -24,7 +29,7 @@ def _read(source: ToolFile) -> Reading:
     note = (
         "it has names alone: --profilingVerbosity=detailed also exports types, formats and kernels"
     )
-    return Reading([row], [note] if named else [])
+    return ToolReading([row], [note] if named else [])
 
 
 def _layer(layer: str | ExportedLayer) -> LayerRow:

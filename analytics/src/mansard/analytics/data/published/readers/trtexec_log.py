@@ -18,24 +18,23 @@ from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
     MOST_TOOL_BYTES,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     at_most,
     cells,
     known,
     network_of,
 )
 from mansard.analytics.data.published.readers.trtexec_metadata import shape_notes
-from mansard.analytics.data.published.readers.trtexec_method import Setting, host_remark
+from mansard.analytics.data.published.readers.trtexec_method import TrtexecSetting, host_remark
 from mansard.core.errors import InputError
-from mansard.core.tensorrt_files import version_in
+from mansard.core.formats.tensorrt import printed_line, printed_option, version_in
 
 _LOG = re.compile(
     r"^\s*&&&& (?:RUNNING|PASSED|FAILED) TensorRT\.trtexec|=== Performance summary ===\s*$"
     r"|\[I\] (?:GPU Compute|Host Latency)\s*$",
     re.MULTILINE,
 )
-_PREFIX = re.compile(r"^\[\d\d/\d\d/\d{4}-[\d:]+\] \[[A-Z]\] ?|^\[[A-Z]\] ?")
 # All are matched at the beginning of a line, so that none takes longer than the line is long.
 _TIME = re.compile(
     r"(?P<what>[A-Z][\w -]*): min = (?P<least>[\d.]+).*?median = (?P<median>[\d.]+) ms"
@@ -43,7 +42,6 @@ _TIME = re.compile(
 _UNSTABLE = re.compile(r"\* GPU compute time is unstable, with coefficient of variance = ([\d.]+)%")
 _P99 = re.compile(r".*percentile(?:\(99%\) = (?P<new>[\d.]+) ms|: (?P<old>[\d.]+) ms at 99%)")
 _MEDIAN = re.compile(r"median: (?P<median>[\d.]+) ms")
-_OPTION = re.compile(r"(?P<key>[A-Z][\w -]*): (?P<value>.*)")
 _QUERIES = re.compile(r"Timing trace has (?P<n>[0-9]{1,18}) queries")
 _THROUGHPUT = re.compile(r"[Tt]hroughput: (?P<rate>[\d.]+) qps")
 _PROFILE = re.compile(r"=== Profile \((?P<n>[0-9]{1,18}) iterations")
@@ -80,11 +78,11 @@ class _Run:
         return self.times_ms.get("GPU Compute Time") or self.times_ms.get("GPU Compute")
 
     @property
-    def setting(self) -> Setting:
-        return Setting(self.version, self.command, self.options)
+    def setting(self) -> TrtexecSetting:
+        return TrtexecSetting(self.version, self.command, self.options)
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     runs = list(at_most(_runs(source), MOST_RUNS, "runs of trtexec", source))
     found = [run for run in runs if run.has_results]
     if not found:
@@ -98,7 +96,7 @@ def _read(source: ToolFile) -> Reading:
     if len(found) == 1:
         rows[0].cells.pop("repeat")
     notes = [note for run in found for note in shape_notes(run.setting)]
-    return Reading(rows, list(dict.fromkeys(notes)))
+    return ToolReading(rows, list(dict.fromkeys(notes)))
 
 
 def _runs(source: ToolFile) -> Iterator[_Run]:
@@ -106,7 +104,7 @@ def _runs(source: ToolFile) -> Iterator[_Run]:
     for number, raw in enumerate(io.StringIO(source.text), start=1):
         if len(raw) > _LONGEST_LINE:
             continue
-        line = _PREFIX.sub("", raw.strip()).strip()
+        line = printed_line(raw)[1]
         is_end = line.startswith(("&&&& PASSED", "&&&& FAILED"))
         _, command, options = line.partition("trtexec --")
         if command and not is_end:
@@ -136,8 +134,8 @@ def _take(run: _Run, line: str) -> None:
         run.variation = _number(unstable[1]) / 100
     elif (rate := _THROUGHPUT.match(line)) is not None:
         run.queries_per_s = _number(rate["rate"]) or None  # 7.x prints 0 qps
-    elif (option := _OPTION.match(line)) is not None and not run.times_ms:
-        run.options.setdefault(option["key"], option["value"].strip())
+    elif not run.times_ms and (option := printed_option(line)) is not None:
+        run.options.setdefault(*option)
 
 
 def _take_time(run: _Run, line: str) -> bool:

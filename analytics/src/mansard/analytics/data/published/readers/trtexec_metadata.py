@@ -13,14 +13,14 @@ import msgspec
 from mansard.analytics.data.published.cells import TextRow
 from mansard.analytics.data.published.readers.reader import (
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     cells,
     known,
     network_of,
     parse_json,
 )
-from mansard.analytics.data.published.readers.trtexec_method import Setting, host_remark
+from mansard.analytics.data.published.readers.trtexec_method import TrtexecSetting, host_remark
 from mansard.core.errors import InputError
 
 _SUMMARY = re.compile(r'^\s*\{\s*"performance_summary"\s*:')
@@ -52,7 +52,7 @@ class _Card(msgspec.Struct):
     name: str = msgspec.field(name="Name")
 
 
-def _read_summary(source: ToolFile) -> Reading:
+def _read_summary(source: ToolFile) -> ToolReading:
     found = parse_json(source, _Summary, "trt-engine-explorer's metadata")
     performance = found.performance_summary
     if len(performance.compute) <= _MEDIAN:
@@ -61,7 +61,7 @@ def _read_summary(source: ToolFile) -> Reading:
             where=source.where,
             fix="export it again",
         )
-    setting = Setting(options={k: str(v) for k, v in found.inference_options.items()})
+    setting = TrtexecSetting(options={k: str(v) for k, v in found.inference_options.items()})
     enqueue_ms = performance.enqueue[_MEDIAN] if len(performance.enqueue) > _MEDIAN else None
     figures = known(
         queries_per_s=performance.throughput,
@@ -83,10 +83,10 @@ def _read_summary(source: ToolFile) -> Reading:
     )
     card = found.device_information.get("Selected Device")
     notes = [f"it was measured on {card}"] if card else []
-    return Reading([row], [*notes, *shape_notes(setting)])
+    return ToolReading([row], [*notes, *shape_notes(setting)])
 
 
-def shape_notes(setting: Setting) -> list[str]:
+def shape_notes(setting: TrtexecSetting) -> list[str]:
     """How to say the batch where the file has only the shape of its input."""
     if setting.batch is not None or setting.input_shape is None:
         return []
@@ -94,20 +94,20 @@ def shape_notes(setting: Setting) -> list[str]:
     return [f"its input is {shape}: say --fixed batch=N if the first dimension is the batch"]
 
 
-def _read_build(source: ToolFile) -> Reading:
+def _read_build(source: ToolFile) -> ToolReading:
     found = parse_json(source, _Build, "trt-engine-explorer's metadata")
     options = {**found.build_options, **found.model_options}
-    setting = Setting(options={name: str(value) for name, value in options.items()})
+    setting = TrtexecSetting(options={name: str(value) for name, value in options.items()})
     model = network_of(setting.model or "")
-    return Reading(says=cells(network=model, precision=setting.precision))
+    return ToolReading(says=cells(network=model, precision=setting.precision))
 
 
-def _read_card(source: ToolFile) -> Reading:
+def _read_card(source: ToolFile) -> ToolReading:
     try:
         (card,) = parse_json(source, list[_Card], "trt-engine-explorer's metadata")
     except ValueError as error:
         raise InputError("is of several cards", where=source.where, fix="leave it out") from error
-    return Reading(notes=[f"it is of {card.name}"])
+    return ToolReading(notes=[f"it is of {card.name}"])
 
 
 TRTEXEC_SUMMARY = Reader(

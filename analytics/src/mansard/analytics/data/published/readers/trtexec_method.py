@@ -10,16 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mansard.core.formats.tensorrt import CUDA_GRAPH, SPIN_WAIT, TRANSFERS, Switch, is_enabled
+
 _GRAPHS_BY_DEFAULT = 11  # the major version
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8", "fp8", "int4", "fp4")  # falling bits
-_ON = frozenset({"enabled", "true", "1", "yes", "on"})
-# What is asked for: the key of the printed option, the flag on the command line, and whether the
-# flag switches it on.
-_SWITCHES = (
-    ("transfers", "Data transfers", "--noDataTransfers", False),
-    ("spin-wait", "Spin-wait", "--useSpinWait", True),
-    ("CUDA graph", "CUDA Graph", "--useCudaGraph", True),
-)
+_SWITCHES = {"transfers": TRANSFERS, "spin-wait": SPIN_WAIT, "CUDA graph": CUDA_GRAPH}
 
 
 def host_bound(enqueue_s: float, time_s: float) -> str:
@@ -41,7 +36,7 @@ def host_remark(
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrtexecSetting:
     """The version, the command line and the printed options of one run of trtexec."""
 
     version: str | None = None
@@ -81,7 +76,7 @@ class Setting:
     def method(self, what: str) -> str:
         """``what`` is timed, and how it was run."""
         tool = "trtexec" if self.version is None else f"trtexec of TensorRT {self.version}"
-        parts = [self._state(*switch) for switch in _SWITCHES]
+        parts = [self._state(*switch) for switch in _SWITCHES.items()]
         streams = self.options.get("Inference Streams") or self.options.get("Streams") or "1"
         parts += [f"{streams} streams"] if streams != "1" else []
         if allowed := self.options.get("Precision"):
@@ -90,15 +85,15 @@ class Setting:
             parts.append(f"DLA core {cores}")
         return f"{tool}: {what}; {', '.join(parts)}"
 
-    def _state(self, name: str, key: str, flag: str, is_switched_on: bool) -> str:
-        printed = self.options.get(key)
+    def _state(self, name: str, switch: Switch) -> str:
+        printed = self.options.get(switch.option)
         if printed is not None:
-            is_on = printed.strip().casefold() in _ON
-        elif re.search(rf"{flag}(?:\s|$)", self.command):
-            is_on = is_switched_on
+            is_on = is_enabled(printed)
+        elif re.search(rf"{switch.flag}(?:\s|$)", self.command):
+            is_on = switch.is_switched_on
         elif self.version is None or not self.command:
             return f"{name} not said"
         else:
             is_new = int(self.version.partition(".")[0]) >= _GRAPHS_BY_DEFAULT
-            is_on = is_new if is_switched_on else not is_new
+            is_on = is_new if switch.is_switched_on else not is_new
         return f"{name} {'on' if is_on else 'off'}"

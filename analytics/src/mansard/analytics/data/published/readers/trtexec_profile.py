@@ -13,20 +13,20 @@ from mansard.analytics.data.published.cells import LayerRow, TextRow
 from mansard.analytics.data.published.readers.reader import (
     MOST_LAYERS,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     cells,
     parse_json,
 )
 from mansard.core.errors import InputError
-from mansard.core.tensorrt_files import ExportedLayerTime
+from mansard.core.formats.tensorrt import ExportedLayerTime
 
 _KEYS = re.compile(r'^\s*\[\s*\{\s*"count"\s*:')
 _SAMPLES = re.compile(r'^\s*\{\s*"(?P<name>(?:[^"\\]|\\.)*)"\s*:\s*\[\s*-?[\d.]')
 _TENSORRT = re.compile(r"Reformatting CopyNode|ForeignNode\[|\(Unnamed Layer\*|__myl")
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     entries = parse_json(source, list[ExportedLayerTime], "trtexec --exportProfile")
     runs = entries[0].count if entries else None
     layers = [
@@ -45,10 +45,10 @@ def _read(source: ToolFile) -> Reading:
         if runs
         else "trtexec --exportProfile: layers timed one by one"
     )
-    return Reading([layers_row(source, layers, method)])
+    return ToolReading([layers_row(source, layers, method)])
 
 
-def _read_samples(source: ToolFile) -> Reading:
+def _read_samples(source: ToolFile) -> ToolReading:
     times = parse_json(source, dict[str, list[float]], "TensorRT's IProfiler")
     medians = {name: statistics.median(each) / 1e3 for name, each in times.items() if each}
     total = sum(medians.values())
@@ -63,7 +63,7 @@ def _read_samples(source: ToolFile) -> Reading:
         for name, median_s in medians.items()
     ]
     method = "TensorRT's IProfiler, milliseconds by layer: layers timed one by one"
-    return Reading([layers_row(source, layers, method)])
+    return ToolReading([layers_row(source, layers, method)])
 
 
 def _is_samples(head: str) -> bool:

@@ -11,8 +11,8 @@ from mansard.analytics.data.published.cells import TextRow
 from mansard.analytics.data.published.readers.reader import (
     MOST_TOOL_BYTES,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     cells,
     known,
     parse_json,
@@ -20,20 +20,20 @@ from mansard.analytics.data.published.readers.reader import (
 from mansard.analytics.data.published.readers.trtexec_method import host_remark
 from mansard.analytics.data.repeats import repetition_deviation
 from mansard.core.errors import InputError
-from mansard.core.tensorrt_files import ExportedQuery
+from mansard.core.formats.tensorrt import ExportedQuery
 
 _KEYS = re.compile(r'^\s*\[\s*\{\s*"start(?:Enq|In|H2d)Ms"')
 _LEAST_FOR_P99 = 100
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     queries = parse_json(source, list[ExportedQuery], "trtexec --exportTimes")
     if any(query.compute_ms <= 0 for query in queries) or not queries:
         what = "has a query without a GPU compute time" if queries else "holds no query"
         raise InputError(what, where=source.where, fix="export the times again")
     times_s = [query.compute_ms / 1e3 for query in queries]
     hosts = statistics.median(query.latency_ms for query in queries) / 1e3
-    copies = [sum(filter(None, (q.h2d_ms, q.d2h_ms, q.in_ms, q.out_ms))) for q in queries]
+    copies = [sum(filter(None, (q.copy_in_ms, q.copy_out_ms))) for q in queries]
     copy_ms = statistics.median(copies)
     copied = f"{copy_ms:.4g} ms of copies are not in it" if copy_ms > 0 else "nothing is copied"
     enqueues_ms = [
@@ -59,7 +59,7 @@ def _read(source: ToolFile) -> Reading:
     time_s = statistics.median(times_s)
     remark = host_remark(enqueue_ms, time_s * 1e3)
     row = TextRow(1, cells(time_s=time_s, method=method, remark=remark), figures)
-    return Reading([row])
+    return ToolReading([row])
 
 
 def _p99(times_s: list[float]) -> float | None:

@@ -9,8 +9,8 @@ from mansard.analytics.data.published.readers.csv_rows import header_of, number,
 from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
     Reader,
-    Reading,
     ToolFile,
+    ToolReading,
     at_most,
     cells,
     known,
@@ -22,7 +22,7 @@ _LONGEST_STEP_S = 1.0  # NVML's counter moves far more often
 _ENERGY = re.compile(r"gpu\d+_energy")  # joules
 
 
-def _read(source: ToolFile) -> Reading:
+def _read(source: ToolFile) -> ToolReading:
     rows: list[TextRow] = []
     n_silent = n_uncounted = 0
     for row in at_most(read_csv(source, "zeus"), MOST_RUNS, "windows", source):
@@ -62,7 +62,7 @@ def _read(source: ToolFile) -> Reading:
             f"{n_uncounted} windows have no energy though they are long: NVML counts none there, "
             "as on a Jetson, whose meter is its INA3221"
         )
-    return Reading(rows, notes)
+    return ToolReading(rows, notes)
 
 
 ZEUS = Reader("zeus' log", lambda head: header_of(head)[:3] == _COLUMNS, _read)

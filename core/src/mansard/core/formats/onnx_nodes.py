@@ -1,17 +1,40 @@
-"""The nodes of an ONNX file, read without the package ``onnx``: names and tensors, no weights.
+"""Nodes of an ONNX file, read without the package ``onnx``: names and tensors, no weights.
 
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto has the numbers of the fields.
+
+A label is the name by which what an engine ran is traced to a node of the network. Names of nodes
+may be empty or doubled, an engine joins several where it fuses nodes, and writes its own in front
+of those of a branch that it moves out of an If. A label survives that.
 """
 
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mansard.core.errors import ModelError
-from mansard.core.protobuf import BYTES, damaged, field_at, fields, messages
+from mansard.core.formats.protobuf import BYTES, damaged, field_at, fields, messages
+
+_LABEL = re.compile(r"@(\d{1,9})@")
+
+
+def label(index: int) -> str:
+    """The name of the node that ``LayerScore.index`` calls ``index``."""
+    return f"@{index}@"
+
+
+def labels_of(name: str) -> tuple[int, ...]:
+    """The indexes in a name that holds labels, whatever was written around them; each once."""
+    return tuple(dict.fromkeys(int(found) for found in _LABEL.findall(name)))
+
+
+def label_of(name: str) -> int | None:
+    """The last index in a name; None where it holds no label."""
+    found = labels_of(name)
+    return found[-1] if found else None
 
 
 def _key(field: int) -> int:

@@ -11,13 +11,12 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from mansard.core.errors import DeviceError, StorageError
-from mansard.core.leftovers import Kind, create_hidden, sweep
-from mansard.core.used_files import tell_file
+from mansard.core.storage.leftovers import Kind, create_hidden, sweep
 
 _ADVICE = {
     errno.ENOSPC: "free some space and run the same command again",
@@ -378,3 +377,22 @@ def _folder_of(
         yield handle, parts[-1]
     finally:
         os.close(handle)
+
+
+_listeners: list[Callable[[str], None]] = []
+
+
+@contextlib.contextmanager
+def told_files(tell: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs ``tell`` gets a line for each file that ``files`` reads or writes."""
+    _listeners.append(tell)
+    try:
+        yield
+    finally:
+        _listeners.remove(tell)
+
+
+def tell_file(what: Literal["reads", "writes"], path: Path) -> None:
+    """Tell that ``path`` is used."""
+    for tell in _listeners:
+        tell(f"{what} {path}")

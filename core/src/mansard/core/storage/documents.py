@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from mansard.core.errors import InputError, SchemaError
-from mansard.core.files import read_whole, write_atomic
-from mansard.core.line_channel import DECODE_ERRORS
+from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import Record
+from mansard.core.storage.files import read_whole, write_atomic
 
 Document = TypeVar("Document", bound=Record)
 
@@ -24,7 +24,7 @@ def readable_json(value: object) -> bytes:
 
 
 def write_document(path: Path, record: Record, within: Path | None = None) -> None:
-    """Write one record as a readable JSON document, whole or not at all; see ``core.files``."""
+    """Write one record as a readable JSON document, whole or not at all; see ``files``."""
     schema = record.schema
     document = {"schema": schema.name, "version": schema.version, "content": record}
     write_atomic(path, readable_json(document), within)

@@ -1,4 +1,4 @@
-"""The metrics of Nsight Compute that a network's counters are made of, by chip.
+"""Nsight Compute: its messages, and the metrics that a network's counters are made of, by chip.
 
 A role is what is wanted: time, clocks, FLOP, bytes of a level. Where it has alternatives, the first
 whose metrics a chip's list has is asked for. A list has base names: ``ncu --query-metrics --chips
@@ -18,6 +18,8 @@ Role = Literal[
 ]
 ROLES: tuple[Role, ...] = get_args(Role)
 SECTOR_BYTES = 32  # of the caches and of DRAM: Nsight Compute's documentation, "sector"
+
+MESSAGE = re.compile(r"==(ERROR|WARNING|PROF)==\s*(.*)")  # of the program, among other lines
 
 _CALL_RANGE = "mansard call "
 

@@ -4,7 +4,7 @@ The first line of a file names its schema and version; a file of another version
 or a row with a field this version does not know, is refused by name. A last line
 without its newline is a row that was being written when the power went: reading
 puts it aside and says so, writing moves it into a file of its own. ``within`` is explained in
-``core.files``.
+``core.storage.files``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from typing import IO, Generic, TypeVar
 import msgspec
 
 from mansard.core.errors import SchemaError, StorageError
-from mansard.core.files import (
+from mansard.core.processes.line_channel import DECODE_ERRORS
+from mansard.core.records import Record
+from mansard.core.storage.files import (
     append_whole,
     check_one_name,
     entries_in,
@@ -31,8 +33,6 @@ from mansard.core.files import (
     storage_errors,
     write_atomic,
 )
-from mansard.core.line_channel import DECODE_ERRORS
-from mansard.core.records import Record
 
 Row = TypeVar("Row", bound=Record)
 

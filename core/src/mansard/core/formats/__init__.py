@@ -1,0 +1,1 @@
+"""Names and files of others: TensorRT, Nsight Compute, ONNX, ONNX Runtime, protobuf."""

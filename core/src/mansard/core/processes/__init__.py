@@ -1,0 +1,1 @@
+"""Programs that are started, the lines that go between processes, and the signals that end them."""

@@ -1,0 +1,1 @@
+"""Files of ours: written whole, one record a line or one a document."""
