@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.records import Candidate, Recommendation, Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer
     from mansard.analytics.predict.models import Models
-    from mansard.analytics.predict.prediction import Basis, Prediction
+    from mansard.analytics.predict.prediction import Basis, Part, Prediction
     from mansard.analytics.sanity.finding import Finding
 
 
@@ -74,7 +74,7 @@ def recommend(
         )
 
     models, basis, parts = predicted_parts(
-        _recommend_some, request, shared, on=on, reporter=reporter
+        _recommend_part, request, shared, on=on, reporter=reporter
     )
     answers = [answer for part in parts for answer in part]
     check_models(models, {answer.network for answer in answers}, reporter)
@@ -94,24 +94,24 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     accuracies: tuple[NetworkAccuracy, ...]
 
 
-def _recommend_some(
-    networks: Sequence[str] | None, shared: tuple[Basis, _Asked]
+def _recommend_part(
+    part: Part, shared: tuple[Basis, _Asked]
 ) -> tuple[tuple[Recommendation, ...], int]:
-    """For all networks or some of them, without commands; and how many rows they rest on."""
+    """Of a part, without commands; and how many rows they rest on."""
     from mansard.analytics.decide.recommend import recommend_each
     from mansard.analytics.predict.preference import prefer_observed
 
     basis, asked = shared
-    modelled = basis.predictions(networks)
+    modelled, modes = basis.predictions(part), basis.modes_of(part)
     names = modelled["network"].unique().to_list()
     findings = [each for each in asked.findings if each.is_about(names)]
-    predictions = prefer_observed(modelled, basis.observations, basis.known, basis.modes)
+    predictions = prefer_observed(modelled, basis.observations, basis.known, modes)
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
     )
     found = recommend_each(
         predictions,
-        basis.modes,
+        modes,
         asked.wanted,
         asked.defaults,
         refused,
@@ -229,7 +229,7 @@ def batch(
 
     asked = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
-        _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
+        _batch_part, asked, lambda _: highest_only, on=on, reporter=reporter
     )
     check_models(models, {name for _, names, _ in parts for name in names}, reporter)
     for line in dict.fromkeys(line for _, _, lines in parts for line in lines):
@@ -237,19 +237,19 @@ def batch(
     return batches.joined([rows for rows, _, _ in parts])
 
 
-def _batch_some(
-    networks: Sequence[str] | None, shared: tuple[Basis, bool]
+def _batch_part(
+    part: Part, shared: tuple[Basis, bool]
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
-    """The rows of all networks or some of them, their names, and which modes are not known."""
+    """The rows of a part, the names of its networks, and which modes are not known."""
     from mansard.analytics.decide import batches
 
     basis, highest_only = shared
-    predictions = basis.predictions(networks)
+    predictions, modes = basis.predictions(part), basis.modes_of(part)
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
     names = tuple(rows["network"].unique().to_list())
-    found = batches.highest_only(rows, basis.modes) if highest_only else rows
-    modes = batches.highest_modes(basis.modes) if highest_only else basis.modes
-    return (found, names, batches.unknown_notes(predictions, modes)), predictions.height
+    if highest_only:
+        rows, modes = batches.highest_only(rows, modes), batches.highest_modes(modes)
+    return (rows, names, batches.unknown_notes(predictions, modes)), predictions.height
 
 
 def _with_commands(

@@ -6,10 +6,11 @@ predicted by the roofs of each mode; one of which only times are known is fitted
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import polars as pl
 
@@ -33,6 +34,10 @@ from mansard.analytics.scaling.board import scale
 from mansard.analytics.scaling.network_predict import predict_observed
 from mansard.core.errors import InputError
 from mansard.core.records import ModelScore, Phase
+
+# Predictions at a time, about 1 kB each until they are decided on. Fewer rows cost more time: each
+# part is planned and joined anew.
+_MOST_ROWS = 300_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +92,17 @@ class Prediction:
         return _notes(self.calibration)
 
 
+class Part(NamedTuple):
+    """Predictions of one network, or on one device; None: of all."""
+
+    network: str | None = None
+    device: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Basis:
     """All that predictions in ``modes`` rest on: frames alone, so that another process can predict
-    some of the networks, and none holds all of them.
+    a part, and none holds all of them.
 
     ``known`` and ``measured``: the modes that were measured or published, and their coefficients;
     ``observations``: of all devices; ``selected``: those of networks that are asked for.
@@ -116,32 +128,58 @@ class Basis:
         return _comparable(found, self.modes)
 
     @property
-    def networks(self) -> tuple[str, ...]:
-        """The names of all networks that may be predicted."""
-        names = (frame["network"].to_list() for frame in (self.scores, self.selected))
-        return tuple(dict.fromkeys(itertools.chain(*names)))
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """By what calibrated predictions are scaled, and how far off they are."""
         return _notes(self.calibration)
 
-    def predictions(self, networks: Collection[str] | None = None) -> pl.DataFrame:
-        """PREDICTION_SCHEMA of all networks, or of those with these names."""
+    def parts(self, *, each_network: bool = False) -> list[Part]:
+        """All predictions in parts that fit in memory; ``each_network``: none has two networks.
+
+        All of them where they are few, else those of each network, or of it on each device.
+        """
+        key = ("network", "batch", "precision", "phase")
+        cases = pl.concat([self.scores.select(key), self.selected.select(key)])
+        n_cases = Counter(cases.unique(maintain_order=True)["network"].to_list())
+        n_modes = Counter(self.modes["device"].to_list())
+        if not each_network and n_cases.total() * n_modes.total() <= _MOST_ROWS:
+            return [Part()]
+        return [
+            part
+            for name, n in n_cases.items()
+            for part in (
+                [Part(name)]
+                if n * n_modes.total() <= _MOST_ROWS
+                else [Part(name, device) for device in n_modes]
+            )
+        ]
+
+    def modes_of(self, part: Part) -> pl.DataFrame:
+        """MODE_SCHEMA: those of ``modes`` that ``part`` is in."""
+        return self.modes if part.device is None else self.modes.filter(device=part.device)
+
+    def predictions(self, part: Part | None = None) -> pl.DataFrame:
+        """PREDICTION_SCHEMA of ``part``, all of them by default."""
+        part = part or Part()
         groups, scores, selected = self.groups, self.scores, self.selected
-        if networks is not None:
-            is_asked = pl.col("network").is_in(list(networks))
-            scores, selected = scores.filter(is_asked), selected.filter(is_asked)
+        modes, coefficients = self.modes_of(part), self.coefficients
+        if part.network is not None:
+            scores, selected = (
+                scores.filter(network=part.network),
+                selected.filter(network=part.network),
+            )
             groups = groups.join(scores, on="score_id", how="semi", maintain_order="left")
-        roofed = predict_roofed(groups, scores, self.coefficients, self.modes)
+        if part.device is not None:
+            selected = selected.filter(device=part.device)
+            coefficients = coefficients.filter(device=part.device)
+        roofed = predict_roofed(groups, scores, coefficients, modes)
         if self.calibration:
             roofed = apply_calibration(
-                roofed, self.calibration, groups, scores, self.coefficients, self.modes
+                roofed, self.calibration, groups, scores, coefficients, modes
             )
         # Networks that no roof predicts, by their times.
         alone = selected.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
         roofed = roofed.select(list(PREDICTION_SCHEMA))
-        return pl.concat([roofed, predict_observed(alone, self.known, self.modes)])
+        return pl.concat([roofed, predict_observed(alone, self.known, modes)])
 
 
 def predict(
