@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TimeLeft:
 
     def _mean_s(self, stage: Stage) -> float:
         timed = self._by_kind.get(stage.kind)
-        return fmean(timed) if timed else stage.prior_s
+        return math.fsum(timed) / len(timed) if timed else stage.prior_s
 
 
 class SteadyTimeLeft:
