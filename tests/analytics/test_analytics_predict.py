@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.predict.models import Models, find_models
-from mansard.analytics.predict.prediction import NetworkSelection, Part, basis_of, predict
+from mansard.analytics.predict.prediction import NetworkSelection, basis_of, predict
 from mansard.analytics.results import networks_of_runs
 from mansard.core.records import LayerScore, ModelScore
 from tests.analytics.factory import (
@@ -191,10 +191,9 @@ def test_batches_of_one_model_stay_apart(models: Models) -> None:
 def test_parts_together_are_the_whole(models: Models) -> None:
     nets = [score(f"net {at}", [layer(0, 10**at, 10**9)]) for at in (9, 10, 11)]
     basis = basis_of(models, [NetworkSelection(scores=nets)])
-    assert basis.parts() == [Part()]
-    names = [part.network for part in basis.parts(each_network=True)]
-    assert sorted(map(str, names)) == ["net 10", "net 11", "net 9"]
-    parts = [Part(name, device) for name in names for device in models.devices]
+    assert basis.parts() == [None]
+    parts = basis.parts(each_network=True)
+    assert sorted(map(str, parts)) == ["net 10", "net 11", "net 9"]
     found, whole = pl.concat(map(basis.predictions, parts)), basis.predictions()
     key = [*PREDICTION_KEY, "mode"]
     assert whole.height == 6  # three networks in two modes

@@ -16,7 +16,7 @@ from mansard.core.errors import ClusterError, MansardError, UsageError
 if TYPE_CHECKING:
     from mansard.analytics.decide.modes import ModeFrame
     from mansard.analytics.predict.models import Models
-    from mansard.analytics.predict.prediction import Basis, NetworkSelection, Part, Prediction
+    from mansard.analytics.predict.prediction import Basis, NetworkSelection, Prediction
     from mansard.analytics.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
     from mansard.estimator import Settings
@@ -132,26 +132,27 @@ def _asked_modes(request: PredictionRequest, models: Models, reporter: Reporter)
 
 
 def predicted_parts(
-    function: Callable[[Part, tuple[Basis, Shared]], tuple[Answer, int]],
+    function: Callable[[str | None, tuple[Basis, Shared]], tuple[Answer, int]],
     request: PredictionRequest,
     shared: Callable[[Models], Shared],
     *,
     on: str | None,
     reporter: Reporter,
 ) -> tuple[Models, Basis, list[Answer]]:
-    """What ``function`` makes of the predictions in parts, or ``on`` a cluster of each network.
+    """What ``function`` makes of predictions: of all networks, or of each where they are many, or
+    ``on`` a cluster.
 
-    It gets a part, the basis, and ``shared`` of the models; it returns how many rows were predicted
-    too. No process holds the predictions of all parts. Raises as ``predict`` and
+    It gets the name of a network, None for all, the basis, and ``shared`` of the models; it returns
+    how many rows were predicted too. Raises as ``predict`` and
     ``parallel.do_work``, and reports as ``predict``.
     """
     from mansard.analytics.predict.prediction import check_any
 
     models, basis = find_basis(request, reporter)
-    work: Work[Part, tuple[Answer, int]] = Work(
+    work: Work[str | None, tuple[Answer, int]] = Work(
         function=function,
         title="Predicting",
-        name=lambda part: part.network or "all networks",
+        name=lambda network: network or "",
         lost=_lost,
         shared=(basis, shared(models)),
     )
@@ -163,9 +164,9 @@ def predicted_parts(
     return models, basis, [answer for answer, _ in answers]
 
 
-def _lost(part: Part) -> NoReturn:
+def _lost(network: str | None) -> NoReturn:
     raise ClusterError(
-        f"each process that predicted {part.network} was killed",
+        f"each process that predicted {network} was killed",
         fix="memory may be short: name fewer modes or batches, or give workers more",
     )
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mansard.analytics.decide.records import Candidate, Recommendation, Wanted
     from mansard.analytics.decide.time_sharing import MixAnswer
     from mansard.analytics.predict.models import Models
-    from mansard.analytics.predict.prediction import Basis, Part, Prediction
+    from mansard.analytics.predict.prediction import Basis, Prediction
     from mansard.analytics.sanity.finding import Finding
 
 
@@ -74,7 +74,7 @@ def recommend(
         )
 
     models, basis, parts = predicted_parts(
-        _recommend_part, request, shared, on=on, reporter=reporter
+        _recommend_some, request, shared, on=on, reporter=reporter
     )
     answers = [answer for part in parts for answer in part]
     check_models(models, {answer.network for answer in answers}, reporter)
@@ -94,24 +94,24 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     accuracies: tuple[NetworkAccuracy, ...]
 
 
-def _recommend_part(
-    part: Part, shared: tuple[Basis, _Asked]
+def _recommend_some(
+    network: str | None, shared: tuple[Basis, _Asked]
 ) -> tuple[tuple[Recommendation, ...], int]:
-    """Of a part, without commands; and how many rows they rest on."""
+    """For one network or all, without commands; and how many rows they rest on."""
     from mansard.analytics.decide.recommend import recommend_each
     from mansard.analytics.predict.preference import prefer_observed
 
     basis, asked = shared
-    modelled, modes = basis.predictions(part), basis.modes_of(part)
+    modelled = basis.predictions(network)
     names = modelled["network"].unique().to_list()
     findings = [each for each in asked.findings if each.is_about(names)]
-    predictions = prefer_observed(modelled, basis.observations, basis.known, modes)
+    predictions = prefer_observed(modelled, basis.observations, basis.known, basis.modes)
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
     )
     found = recommend_each(
         predictions,
-        modes,
+        basis.modes,
         asked.wanted,
         asked.defaults,
         refused,
@@ -229,7 +229,7 @@ def batch(
 
     asked = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
-        _batch_part, asked, lambda _: highest_only, on=on, reporter=reporter
+        _batch_some, asked, lambda _: highest_only, on=on, reporter=reporter
     )
     check_models(models, {name for _, names, _ in parts for name in names}, reporter)
     for line in dict.fromkeys(line for _, _, lines in parts for line in lines):
@@ -237,14 +237,14 @@ def batch(
     return batches.joined([rows for rows, _, _ in parts])
 
 
-def _batch_part(
-    part: Part, shared: tuple[Basis, bool]
+def _batch_some(
+    network: str | None, shared: tuple[Basis, bool]
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
-    """The rows of a part, the names of its networks, and which modes are not known."""
+    """The rows of one network or all, their names, and which modes are not known."""
     from mansard.analytics.decide import batches
 
     basis, highest_only = shared
-    predictions, modes = basis.predictions(part), basis.modes_of(part)
+    predictions, modes = basis.predictions(network), basis.modes
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
     names = tuple(rows["network"].unique().to_list())
     if highest_only:

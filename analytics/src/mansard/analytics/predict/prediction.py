@@ -6,11 +6,10 @@ predicted by the roofs of each mode; one of which only times are known is fitted
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import polars as pl
 
@@ -92,17 +91,10 @@ class Prediction:
         return _notes(self.calibration)
 
 
-class Part(NamedTuple):
-    """Predictions of one network, or on one device; None: of all."""
-
-    network: str | None = None
-    device: str | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Basis:
     """All that predictions in ``modes`` rest on: frames alone, so that another process can predict
-    a part, and none holds all of them.
+    some of the networks, and none holds all of them.
 
     ``known`` and ``measured``: the modes that were measured or published, and their coefficients;
     ``observations``: of all devices; ``selected``: those of networks that are asked for.
@@ -132,54 +124,30 @@ class Basis:
         """By what calibrated predictions are scaled, and how far off they are."""
         return _notes(self.calibration)
 
-    def parts(self, *, each_network: bool = False) -> list[Part]:
-        """All predictions in parts that fit in memory; ``each_network``: none has two networks.
-
-        All of them where they are few, else those of each network, or of it on each device.
-        """
+    def parts(self, *, each_network: bool = False) -> list[str | None]:
+        """Networks to predict one after the other, or None for all at once where that is little."""
         key = ("network", "batch", "precision", "phase")
-        cases = pl.concat([self.scores.select(key), self.selected.select(key)])
-        n_cases = Counter(cases.unique(maintain_order=True)["network"].to_list())
-        n_modes = Counter(self.modes["device"].to_list())
-        if not each_network and n_cases.total() * n_modes.total() <= _MOST_ROWS:
-            return [Part()]
-        return [
-            part
-            for name, n in n_cases.items()
-            for part in (
-                [Part(name)]
-                if n * n_modes.total() <= _MOST_ROWS
-                else [Part(name, device) for device in n_modes]
-            )
-        ]
+        cases = pl.concat([self.scores.select(key), self.selected.select(key)]).unique()
+        if not each_network and cases.height * self.modes.height <= _MOST_ROWS:
+            return [None]
+        names = (frame["network"].to_list() for frame in (self.scores, self.selected))
+        return list(dict.fromkeys(itertools.chain(*names)))
 
-    def modes_of(self, part: Part) -> pl.DataFrame:
-        """MODE_SCHEMA: those of ``modes`` that ``part`` is in."""
-        return self.modes if part.device is None else self.modes.filter(device=part.device)
-
-    def predictions(self, part: Part | None = None) -> pl.DataFrame:
-        """PREDICTION_SCHEMA of ``part``, all of them by default."""
-        part = part or Part()
+    def predictions(self, network: str | None = None) -> pl.DataFrame:
+        """PREDICTION_SCHEMA of all networks, or of the one with this name."""
         groups, scores, selected = self.groups, self.scores, self.selected
-        modes, coefficients = self.modes_of(part), self.coefficients
-        if part.network is not None:
-            scores, selected = (
-                scores.filter(network=part.network),
-                selected.filter(network=part.network),
-            )
+        if network is not None:
+            scores, selected = scores.filter(network=network), selected.filter(network=network)
             groups = groups.join(scores, on="score_id", how="semi", maintain_order="left")
-        if part.device is not None:
-            selected = selected.filter(device=part.device)
-            coefficients = coefficients.filter(device=part.device)
-        roofed = predict_roofed(groups, scores, coefficients, modes)
+        roofed = predict_roofed(groups, scores, self.coefficients, self.modes)
         if self.calibration:
             roofed = apply_calibration(
-                roofed, self.calibration, groups, scores, coefficients, modes
+                roofed, self.calibration, groups, scores, self.coefficients, self.modes
             )
         # Networks that no roof predicts, by their times.
         alone = selected.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
         roofed = roofed.select(list(PREDICTION_SCHEMA))
-        return pl.concat([roofed, predict_observed(alone, self.known, modes)])
+        return pl.concat([roofed, predict_observed(alone, self.known, self.modes)])
 
 
 def predict(
