@@ -1,9 +1,9 @@
 """Runs a command of ours and counts what it enters: ``python tracing.py UNTIL word …``.
 
 The last line on stderr is JSON: ``files`` of ours in which a function was called and ``functions``
-that were, as far as the function UNTIL (``file.py:name``, or - for the whole command), and ``way``:
-what was open between the command's own function and UNTIL. Bodies of classes and comprehensions are
-no functions. Other processes of the command are not counted.
+that were, as far as UNTIL, the end of ``room/file.py:function``, or - for the whole command; and
+``way``: the functions that were open there. Bodies of classes and comprehensions are no functions.
+Other processes of the command are not counted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main(until: str, words: list[str]) -> None:
         sys.stderr.flush()
 
     sys.setprofile(count)
-    from mansard.cli.__main__ import run  # noqa: PLC0415 - its import is counted
+    from mansard.cli.__main__ import run
 
     code = run(words)
     tell()
