@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.decide.significance import LEVEL, THRESHOLD, find_shift, shift_test
-from mansard.analytics.decide.values import Array
-from mansard.analytics.roofs.rates import trial_rates
+from mansard.analytics.decisions.significance import LEVEL, THRESHOLD, find_shift, shift_test
+from mansard.analytics.decisions.values import Array
+from mansard.analytics.models.roofs.rates import trial_rates
 
 LENGTHS = (40, 100, 200, 500, 1000, 2500)
 CHANGE = 1.05

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from recorded.cpu_cores import read_cpu_sweep
 
-from mansard.analytics.scaling.network_fit import fit_network
-from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.models.scaling.network_fit import fit_network
+from mansard.analytics.models.scaling.network_predict import predict_modes
 
 Array = NDArray[np.float64]
 _MARGIN = 1.03

@@ -111,21 +111,21 @@ def _power(folder: Path) -> None:
 
 def _rooflines(folder: Path) -> None:
     from mansard.analytics.data.ingest import ingest
-    from mansard.analytics.roofs.roofline import rooflines
+    from mansard.analytics.models.roofs.roofline import rooflines
 
     rooflines(ingest(folder / "trials"))
 
 
 def _results(folder: Path) -> None:
     from mansard.analytics.data.ingest import ingest
-    from mansard.analytics.results import compute
+    from mansard.analytics.pages.results import compute
 
     compute(ingest(folder / "trials"))
 
 
 def _report(folder: Path) -> None:
     from mansard.analytics.data.ingest import ingest
-    from mansard.analytics.report.write import write_report
+    from mansard.analytics.pages.report.write import write_report
 
     write_report(ingest(folder / "trials"), folder / "report.html")
 

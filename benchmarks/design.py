@@ -20,9 +20,9 @@ import numpy as np
 import polars as pl
 from recorded.mode_sweeps import Sweep, read_sweeps
 
-from mansard.analytics.decide.plan import plan_next
-from mansard.analytics.scaling.network_fit import fit_networks
-from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.models.scaling.network_fit import fit_networks
+from mansard.analytics.models.scaling.network_predict import predict_modes
 
 COUNTS, SEED = range(3, 9), 20_130_520
 # Index of each mode in the order of GPU clock, then memory clock: the first plans before the set

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from mansard.analytics.energy.fit import EnergyPoint, fit_energy
-from mansard.analytics.energy.least_squares import Array, solve_non_negative
+from mansard.analytics.models.energy.fit import EnergyPoint, fit_energy
+from mansard.analytics.models.energy.least_squares import Array, solve_non_negative
 
 PEAK, BANDWIDTH = 5.3e12, 189e9  # FLOP/s and byte/s of AGX Orin at MAXN, as recorded
 TRUTH = (3e-12, 60e-12, 15.0)  # J/FLOP, J/byte, W

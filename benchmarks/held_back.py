@@ -34,9 +34,9 @@ from recorded.network_totals import read_tables
 from recorded.regret import answers, metered, summary
 from scipy.optimize import nnls
 
-from mansard.analytics.scaling.network_fit import fit_network
-from mansard.analytics.scaling.network_predict import predict_modes
-from mansard.analytics.scaling.network_terms import setting_values
+from mansard.analytics.models.scaling.network_fit import fit_network
+from mansard.analytics.models.scaling.network_predict import predict_modes
+from mansard.analytics.models.scaling.network_terms import setting_values
 from mansard.core.hardware import SETTINGS
 
 Array = NDArray[np.float64]

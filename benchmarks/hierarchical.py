@@ -15,11 +15,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mansard.analytics.hierarchical.analysis import analyse
-from mansard.analytics.hierarchical.records import Goal, HiSettings, make_amount
-from mansard.analytics.hierarchical.sample_tables import mode_costs
-from mansard.analytics.hierarchical.samples import RIGHT, Samples, make_samples
-from mansard.analytics.hierarchical.thresholds import Sweep, sweep
+from mansard.analytics.decisions.offload.analysis import analyse
+from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
+from mansard.analytics.decisions.offload.sample_tables import mode_costs
+from mansard.analytics.decisions.offload.samples import RIGHT, Samples, make_samples
+from mansard.analytics.decisions.offload.thresholds import Sweep, sweep
 from tests.analytics.hierarchical_samples import made_up
 
 REPEATS = 5

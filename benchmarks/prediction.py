@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.summary import NetworkSummary, summary
+from mansard.analytics.pages.report.summary import NetworkSummary, summary
 from mansard.core.errors import MansardError
 from mansard.core.records import Manifest, Measurement
 from mansard.estimator import zoo

@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 from recorded.counted_networks import Network, attention, deeponet, flash_attention, fno
 
-from mansard.analytics.counters.by_kernel import memory_of
-from mansard.analytics.counters.check import CheckedPart, check_network
-from mansard.analytics.counters.estimates import parts_of
-from mansard.analytics.counters.importing import (
+from mansard.analytics.data.quantities import quantity, seconds
+from mansard.analytics.models.counters.by_kernel import memory_of
+from mansard.analytics.models.counters.check import CheckedPart, check_network
+from mansard.analytics.models.counters.estimates import parts_of
+from mansard.analytics.models.counters.importing import (
     ExportOrigin,
     ImportedCounters,
     import_counters,
 )
-from mansard.analytics.counters.matching import match
-from mansard.analytics.data.quantities import quantity, seconds
-from mansard.analytics.report.counters import checked_table, kernel_text
+from mansard.analytics.models.counters.matching import match
+from mansard.analytics.pages.tables.counters import checked_table, kernel_text
 from mansard.core.errors import InputError
 from mansard.core.records import KernelCounters
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mansard.analytics.data.published.importing import Imported, import_files
+from mansard.analytics.data.published.layers import published_layers
+from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.quantities import seconds
-from mansard.analytics.published.importing import Imported, import_files
-from mansard.analytics.published.layers import published_layers
-from mansard.analytics.published.origin import PublishedOrigin
 
 DEFAULT_FOLDER = Path(__file__).resolve().parents[1] / "../shared/data"
 

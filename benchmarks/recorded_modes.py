@@ -22,7 +22,7 @@ from recorded.power_modes import (
     sustained_products,
 )
 
-from mansard.analytics.scaling.board import scale
+from mansard.analytics.models.scaling.board import scale
 from mansard.core.hardware import sm_flop_per_cycle
 
 MEDIAN_BAR, WORST_BAR = 0.08, 0.20

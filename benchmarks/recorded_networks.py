@@ -33,7 +33,7 @@ from recorded.network_checks import (
 )
 from recorded.subgraphs import CPU_HZ, Recording, read_recording
 
-from mansard.analytics.predict.totals_calibration import DeviceCalibration, Misfit
+from mansard.analytics.models.predict.totals_calibration import DeviceCalibration, Misfit
 
 _DATA = Path(__file__).resolve().parents[2] / "shared/data"
 _MODES = tuple(CPU_HZ)

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.write import render
-from mansard.analytics.results import compute
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import compute
 
 DRAWN = "return document.documentElement.dataset.drawn"
 MILLISECONDS = "return Number(document.documentElement.dataset.milliseconds)"

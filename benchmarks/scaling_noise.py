@@ -15,7 +15,7 @@ import sys
 import numpy as np
 import polars as pl
 
-from mansard.analytics.scaling.board import scale
+from mansard.analytics.models.scaling.board import scale
 from tests.analytics.model_factory import board_coefficients, board_modes
 
 NOISES = (0.01, 0.03)

@@ -31,9 +31,9 @@ from recorded.tx2 import (
     read_vgg19_power,
 )
 
-from mansard.analytics.decide.plan import plan_next
-from mansard.analytics.scaling.network_fit import fit_network
-from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.models.scaling.network_fit import fit_network
+from mansard.analytics.models.scaling.network_predict import predict_modes
 
 N_PICKED, N_DRAWS, SEED = 10, 200, 20_130_520
 N_CLOCKS = 4

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.models import Models, find_models
-from mansard.analytics.predict.prediction import Prediction, predict
+from mansard.analytics.models.predict.models import Models, find_models
+from mansard.analytics.models.predict.prediction import Prediction, predict
 from mansard.api.benches import BenchRequest, bench
 from mansard.api.networks import MeasureRequest, measure_networks
 from mansard.api.preparation import NetworkSettings

@@ -312,9 +312,10 @@ class _Page(HTMLParser):
             self.lines.append(hashlib.sha256(data.encode()).hexdigest())
         elif self.kind == "application/json":
             document = json.loads(data)
-            for each in document.values():  # scripts look columns up by name: no order is meant
-                if isinstance(each, dict) and isinstance(each.get("columns"), dict):
-                    each["columns"] = dict(sorted(each["columns"].items()))
+            tables = document.values() if isinstance(document, dict) else ()
+            for table in tables:  # scripts look columns up by name: no order is meant
+                if isinstance(table, dict) and isinstance(table.get("columns"), dict):
+                    table["columns"] = dict(sorted(table["columns"].items()))
             self.lines.append(_pretty(document))
         elif data.strip():
             self.lines.append(" ".join(data.split()))

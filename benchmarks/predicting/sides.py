@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.predict.engine import predict_scores
+from mansard.analytics.models.predict.engine import predict_scores
 
 COLUMNS = ("tensor_flop", "cuda_flop", "traffic_bytes", "n_launches")
 TOP, SLOWEST, SAMPLED = 10, 2.0, 997

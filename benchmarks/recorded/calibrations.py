@@ -19,8 +19,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
-from mansard.analytics.energy.least_squares import solve_active_set
-from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
+from mansard.analytics.models.energy.least_squares import solve_active_set
+from mansard.analytics.models.predict.totals_calibration import apply_totals, calibrate_totals
 from recorded.network_totals import NetworkTable, read_tables
 
 Array = NDArray[np.float64]

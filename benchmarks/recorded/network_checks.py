@@ -13,10 +13,14 @@ from statistics import fmean
 import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
-from mansard.analytics.predict.class_fit import ClassFactors
-from mansard.analytics.predict.layer_groups import LAYER_GROUP_SCHEMA, TimedNetworks, at_roofs
-from mansard.analytics.predict.prediction import apply_calibration, predict_roofed
-from mansard.analytics.predict.totals_calibration import DeviceCalibration, calibrate_totals
+from mansard.analytics.models.predict.class_fit import ClassFactors
+from mansard.analytics.models.predict.layer_groups import (
+    LAYER_GROUP_SCHEMA,
+    TimedNetworks,
+    at_roofs,
+)
+from mansard.analytics.models.predict.prediction import apply_calibration, predict_roofed
+from mansard.analytics.models.predict.totals_calibration import DeviceCalibration, calibrate_totals
 from recorded.subgraphs import RUNTIME, TOTAL, Recording
 
 LARGE = 16  # batches from here on are not mostly the time that Python takes to start kernels

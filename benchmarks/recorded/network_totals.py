@@ -16,8 +16,8 @@ from types import MappingProxyType
 import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.predict.engine import SHARE_SCHEMA
-from mansard.analytics.predict.prediction import predict_roofed
+from mansard.analytics.models.predict.engine import SHARE_SCHEMA
+from mansard.analytics.models.predict.prediction import predict_roofed
 from recorded.subgraphs import CPU_HZ, TOTAL, read_recording
 
 _IMAGE = 3  # channels

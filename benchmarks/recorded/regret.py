@@ -30,10 +30,10 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a file of its folder
 
-from mansard.analytics.decide.recommend import recommend
-from mansard.analytics.decide.records import Wanted
-from mansard.analytics.decide.values import KEPT, read_values
-from mansard.analytics.scaling.network_predict import predict_observed
+from mansard.analytics.decisions.recommend import decide
+from mansard.analytics.decisions.records import Wanted
+from mansard.analytics.decisions.values import KEPT, read_values
+from mansard.analytics.models.scaling.network_predict import predict_observed
 from recorded.mode_sweeps import Sweep, read_sweeps
 
 SEED, N_QUESTIONS = 15, 120  # of each board and count, with each limit
@@ -114,7 +114,7 @@ def ask(sweep: Metered, kept: Sequence[str]) -> Iterator[Answer]:
 def _choose(rule: str, predictions: pl.DataFrame, wanted: Wanted) -> str | None:
     """The mode that a rule calls feasible and best; None where it calls none feasible."""
     if rule == "mansard":
-        found = recommend(predictions, wanted)
+        found = decide(predictions, wanted)
         return found.choice.mode if found.choice and found.verdict == "feasible" else None
     values = read_values(predictions, wanted)
     usable = ~np.isnan(values.energy.value)

@@ -24,8 +24,8 @@ from types import MappingProxyType
 import polars as pl
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, GROUP_SCHEMA, MODE_SCHEMA
-from mansard.analytics.predict.class_fit import TIMED_SCHEMA
-from mansard.analytics.predict.group_rows import predict_groups
+from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA
+from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.core.hardware.peaks import memory_roof_bytes_per_s, peak_flop_per_s
 from mansard.core.hardware.table import AGX_ORIN_64
 from recorded.power_modes import AGX, recorded_modes

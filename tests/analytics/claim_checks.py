@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.decide.records import Candidate, Recommendation, Wanted
+from mansard.analytics.decisions.records import Candidate, Recommendation, Wanted
 
 Row = Mapping[str, Any]
 _NORMAL = NormalDist()

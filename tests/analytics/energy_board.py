@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mansard.analytics.energy.fit import EnergyFit, EnergyPoint
+from mansard.analytics.models.energy.fit import EnergyFit, EnergyPoint
 
 # The plan's chains, and the bytes that one fp32 element moves: read and written.
 FMA_PER_ELEMENT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

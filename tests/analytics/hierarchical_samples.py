@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mansard.analytics.hierarchical.records import ModeCosts, make_amount
-from mansard.analytics.hierarchical.sample_tables import mode_costs
-from mansard.analytics.hierarchical.samples import UNANSWERED, Samples
+from mansard.analytics.decisions.offload.records import ModeCosts, make_amount
+from mansard.analytics.decisions.offload.sample_tables import mode_costs
+from mansard.analytics.decisions.offload.samples import UNANSWERED, Samples
 
 N_CLASSES = 10
 

@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from mansard.analytics.counters.launch import Export, Launch
-from mansard.analytics.counters.reading import read_export
-from mansard.analytics.published.readers.reader import ToolFile
+from mansard.analytics.data.published.readers.reader import ToolFile
+from mansard.analytics.models.counters.launch import Export, Launch
+from mansard.analytics.models.counters.reading import read_export
 
 FIXED = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream")
 PLACED = (*FIXED, "Block Size", "Grid Size", "Device", "CC")

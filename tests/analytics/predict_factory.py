@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, GROUP_SCHEMA, MODE_SCHEMA
-from mansard.analytics.predict.engine import predict_scores
+from mansard.analytics.models.predict.engine import predict_scores
 
 Key = tuple[str, str, str]  # quantity, subject, unit
 Value = float | tuple[float, float, float] | None  # value, low and high

@@ -13,8 +13,8 @@ from mansard.analytics.data import limits
 from mansard.analytics.data.expansion import MOST_FILE_BYTES, expanded_bytes
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.opening import merge, open_runs
-from mansard.analytics.published.cells import MOST_COLUMNS, parse_table
-from mansard.analytics.roofs.rates import estimate
+from mansard.analytics.data.published.cells import MOST_COLUMNS, parse_table
+from mansard.analytics.models.roofs.rates import estimate
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.jsonl import LONGEST_LINE
 from tests.analytics.factory import manifest, trial, write_run, write_two_modes

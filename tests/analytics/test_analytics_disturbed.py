@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.energy import power_table
-from mansard.analytics.report.summary import summary
-from mansard.analytics.report.write import render
-from mansard.analytics.results import Results, compute
+from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.energy import power_table
 from mansard.core.records import Spread, Trial
 from tests.analytics.factory import (
     MIB,

@@ -9,11 +9,16 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.energy.points import energy_points
-from mansard.analytics.report.energy import energy_facts, energy_table, meter_facts, power_table
-from mansard.analytics.report.summary import summary
-from mansard.analytics.report.write import render
-from mansard.analytics.results import Results, compute
+from mansard.analytics.models.energy.points import energy_points
+from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.energy import (
+    energy_facts,
+    energy_table,
+    meter_facts,
+    power_table,
+)
 from mansard.core.errors import InputError
 from mansard.core.records import Board, EnergyWindow, Trial
 from tests.analytics.factory import (

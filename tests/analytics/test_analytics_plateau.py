@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.roofs.rates import MIN_BLOCKS, estimate, members
+from mansard.analytics.models.roofs.rates import MIN_BLOCKS, estimate, members
 
 rates = st.floats(min_value=1.0, max_value=1e12)
 groups = st.lists(st.lists(rates, min_size=1, max_size=8), min_size=1, max_size=5)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import PREDICTION_KEY
-from mansard.analytics.predict.models import Models, find_models
-from mansard.analytics.predict.prediction import NetworkSelection, basis_of, predict
-from mansard.analytics.results import networks_of_runs
+from mansard.analytics.models.predict.models import Models, find_models
+from mansard.analytics.models.predict.prediction import NetworkSelection, basis_of, predict
+from mansard.analytics.pages.results import networks_of_runs
 from mansard.core.records import LayerScore, ModelScore
 from tests.analytics.factory import (
     Ceilings,

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.figures.figure import safe_json
-from mansard.analytics.report.write import write_report
+from mansard.analytics.pages.figures.figure import safe_json
+from mansard.analytics.pages.report.write import write_report
 from mansard.core.errors import StorageError
 from tests.analytics.factory import (
     HOSTILE,

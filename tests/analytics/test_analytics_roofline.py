@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.roofs.roofline import Roofline, rooflines
+from mansard.analytics.models.roofs.roofline import Roofline, rooflines
 from mansard.core.records import MachineIdentity, Trial
 from tests.analytics.factory import (
     MIB,

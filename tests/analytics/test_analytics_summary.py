@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.summary import Summary, summary
+from mansard.analytics.pages.report.summary import Summary, summary
 from tests.analytics.factory import write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 

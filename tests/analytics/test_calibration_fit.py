@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.predict.class_fit import TIMED_SCHEMA, ClassFit, fit_classes
+from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA, ClassFit, fit_classes
 
 LAUNCH_S = {"slow": 20e-6, "fast": 10e-6}
 FACTORS = {"conv": 2.0, "matmul": 3.0}

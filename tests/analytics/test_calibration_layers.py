@@ -10,17 +10,17 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, OBSERVATION_SCHEMA
-from mansard.analytics.predict.class_fit import TIMED_SCHEMA
-from mansard.analytics.predict.groups import group_frame, halves, score_frame
-from mansard.analytics.predict.layer_groups import (
+from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA
+from mansard.analytics.models.predict.groups import group_frame, halves, score_frame
+from mansard.analytics.models.predict.layer_groups import (
     ROOF_SCHEMA,
     TimedNetworks,
     join_layers,
     timed_networks,
 )
-from mansard.analytics.predict.models import find_models
-from mansard.analytics.predict.timed_classes import predict_by_classes
-from mansard.analytics.predict.totals_calibration import calibrate_totals
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.predict.timed_classes import predict_by_classes
+from mansard.analytics.models.predict.totals_calibration import calibrate_totals
 from mansard.core.records import LayerTime, Measurement
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.analytics.predict_factory import (

@@ -8,19 +8,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mansard.analytics.figures.tables import Table
-from mansard.analytics.predict.class_fit import ClassFactor, ClassFactors, ClassFit
-from mansard.analytics.predict.layer_groups import ROOF_SCHEMA
-from mansard.analytics.predict.timed_classes import TimedClasses
-from mansard.analytics.predict.totals_calibration import (
+from mansard.analytics.models.predict.class_fit import ClassFactor, ClassFactors, ClassFit
+from mansard.analytics.models.predict.layer_groups import ROOF_SCHEMA
+from mansard.analytics.models.predict.timed_classes import TimedClasses
+from mansard.analytics.models.predict.totals_calibration import (
     DeviceCalibration,
     LeftOut,
     Misfit,
     place_name,
 )
-from mansard.analytics.predict.totals_lines import PAIR_SCHEMA, TotalsLines
-from mansard.analytics.report.calibration import calibration_summaries, calibration_tables
-from mansard.analytics.scaling.node_launches import NodeLaunch
+from mansard.analytics.models.predict.totals_lines import PAIR_SCHEMA, TotalsLines
+from mansard.analytics.models.scaling.node_launches import NodeLaunch
+from mansard.analytics.pages.figures.tables import Table
+from mansard.analytics.pages.tables.calibration import calibration_summaries, calibration_tables
 
 BOARD, ENGINE = "Board", "onnxruntime cpu 2 threads"
 BEFORE = Misfit(median=0.5, nine_of_ten=0.8, worst=0.9, n_times=3)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.predict.class_fit import jackknife_half, least_absolute
+from mansard.analytics.models.predict.class_fit import jackknife_half, least_absolute
 
 _ONES = np.ones(3)
 

@@ -16,8 +16,8 @@ from mansard.analytics.data.model_frames import (
     OBSERVATION_SCHEMA,
     PREDICTION_SCHEMA,
 )
-from mansard.analytics.predict.engine import NO_LAUNCH, SHARE_SCHEMA
-from mansard.analytics.predict.totals_calibration import apply_totals, calibrate_totals
+from mansard.analytics.models.predict.engine import NO_LAUNCH, SHARE_SCHEMA
+from mansard.analytics.models.predict.totals_calibration import apply_totals, calibrate_totals
 from tests.analytics.model_factory import (
     board_coefficients,
     network_observations,

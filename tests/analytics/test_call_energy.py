@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.quantities import joules, seconds
 from mansard.analytics.data.run_frames import energy_frame
-from mansard.analytics.predict.measured import program_times, times_of
-from mansard.analytics.scaling.call_energy import call_energy, timed
-from mansard.analytics.scaling.observations import measured_observations
+from mansard.analytics.models.predict.measured import program_times, times_of
+from mansard.analytics.models.scaling.call_energy import call_energy, timed
+from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.core.records import EnergyWindow
 from tests.analytics.factory import (
     measurement,

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mansard.analytics.contention import (
+from mansard.analytics.data.opening import open_runs
+from mansard.analytics.models.contention import (
     Cell,
     VictimContention,
     measured_contention,
     surface_of,
 )
-from mansard.analytics.data.opening import open_runs
-from mansard.analytics.report.contention import contention_table, contention_words
+from mansard.analytics.pages.tables.contention import contention_table, contention_words
 from mansard.core.records import ContentionPoint
 from tests.analytics.factory import manifest, write_run
 from tests.analytics.test_concurrent_rows import POINT

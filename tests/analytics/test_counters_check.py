@@ -10,14 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.counters import differences as classes
-from mansard.analytics.counters.by_kernel import call_sum
-from mansard.analytics.counters.check import check_network
-from mansard.analytics.counters.counting import count
-from mansard.analytics.counters.importing import ExportOrigin, counters_of
-from mansard.analytics.counters.launch import Export, Launch
-from mansard.analytics.counters.matching import match
-from mansard.analytics.counters.products import Product, Tile, padded_flop, splits_of, tile_of
+from mansard.analytics.models.counters import differences as classes
+from mansard.analytics.models.counters.by_kernel import call_sum
+from mansard.analytics.models.counters.check import check_network
+from mansard.analytics.models.counters.counting import count
+from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
+from mansard.analytics.models.counters.launch import Export, Launch
+from mansard.analytics.models.counters.matching import match
+from mansard.analytics.models.counters.products import (
+    Product,
+    Tile,
+    padded_flop,
+    splits_of,
+    tile_of,
+)
 from mansard.core.errors import UsageError
 from mansard.core.records import KernelCounters, LayerTime, ModelScore
 from mansard.estimator import score, zoo
@@ -211,7 +217,7 @@ def explained(name: str, flop: float, read: float, write: float = 0.0, **fields:
 
 
 def _part(**fields: Any) -> Any:
-    from mansard.analytics.counters.estimates import Part
+    from mansard.analytics.models.counters.estimates import Part
 
     product = Product(1, 40, 256, 256)
     values: dict[str, Any] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.counters.counted import Counted, layers_of
-from mansard.analytics.counters.importing import ExportOrigin, counters_of
-from mansard.analytics.counters.launch import Export, wanted
+from mansard.analytics.models.counters.counted import Counted, layers_of
+from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
+from mansard.analytics.models.counters.launch import Export, wanted
 from mansard.core.ncu_metrics import (
     CUDA_CORE_WORK,
     DRAM_TRAFFIC,

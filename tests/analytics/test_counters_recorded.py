@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.counters.importing import ExportOrigin, import_counters
+from mansard.analytics.models.counters.importing import ExportOrigin, import_counters
 from mansard.core.errors import InputError
 from mansard.core.records import KernelCounters
 

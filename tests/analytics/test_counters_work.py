@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mansard.analytics.counters.counting import count
-from mansard.analytics.counters.tensor_work import (
+from mansard.analytics.models.counters.counting import count
+from mansard.analytics.models.counters.tensor_work import (
     instruction_flop,
     kernel_precision,
     operand_precision,

@@ -10,10 +10,10 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.run_frames import idle_power_w
-from mansard.analytics.report.energy import power_table
-from mansard.analytics.report.notices import notices
-from mansard.analytics.report.write import render
-from mansard.analytics.results import Results, compute
+from mansard.analytics.pages.report.notices import notices
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.energy import power_table
 from mansard.core.errors import SchemaError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EnergyWindow, PowerMode, Trial

@@ -11,9 +11,9 @@ import pytest
 from mansard import api
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.opening import merge
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.store import read_published, write_published
+from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.store import read_published, write_published
 from mansard.core.errors import StorageError
 from tests.analytics.factory import fma_trials, manifest, write_run, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores

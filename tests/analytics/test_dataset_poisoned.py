@@ -23,7 +23,7 @@ from mansard.analytics.data.opening import merge, open_runs
 from mansard.analytics.data.read import decode, read_part, run_files
 from mansard.analytics.data.store import Store
 from mansard.analytics.data.workload_frames import measurement_frame
-from mansard.analytics.roofs.rates import trial_rates
+from mansard.analytics.models.roofs.rates import trial_rates
 from mansard.core.errors import InputError, MansardError, SchemaError
 from mansard.core.records import LayerTime, Manifest
 from tests.analytics.factory import (

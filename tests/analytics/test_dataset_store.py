@@ -25,7 +25,7 @@ from mansard.analytics.data.read import dataset_of, read_dataset, read_part, run
 from mansard.analytics.data.run_folder import import_run
 from mansard.analytics.data.run_frames import REPETITION_SCHEMA
 from mansard.analytics.data.store import Store
-from mansard.analytics.roofs.rates import trial_rates
+from mansard.analytics.models.roofs.rates import trial_rates
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.jsonl import RowWriter
 from mansard.core.leftovers import hidden_name

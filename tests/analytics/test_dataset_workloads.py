@@ -13,7 +13,7 @@ from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.names import engine_name
 from mansard.analytics.data.opening import merge, open_runs
-from mansard.analytics.predict.models import Models, find_models
+from mansard.analytics.models.predict.models import Models, find_models
 from mansard.core.errors import InputError
 from mansard.core.records import LayerTime, Measurement, NamedWindow, ProgramRun
 from tests.analytics.board_runs import MODES, power_mode, write_board

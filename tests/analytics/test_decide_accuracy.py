@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.accuracies import Drop, NetworkAccuracy, wilson
-from mansard.analytics.decide.recommend import recommend, recommend_each
-from mansard.analytics.decide.records import Wanted
+from mansard.analytics.decisions.records import Wanted
 from mansard.core.errors import UsageError
+from tests.analytics.answers import recommend, recommend_each
 from tests.analytics.decide_factory import DEVICE, frame, row
 from tests.analytics.model_factory import board_modes
 from tests.analytics.test_accuracies import accuracy

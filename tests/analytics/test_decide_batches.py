@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
-from mansard.analytics.decide.batches import BATCH_SCHEMA, batch_table
+from mansard.analytics.decisions.batches import BATCH_SCHEMA, batch_table
 from tests.analytics.decide_factory import frame, row
 
 SCORES = pl.DataFrame(

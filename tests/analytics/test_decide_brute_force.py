@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.recommend import recommend
-from mansard.analytics.decide.records import OBJECTIVES, Candidate, Recommendation, Wanted
+from mansard.analytics.decisions.records import OBJECTIVES, Candidate, Recommendation, Wanted
+from tests.analytics.answers import recommend
 from tests.analytics.decide_factory import frame, row
 
 N_BOARDS = 500

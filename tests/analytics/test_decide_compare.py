@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from scipy.signal import lfilter
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.decide.compare import Change, Side, compare, pair_runs, sides_of
-from mansard.analytics.decide.significance import (
+from mansard.analytics.decisions.compare import Change, Side, compare, pair_runs, sides_of
+from mansard.analytics.decisions.significance import (
     find_centre,
     find_shift,
     holm,
@@ -23,7 +23,7 @@ from mansard.analytics.decide.significance import (
     ratio_span,
     shift_test,
 )
-from mansard.analytics.decide.values import Array
+from mansard.analytics.decisions.values import Array
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Measurement
 from tests.analytics.factory import (

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.choice import expected_gain
-from mansard.analytics.decide.recommend import recommend
-from mansard.analytics.decide.records import Recommendation, Wanted
+from mansard.analytics.decisions.choice import expected_gain
+from mansard.analytics.decisions.records import Recommendation, Wanted
+from tests.analytics.answers import recommend
 from tests.analytics.decide_factory import frame, row
 
 Z95 = NormalDist().inv_cdf(0.975)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.records import Wanted
-from mansard.analytics.decide.time_sharing import Mix, Task, lower_hull, share_time
-from mansard.analytics.decide.workload import constant_powers, plan_mix, plan_mixes
+from mansard.analytics.decisions.records import Wanted
+from mansard.analytics.decisions.time_sharing import Mix, Task, lower_hull, share_time
+from mansard.analytics.decisions.workload import constant_powers
 from mansard.core.errors import UsageError
+from tests.analytics.answers import plan_mix, plan_mixes
 from tests.analytics.decide_factory import frame, row
 from tests.analytics.model_factory import DEVICE, board_coefficients
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.alternatives import pareto_front, pareto_mask
+from mansard.analytics.decisions.alternatives import pareto_front, pareto_mask
 from tests.analytics.decide_factory import frame, row
 
 COORDINATE = st.sampled_from([1.0, 2.0, 3.0, 4.0, float("nan")])  # few values: many ties

@@ -9,10 +9,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from mansard.analytics.decide.recommend import recommend
-from mansard.analytics.decide.records import OBJECTIVES, Objective, Recommendation, Wanted
-from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.scaling.board import scale
+from mansard.analytics.decisions.records import OBJECTIVES, Objective, Recommendation, Wanted
+from mansard.analytics.models.predict.engine import predict_scores
+from mansard.analytics.models.scaling.board import scale
+from tests.analytics.answers import recommend
 from tests.analytics.model_factory import (
     NETWORKS,
     board_coefficients,

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.decide.outlook import block_of, find_terms, prior_outlook
-from mansard.analytics.decide.plan import Plan, plan_next
-from mansard.analytics.scaling.network_terms import setting_values
+from mansard.analytics.decisions.outlook import block_of, find_terms, prior_outlook
+from mansard.analytics.decisions.plan import Plan, plan_next
+from mansard.analytics.models.scaling.network_terms import setting_values
 from mansard.core.errors import UsageError
 from mansard.core.hardware import SETTINGS
 from tests.analytics.network_truth import modes, name, observe, some

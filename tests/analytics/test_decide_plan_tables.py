@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.decide.modes import mode_frame, read_mode_table
-from mansard.analytics.decide.plan import observed
-from mansard.analytics.scaling.network_fit import fit_network
-from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.decisions.modes import mode_frame, read_mode_table
+from mansard.analytics.decisions.plan import observed
+from mansard.analytics.models.scaling.network_fit import fit_network
+from mansard.analytics.models.scaling.network_predict import predict_modes
 from mansard.core.errors import InputError, UsageError
 from mansard.core.power_mode import core_count_mode
 from tests.analytics.network_truth import modes, observe

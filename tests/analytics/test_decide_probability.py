@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.values import (
+from mansard.analytics.decisions.values import (
     BROKEN,
     KEPT,
     UNKNOWN,

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.decide.plan import observed, plan_next
-from mansard.analytics.decide.recommend import recommend_each
-from mansard.analytics.decide.records import Candidate, Wanted
-from mansard.analytics.predict.measured import measured_programs
-from mansard.analytics.predict.models import find_models
-from mansard.analytics.predict.prediction import NetworkSelection, predict
+from mansard.analytics.decisions.plan import observed, plan_next
+from mansard.analytics.decisions.records import Candidate, Wanted
+from mansard.analytics.models.predict.measured import measured_programs
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.predict.prediction import NetworkSelection, predict
 from mansard.core.records import NamedWindow, PowerMode
+from tests.analytics.answers import recommend_each
 from tests.analytics.factory import manifest, measurement, program, window, write_run
 from tests.analytics.gpu_factory import board, gpu_manifest, mode_30w, orin, write_orin
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.baselines import Baseline, highest_mode
-from mansard.analytics.decide.recommend import recommend, recommend_each
-from mansard.analytics.decide.records import Recommendation, Wanted
+from mansard.analytics.decisions.baselines import Baseline, highest_mode
+from mansard.analytics.decisions.records import Recommendation, Wanted
 from mansard.core.errors import UsageError
+from tests.analytics.answers import recommend, recommend_each
 from tests.analytics.decide_factory import DEVICE, frame, row
 from tests.analytics.model_factory import board_modes, network_predictions
 

@@ -9,9 +9,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.decide.recommend import recommend_each
-from mansard.analytics.decide.records import OBJECTIVES, Recommendation, Wanted
+from mansard.analytics.decisions.records import OBJECTIVES, Recommendation, Wanted
 from tests.analytics import claim_checks as checks
+from tests.analytics.answers import recommend_each
 from tests.analytics.decide_factory import DEVICE, frame, row
 
 NAMES = ("7W", "15W", "25W", "30W", "MAXN", "gpu306-emc665")
@@ -162,8 +162,8 @@ def test_what_only_has_bounds_is_compared_by_its_ends() -> None:
     wanted = Wanted(minimise="latency", batches=(1,))
     (saving,) = asked(rows, wanted, clocks, DEVICE)[0].savings
     assert saving.mode == "MAXN"
-    from mansard.analytics.decide.baselines import Baseline
-    from mansard.analytics.decide.recommend import recommend
+    from mansard.analytics.decisions.baselines import Baseline
+    from tests.analytics.answers import recommend
 
     only_slow = recommend(
         frame(rows[:1] + rows[1:]), Wanted(minimise="latency"), [Baseline("another mode", "7W")]

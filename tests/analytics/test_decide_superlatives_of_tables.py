@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
-from mansard.analytics.decide.batches import batch_table
-from mansard.analytics.decide.plan import plan_next
-from mansard.analytics.decide.records import Wanted
-from mansard.analytics.decide.time_sharing import Mix, Task
-from mansard.analytics.decide.workload import plan_mix
+from mansard.analytics.decisions.batches import batch_table
+from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.decisions.records import Wanted
+from mansard.analytics.decisions.time_sharing import Mix, Task
 from mansard.core.errors import UsageError
+from tests.analytics.answers import plan_mix
 from tests.analytics.claim_checks import kind_of, span, state
 from tests.analytics.decide_factory import frame, row
 from tests.analytics.test_decide_superlatives import CLOCKS, predictions

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decide.missing import remedy
-from mansard.analytics.decide.recommend import recommend
-from mansard.analytics.decide.records import Recommendation, Wanted
+from mansard.analytics.decisions.records import Recommendation, Wanted
+from mansard.analytics.pages.words.missing import remedy
+from tests.analytics.answers import recommend
 from tests.analytics.decide_factory import frame, row
 
 

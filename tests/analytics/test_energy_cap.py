@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.energy.roof import capped_time_s
+from mansard.analytics.models.energy.roof import capped_time_s
 
 _amounts = st.floats(1e-3, 1e3)
 

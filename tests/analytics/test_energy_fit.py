@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.energy.fit import EnergyFit, EnergyPoint, fit_energy
+from mansard.analytics.models.energy.fit import EnergyFit, EnergyPoint, fit_energy
 from tests.analytics.energy_board import (
     ORIN,
     WINDOW_S,

@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.energy.least_squares import (
-    solve_active_set,
-    solve_non_negative,
-    student_quantile,
-)
+from mansard.analytics.data.statistics import student_quantile
+from mansard.analytics.models.energy.least_squares import solve_active_set, solve_non_negative
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))

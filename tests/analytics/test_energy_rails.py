@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.energy.points import fit_rails, fit_runs
-from mansard.analytics.roofs.roofline import rooflines
+from mansard.analytics.models.energy.points import fit_rails, fit_runs
+from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.core.records import Trial
 from tests.analytics.factory import MIB, window, write_run
 from tests.analytics.gpu_factory import gpu_manifest, gpu_trial

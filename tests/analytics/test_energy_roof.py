@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.energy.fit import Coefficient
-from mansard.analytics.energy.roof import EnergyRoof, balance, effective_balance, energy_balance
-from mansard.analytics.roofs.ceilings import Ceiling
+from mansard.analytics.models.energy.fit import Coefficient
+from mansard.analytics.models.energy.roof import (
+    EnergyRoof,
+    balance,
+    effective_balance,
+    energy_balance,
+)
+from mansard.analytics.models.roofs.ceilings import Ceiling
 
 NO_CAP = {"cap_w": "no cap is set"}
 

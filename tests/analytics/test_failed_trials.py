@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.limits import check_trial
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.report.measured import unstable_table
-from mansard.analytics.report.notices import warnings
-from mansard.analytics.report.summary import summary
-from mansard.analytics.report.write import render
-from mansard.analytics.results import Results, compute
-from mansard.analytics.roofs.rates import trial_rates, unused_trials
+from mansard.analytics.models.roofs.rates import trial_rates, unused_trials
+from mansard.analytics.pages.report.notices import warnings
+from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.measured import unstable_table
 from mansard.core.errors import InputError
 from mansard.core.records import ABOVE_LIMIT, Trial
 from tests.analytics.factory import fma_trials, manifest, stream_trials, trial, write_run

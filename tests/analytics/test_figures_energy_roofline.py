@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.energy.fit import Coefficient
-from mansard.analytics.energy.roof import EnergyRoof, balance
-from mansard.analytics.figures.energy_roofline import (
+from mansard.analytics.models.energy.fit import Coefficient
+from mansard.analytics.models.energy.roof import EnergyRoof, balance
+from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.pages.figures.energy_roofline import (
     MOST_ROWS,
     MOST_VERTICES,
     Kind,
@@ -22,11 +23,10 @@ from mansard.analytics.figures.energy_roofline import (
     named_arches,
     priced_roofs,
 )
-from mansard.analytics.figures.figure import Figure, Missing
-from mansard.analytics.figures.network_points import roof_points
-from mansard.analytics.figures.parameters import Chosen
-from mansard.analytics.results import Results, compute
-from mansard.analytics.roofs.ceilings import Ceiling
+from mansard.analytics.pages.figures.figure import Figure, Missing
+from mansard.analytics.pages.figures.network_points import roof_points
+from mansard.analytics.pages.figures.parameters import Chosen
+from mansard.analytics.pages.results import Results, compute
 from tests.analytics.board_runs import MODES, constant_w, volts_squared, write_board
 from tests.analytics.factory import write_two_modes
 from tests.analytics.gpu_factory import COSTS_J

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mansard.analytics.figures.gantt import gantt_figure, last_s
-from mansard.analytics.report.schedule_page import write_schedule_page
+from mansard.analytics.pages.figures.gantt import gantt_figure, last_s
+from mansard.analytics.pages.report.schedule_page import write_schedule_page
 from mansard.core.records import (
     Accelerator,
     LayerGroup,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.figures.label_layout import (
+from mansard.analytics.pages.figures.label_layout import (
     EDGE_PX,
     LEADER_PX,
     LINE_PX,
@@ -27,8 +27,8 @@ from mansard.analytics.figures.label_layout import (
     text_box,
     text_px,
 )
-from mansard.analytics.figures.naming import NamedLine, place_names
-from mansard.analytics.figures.plane import NARROW_PX, Spot, Window, extent
+from mansard.analytics.pages.figures.naming import NamedLine, place_names
+from mansard.analytics.pages.figures.plane import NARROW_PX, Spot, Window, extent
 
 WIDE, HIGH = 500.0, 380.0
 spots = st.tuples(

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.decide.records import Candidate
-from mansard.analytics.figures.figure import evenly
-from mansard.analytics.figures.modes import (
+from mansard.analytics.decisions.records import Candidate
+from mansard.analytics.pages.figures.figure import evenly
+from mansard.analytics.pages.figures.modes import (
     LEAST_CELLS,
     MOST_ROWS,
     heat_chart,
     mode_points,
     pareto_chart,
 )
-from mansard.analytics.figures.parameters import Chosen
+from mansard.analytics.pages.figures.parameters import Chosen
 from tests.analytics.factory import HOSTILE
 from tests.analytics.model_factory import (
     DEVICE,

@@ -7,17 +7,22 @@ import pytest
 import vl_convert
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.figures.accuracy import MOST_POINTS, accuracy_chart, accuracy_points, band
-from mansard.analytics.figures.batches import batch_chart, batch_points
-from mansard.analytics.figures.layers import bar_chart, class_chart
-from mansard.analytics.figures.network_points import (
+from mansard.analytics.pages.figures.accuracy import (
+    MOST_POINTS,
+    accuracy_chart,
+    accuracy_points,
+    band,
+)
+from mansard.analytics.pages.figures.batches import batch_chart, batch_points
+from mansard.analytics.pages.figures.layers import bar_chart, class_chart
+from mansard.analytics.pages.figures.network_points import (
     MOST_CLASSES,
     OTHERS,
     layer_classes,
     layer_points,
     under_roofs,
 )
-from mansard.analytics.figures.parameters import Chosen
+from mansard.analytics.pages.figures.parameters import Chosen
 from tests.analytics.model_factory import (
     DEVICE,
     board_modes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from mansard.analytics.figures.network_points import MOST_HOLLOW, Points, spread
-from mansard.analytics.figures.roof_shares import share_bars
+from mansard.analytics.pages.figures.network_points import MOST_HOLLOW, Points, spread
+from mansard.analytics.pages.figures.roof_shares import share_bars
 
 COLUMNS = ("mode", "batch", "network", "precision")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from mansard.analytics.figures.parameters import EVERY, Chosen
-from mansard.analytics.figures.selection import LiveTable, Shown, words
-from mansard.analytics.figures.tables import Column
+from mansard.analytics.pages.figures.parameters import EVERY, Chosen
+from mansard.analytics.pages.figures.selection import LiveTable, Shown, words
+from mansard.analytics.pages.figures.tables import Column
 
 ROWS = pl.DataFrame(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mansard.analytics.figures.figure import drawable, still_picture
+from mansard.analytics.pages.figures.figure import drawable, still_picture
 
 
 def _chart(name: str) -> dict[str, object]:

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.ceilings import bandwidth_table, latency_table
-from mansard.analytics.results import Results, compute
-from mansard.analytics.roofs.gpu_kernels import KernelComparison
-from mansard.analytics.roofs.levels import gpu_levels
-from mansard.analytics.roofs.roofline import Roofline
-from mansard.analytics.scaling.coefficients import roof_coefficients
+from mansard.analytics.models.roofs.gpu_kernels import KernelComparison
+from mansard.analytics.models.roofs.levels import gpu_levels
+from mansard.analytics.models.roofs.roofline import Roofline
+from mansard.analytics.models.scaling.coefficients import roof_coefficients
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.ceilings import bandwidth_table, latency_table
 from mansard.core.errors import InputError
 from mansard.core.records import Manifest, Trial
 from tests.analytics.factory import KIB, MIB, TWO_CORES, fma_trials, manifest, write_run

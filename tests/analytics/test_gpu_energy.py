@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.energy.points import energy_points
-from mansard.analytics.report.energy import energy_facts, energy_table, operand_table, power_table
-from mansard.analytics.results import Results, compute
+from mansard.analytics.models.energy.points import energy_points
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.energy import (
+    energy_facts,
+    energy_table,
+    operand_table,
+    power_table,
+)
 from tests.analytics.factory import KIB, MIB, write_run
 from tests.analytics.gpu_factory import (
     CONSTANT_W,

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.prediction import NetworkSelection, predict
-from mansard.analytics.report.summary import Summary, summary
-from mansard.analytics.report.write import render
-from mansard.analytics.results import Results, compute, networks_of_runs
+from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.pages.report.summary import Summary, summary
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute, networks_of_runs
 from mansard.core.caches import dram_low_bytes, gpu_level_windows
 from mansard.core.records import LayerScore
 from tests.analytics.factory import HOSTILE, KIB, MIB, write_run, write_two_modes

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mansard.analytics.counters.counted import Counted
-from mansard.analytics.counters.group_bytes import counted_bytes
-from mansard.analytics.counters.importing import ExportOrigin
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.group_times import (
+from mansard.analytics.models.counters.counted import Counted
+from mansard.analytics.models.counters.group_bytes import counted_bytes
+from mansard.analytics.models.counters.importing import ExportOrigin
+from mansard.analytics.models.predict.group_times import (
     Difference,
     group_times,
     leave_times,
     prefix_times,
     scaled_times,
 )
-from mansard.analytics.report.parts import group_tables
+from mansard.analytics.pages.tables.parts import group_tables
 from mansard.core.node_labels import label
 from mansard.core.records import (
     Board,

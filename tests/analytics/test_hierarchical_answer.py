@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mansard.analytics.hierarchical.analysis import analyse
-from mansard.analytics.hierarchical.calibration import calibration
-from mansard.analytics.hierarchical.costs import mean_costs
-from mansard.analytics.hierarchical.records import Goal, HiSettings, make_amount
-from mansard.analytics.hierarchical.sample_tables import mode_costs
-from mansard.analytics.hierarchical.samples import make_samples
+from mansard.analytics.decisions.offload.calibration import calibration
+from mansard.analytics.decisions.offload.costs import mean_costs
+from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
+from mansard.analytics.decisions.offload.sample_tables import mode_costs
+from mansard.analytics.decisions.offload.samples import make_samples
+from tests.analytics.answers import analyse
 from tests.analytics.hierarchical_samples import exact, made_up, samples_of
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.accuracies import wilson_ends
-from mansard.analytics.hierarchical.choice import best, choose
-from mansard.analytics.hierarchical.limits import hold, means_of
-from mansard.analytics.hierarchical.records import Goal, make_amount
-from mansard.analytics.hierarchical.sample_tables import mode_costs
-from mansard.analytics.hierarchical.samples import Samples
-from mansard.analytics.hierarchical.thresholds import sweep
+from mansard.analytics.decisions.offload.choice import best, choose
+from mansard.analytics.decisions.offload.limits import hold, means_of
+from mansard.analytics.decisions.offload.records import Goal, make_amount
+from mansard.analytics.decisions.offload.sample_tables import mode_costs
+from mansard.analytics.decisions.offload.samples import Samples
+from mansard.analytics.decisions.offload.thresholds import sweep
 from tests.analytics.hierarchical_samples import exact, samples_of
 
 COSTS = st.sampled_from([0.5, 1.0, 2.0, 5.0])

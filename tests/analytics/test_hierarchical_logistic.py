@@ -9,9 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mansard.analytics.hierarchical.logistic import DIME, find_published, fit_logistic, probability
-from mansard.analytics.hierarchical.records import Logistic
-from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, Samples
+from mansard.analytics.decisions.offload.logistic import (
+    DIME,
+    find_published,
+    fit_logistic,
+    probability,
+)
+from mansard.analytics.decisions.offload.records import Logistic
+from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, Samples
 from mansard.core.errors import UsageError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/use/hierarchical.md"

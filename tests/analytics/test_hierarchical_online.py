@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from mansard.analytics.hierarchical.analysis import analyse
-from mansard.analytics.hierarchical.online import replay
-from mansard.analytics.hierarchical.records import Goal, HiSettings
-from mansard.analytics.hierarchical.samples import RIGHT, Samples, make_samples
+from mansard.analytics.decisions.offload.online import replay
+from mansard.analytics.decisions.offload.records import Goal, HiSettings
+from mansard.analytics.decisions.offload.samples import RIGHT, Samples, make_samples
 from mansard.core.errors import UsageError
+from tests.analytics.answers import analyse
 from tests.analytics.hierarchical_samples import exact, made_up
 
 

@@ -10,8 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mansard.analytics.hierarchical.sample_tables import read_columns, read_mode_costs
-from mansard.analytics.hierarchical.samples import RIGHT, UNANSWERED, WRONG, make_samples, split
+from mansard.analytics.decisions.offload.sample_tables import read_columns, read_mode_costs
+from mansard.analytics.decisions.offload.samples import (
+    RIGHT,
+    UNANSWERED,
+    WRONG,
+    make_samples,
+    split,
+)
 from mansard.core.errors import InputError
 
 GOOD: dict[str, Any] = {

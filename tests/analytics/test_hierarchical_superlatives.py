@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.hierarchical.analysis import analyse
-from mansard.analytics.hierarchical.records import (
+from mansard.analytics.decisions.offload.records import (
     OBJECTIVES,
     Goal,
     Hierarchical,
@@ -17,7 +16,8 @@ from mansard.analytics.hierarchical.records import (
     HiSettings,
     ModeCosts,
 )
-from mansard.analytics.hierarchical.samples import Samples, make_samples
+from mansard.analytics.decisions.offload.samples import Samples, make_samples
+from tests.analytics.answers import analyse
 from tests.analytics.hierarchical_samples import exact
 
 # Grids, so that values tie.

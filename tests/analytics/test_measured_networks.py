@@ -12,19 +12,19 @@ import pytest
 import vl_convert
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.figures.accuracy import accuracy_figure
-from mansard.analytics.figures.batches import batch_chart, batch_points, measured_batches
-from mansard.analytics.figures.figure import Missing
-from mansard.analytics.figures.network_points import roof_points
-from mansard.analytics.figures.parameters import Chosen, first_choice, mode_labels
-from mansard.analytics.figures.tables import condensed
-from mansard.analytics.predict.measured import NetworkTimes
-from mansard.analytics.report.advice import advice, advice_table, overview
-from mansard.analytics.report.networks import measured_tables, network_table, program_table
-from mansard.analytics.report.provenance import origin_table
-from mansard.analytics.report.summary import summary
-from mansard.analytics.report.write import render
-from mansard.analytics.results import Results, compute
+from mansard.analytics.models.predict.measured import NetworkTimes
+from mansard.analytics.pages.figures.accuracy import accuracy_figure
+from mansard.analytics.pages.figures.batches import batch_chart, batch_points, measured_batches
+from mansard.analytics.pages.figures.figure import Missing
+from mansard.analytics.pages.figures.network_points import roof_points
+from mansard.analytics.pages.figures.parameters import Chosen, first_choice, mode_labels
+from mansard.analytics.pages.figures.tables import condensed
+from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.advice import advice, advice_table, overview
+from mansard.analytics.pages.tables.networks import measured_tables, network_table, program_table
+from mansard.analytics.pages.tables.provenance import origin_table
 from mansard.core.records import CHAIN_LENGTHS, Measurement, NamedWindow, chain_name
 from tests.analytics.factory import (
     measurement,

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.measured import ProgramTimes, program_times
-from mansard.analytics.scaling.observations import measured_observations
+from mansard.analytics.models.predict.measured import ProgramTimes, program_times
+from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.core.records import NamedWindow, ProgramRun
 from tests.analytics.factory import program, repetition, window, write_programs
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.memory_use import MemoryTraffic, memory_traffic
-from mansard.analytics.report.memory_traffic import memory_table
+from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_traffic
+from mansard.analytics.pages.tables.memory_traffic import memory_table
 from mansard.core.jsonl import write_rows
 from mansard.core.records import Board, MemoryUse, ModelScore, Spread
 from mansard.estimator import zoo

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
-from mansard.analytics.scaling.network_bounds import network_bounds
-from mansard.analytics.scaling.network_fit import NetworkFit, fit_network, fit_networks
-from mansard.analytics.scaling.network_predict import predict_modes
-from mansard.analytics.scaling.network_terms import setting_values
+from mansard.analytics.models.scaling.network_bounds import network_bounds
+from mansard.analytics.models.scaling.network_fit import NetworkFit, fit_network, fit_networks
+from mansard.analytics.models.scaling.network_predict import predict_modes
+from mansard.analytics.models.scaling.network_terms import setting_values
 from mansard.core.errors import InputError
 from tests.analytics.network_truth import Law, modes, name, observe, some
 

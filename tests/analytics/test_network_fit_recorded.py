@@ -9,8 +9,8 @@ import pytest
 from recorded.tx2 import GOVERNED, NETWORKS, modes_of, observations_of, read_sweep, read_vgg19_power
 from tx2_sweep import fitted, held_out, least_energy
 
-from mansard.analytics.decide.plan import plan_next
-from mansard.analytics.scaling.network_fit import fit_network
+from mansard.analytics.decisions.plan import plan_next
+from mansard.analytics.models.scaling.network_fit import fit_network
 
 pytestmark = pytest.mark.shared_data
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from mansard.analytics.report.nn_profiler_runs import run_files
+from mansard.analytics.pages.report.nn_profiler_runs import run_files
 from mansard.core.records import EnergyWindow, MultiRun, RailEnergy, Reading
 from tests.analytics.test_concurrent_rows import RUN
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.parts import measured_parts, part_sums
-from mansard.analytics.report.parts import operators_text, signed_share
+from mansard.analytics.models.predict.parts import measured_parts, part_sums
+from mansard.analytics.pages.tables.parts import operators_text, signed_share
 from mansard.core.records import LayerTime, Measurement, NetworkPart, chain_name
 from tests.analytics.factory import measurement, window, write_networks
 

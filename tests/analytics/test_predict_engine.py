@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, GROUP_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.predict.engine import SHARE_SCHEMA, predict_scores
+from mansard.analytics.models.predict.engine import SHARE_SCHEMA, predict_scores
 from tests.analytics.predict_factory import (
     BYTE_J,
     CONSTANT_W,

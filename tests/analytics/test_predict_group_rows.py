@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from mansard.analytics.predict.group_rows import GROUP_ROW_SCHEMA, predict_groups
+from mansard.analytics.models.predict.group_rows import GROUP_ROW_SCHEMA, predict_groups
 from tests.analytics.predict_factory import (
     BYTE_J,
     CONSTANT_W,

@@ -8,7 +8,7 @@ from mansard.analytics.data.dataset import score_id
 from mansard.analytics.data.frames import layer_frame
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
 from mansard.analytics.data.names import network_key
-from mansard.analytics.predict.groups import SCORE_SCHEMA, group_frame, score_frame
+from mansard.analytics.models.predict.groups import SCORE_SCHEMA, group_frame, score_frame
 from mansard.core.records import LayerScore, ModelScore
 from mansard.estimator import zoo
 from mansard.estimator.scoring import score as score_model

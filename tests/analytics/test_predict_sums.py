@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.predict.engine import predict_scores
-from mansard.analytics.predict.group_rows import predict_groups
-from mansard.analytics.predict.times import bound_sums, ridges
+from mansard.analytics.models.predict.engine import predict_scores
+from mansard.analytics.models.predict.group_rows import predict_groups
+from mansard.analytics.models.predict.times import bound_sums, ridges
 from tests.analytics.predict_factory import (
     BYTE_J,
     CONSTANT_W,

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.figures.figure import Figure
-from mansard.analytics.figures.layers import layer_figures
-from mansard.analytics.figures.network_points import roof_points
-from mansard.analytics.figures.parameters import Chosen
-from mansard.analytics.report.networks import network_table
-from mansard.analytics.report.summary import summary
-from mansard.analytics.results import Results, compute
+from mansard.analytics.pages.figures.figure import Figure
+from mansard.analytics.pages.figures.layers import layer_figures
+from mansard.analytics.pages.figures.network_points import roof_points
+from mansard.analytics.pages.figures.parameters import Chosen
+from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.networks import network_table
 from mansard.cli.data.summary import summary_tables
 from tests.analytics.factory import write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores

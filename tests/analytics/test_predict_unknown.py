@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from mansard.analytics.predict.engine import predict_scores
+from mansard.analytics.models.predict.engine import predict_scores
 from tests.analytics.predict_factory import (
     BYTE_J,
     CONSTANT_W,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard import api
-from mansard.analytics.published.doubts import repeat_doubts
-from mansard.analytics.published.rooflines import published_rooflines
-from mansard.analytics.published.store import (
+from mansard.analytics.data.published.doubts import repeat_doubts
+from mansard.analytics.data.published.store import (
     published_coefficients,
     published_observations,
     read_published,
 )
+from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.core.errors import InputError
 
 ORIGIN = api.TableOrigin(citation="A. Author, 2026", module="agx-orin")

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.published.cells import LARGEST_COUNT
-from mansard.analytics.published.filling import FilledModes, fill_modes
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.rooflines import published_rooflines
-from mansard.analytics.published.store import (
+from mansard.analytics.data.published.cells import LARGEST_COUNT
+from mansard.analytics.data.published.filling import FilledModes, fill_modes
+from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.store import (
     known_modes,
     published_modes,
     read_published,
     write_published,
 )
+from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.core.hardware import NAMED_MODES
 from mansard.core.records import PublishedMode
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.published.cells import parse_positive
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.origin import PublishedOrigin
+from mansard.analytics.data.published.cells import parse_positive
+from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.core.errors import MansardError
 
 ORIGIN = PublishedOrigin(device="Board", processor="gpu", citation="A. Author, 2026")

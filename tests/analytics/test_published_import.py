@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.published.cells import MOST_BYTES
-from mansard.analytics.published.columns import find_columns
-from mansard.analytics.published.doubts import doubt_notes
-from mansard.analytics.published.importing import Imported, import_table
-from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.rooflines import find_module
+from mansard.analytics.data.published.cells import MOST_BYTES
+from mansard.analytics.data.published.columns import find_columns
+from mansard.analytics.data.published.doubts import doubt_notes
+from mansard.analytics.data.published.importing import Imported, import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.models.roofs.published_rooflines import find_module
 from mansard.core.errors import InputError, UsageError
 
 ORIGIN = PublishedOrigin(device="Jetson AGX Orin 64GB", processor="gpu", citation="A. Author, 2026")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.published.importing import Imported, import_files
-from mansard.analytics.published.origin import PublishedOrigin
+from mansard.analytics.data.published.importing import Imported, import_files
+from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.core.errors import InputError
 
 ORIGIN = PublishedOrigin(device="AGX Orin", processor="cpu", citation="A. Author, 2026")

@@ -5,9 +5,14 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from mansard.analytics.figures.pagoda import point_table
-from mansard.analytics.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
-from mansard.analytics.report.pagoda_page import Pagoda, count_table, findings, write_pagoda_page
+from mansard.analytics.data.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
+from mansard.analytics.pages.figures.pagoda import point_table
+from mansard.analytics.pages.report.pagoda_page import (
+    Pagoda,
+    count_table,
+    findings,
+    write_pagoda_page,
+)
 from mansard.core.records import ModelScore
 from mansard.estimator import score, zoo
 from tools.zoo.word_lstm import N_WORDS

@@ -13,9 +13,9 @@ from polars.testing import assert_frame_equal
 from mansard import api
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import MODE_SCHEMA
-from mansard.analytics.figures.accuracy import accuracy_points
-from mansard.analytics.predict.models import find_models
-from mansard.analytics.scaling.network_fit import fit_networks
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.scaling.network_fit import fit_networks
+from mansard.analytics.pages.figures.accuracy import accuracy_points
 
 # Three sweeps of one network on one board, the second a rough one.
 TIMES_MS = {"15W": (20.0, 26.0, 21.0), "30W": (11.0, 13.0, 10.0), "MAXN": (5.0, 5.2, 9.0)}

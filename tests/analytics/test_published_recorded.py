@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.published.importing import import_files
-from mansard.analytics.published.origin import PublishedOrigin
+from mansard.analytics.data.published.importing import import_files
+from mansard.analytics.data.published.origin import PublishedOrigin
 
 pytestmark = pytest.mark.shared_data
 ORIGIN = PublishedOrigin(device="Orin_TRT_MaxQ", processor="gpu", citation="SOURCES.md")

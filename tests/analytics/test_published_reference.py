@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.published.doubts import doubt_notes
-from mansard.analytics.published.reference import (
+from mansard.analytics.data.published.doubts import doubt_notes
+from mansard.analytics.data.published.reference import (
     BATCHES,
     NETWORKS,
     OPERATOR_LAUNCH_S,
@@ -20,8 +20,8 @@ from mansard.analytics.published.reference import (
     read_counts,
     write_reference,
 )
-from mansard.analytics.published.rooflines import find_module
-from mansard.analytics.published.store import read_published
+from mansard.analytics.data.published.store import read_published
+from mansard.analytics.models.roofs.published_rooflines import find_module
 
 RECORDED = "power_modes/branes-ai+graphs__orin_nano_nx_agx_stream_blas_by_power_mode.csv"
 BOARDS = {

@@ -13,10 +13,9 @@ from mansard.analytics.data.model_frames import (
     MODE_SCHEMA,
     OBSERVATION_SCHEMA,
 )
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.rooflines import MOST_ROOFS, published_rooflines
-from mansard.analytics.published.store import (
+from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.store import (
     Published,
     published_coefficients,
     published_in,
@@ -25,11 +24,12 @@ from mansard.analytics.published.store import (
     read_published,
     write_published,
 )
-from mansard.analytics.report.ceilings import bandwidth_table
-from mansard.analytics.report.provenance import source_table
-from mansard.analytics.report.summary import summary
-from mansard.analytics.report.write import render
-from mansard.analytics.results import compute
+from mansard.analytics.models.roofs.published_rooflines import MOST_ROOFS, published_rooflines
+from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import compute
+from mansard.analytics.pages.tables.ceilings import bandwidth_table
+from mansard.analytics.pages.tables.provenance import source_table
 from mansard.core.errors import InputError, MansardError, SchemaError
 from mansard.core.records import Processor
 from tests.analytics.factory import machine, write_two_modes

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.models import find_models
-from mansard.analytics.published.store import known_modes, read_published
+from mansard.analytics.data.published.store import known_modes, read_published
+from mansard.analytics.models.predict.models import find_models
 from tests.analytics.test_published_roofs import put
 
 HEADER = "mode,network,batch,time_ms,power_w,gpu_mhz,emc_mhz\n"

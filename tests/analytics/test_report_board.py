@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.figures.parameters import EVERY, controls, first_choice, mode_labels
-from mansard.analytics.figures.tables import Table, shortened
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.store import write_published
-from mansard.analytics.report.advice import advice_table, overview, overview_sources
-from mansard.analytics.report.provenance import origin_table
-from mansard.analytics.report.write import LEAST_ROOFS, MOST_ROOFS, for_page, render
-from mansard.analytics.results import Results, compute
+from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.store import write_published
+from mansard.analytics.pages.figures.parameters import EVERY, controls, first_choice, mode_labels
+from mansard.analytics.pages.figures.tables import Table, shortened
+from mansard.analytics.pages.report.write import LEAST_ROOFS, MOST_ROOFS, for_page, render
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.advice import advice_table, overview, overview_sources
+from mansard.analytics.pages.tables.provenance import origin_table
 from tests.analytics.board_runs import MODES, write_board
 from tests.analytics.factory import HOSTILE, write_two_modes
 from tests.analytics.page_reader import Page, chart_rows, specs

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import vl_convert
 
-from mansard.analytics.figures.figure import json_markup
-from mansard.analytics.report import page as pages
-from mansard.analytics.report import scripts
-from mansard.analytics.report.page import render
+from mansard.analytics.pages.figures.figure import json_markup
+from mansard.analytics.pages.report import page as pages
+from mansard.analytics.pages.report import scripts
+from mansard.analytics.pages.report.page import render
 
 LICENSES = Path(pages.__file__).with_name("templates") / "licenses.txt"
 REPOSITORY = Path(__file__).resolve().parents[2]

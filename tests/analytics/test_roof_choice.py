@@ -11,11 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.results import compute
-from mansard.analytics.roofs.ceilings import Ceiling
-from mansard.analytics.roofs.kernel_choice import NOT_SETTLED, TOO_FAST, choose_roof, most_ratio
-from mansard.analytics.roofs.roofline import Roofline, rooflines
-from mansard.analytics.sanity.runs import _roughness
+from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.models.roofs.kernel_choice import (
+    NOT_SETTLED,
+    TOO_FAST,
+    choose_roof,
+    most_ratio,
+)
+from mansard.analytics.models.roofs.roofline import Roofline, rooflines
+from mansard.analytics.models.sanity.runs import _roughness
+from mansard.analytics.pages.results import compute
 from tests.analytics.factory import MIB, fma_trials, manifest, trial, write_run
 from tests.analytics.score_factory import layer, score, write_scores
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.roofs.rates import trial_rates, unused_trials
+from mansard.analytics.models.roofs.rates import trial_rates, unused_trials
 from mansard.core.errors import MansardError
 from tests.analytics.factory import manifest, trial, write_run
 

@@ -18,13 +18,13 @@ from mansard.analytics.data.model_frames import (
     OBSERVATION_SCHEMA,
     PREDICTION_SCHEMA,
 )
-from mansard.analytics.energy.fit import Coefficient, EnergyFit
-from mansard.analytics.predict.models import find_models
-from mansard.analytics.report.write import render
-from mansard.analytics.results import Results, compute
-from mansard.analytics.sanity.checks import find_faults
-from mansard.analytics.sanity.finding import Finding, refusals
-from mansard.analytics.sanity.modes import time_findings
+from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.sanity.finding import Finding, refusals
+from mansard.analytics.models.sanity.modes import time_findings
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import Results, compute
 from mansard.core.power_mode import nominal_w
 from mansard.core.records import Trial
 from tests.analytics.board_runs import write_board

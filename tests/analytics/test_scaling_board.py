@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from mansard.analytics.scaling.board import scale
+from mansard.analytics.models.scaling.board import scale
 from tests.analytics.model_factory import (
     DEVICE,
     GPU_HZ,

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA, QUANTITIES
 from mansard.analytics.data.names import device_labels
-from mansard.analytics.results import Results, compute
-from mansard.analytics.scaling.board import scale
-from mansard.analytics.scaling.coefficients import (
+from mansard.analytics.models.scaling.board import scale
+from mansard.analytics.models.scaling.coefficients import (
     measured_coefficients,
     measured_modes,
     newest_runs,
     roof_coefficients,
     run_notes,
 )
+from mansard.analytics.pages.results import Results, compute
 from tests.analytics.factory import HOSTILE, machine, manifest, write_two_modes
 from tests.analytics.gpu_factory import CONSTANT_W, COSTS_J, gpu_manifest, orin, write_orin
 from tests.analytics.gpu_runs import HZ, N_SMS

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA
-from mansard.analytics.scaling.network_fit import fit_network
-from mansard.analytics.scaling.network_predict import predict_modes
+from mansard.analytics.models.scaling.network_fit import fit_network
+from mansard.analytics.models.scaling.network_predict import predict_modes
 
 DEVICE = "Jetson AGX Xavier CPU"
 Law = Callable[[float, int, float], float]  # CPU clock, cores, memory clock (GHz) -> s

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.scaling.law_choice import (
+from mansard.analytics.models.scaling.law_choice import (
     GPU,
     MEMORY,
     N_FOLDS,
@@ -18,7 +18,7 @@ from mansard.analytics.scaling.law_choice import (
     folds,
     usable,
 )
-from mansard.analytics.scaling.laws import (
+from mansard.analytics.models.scaling.laws import (
     CLOCKS,
     Array,
     Columns,

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.predict.models import find_models
-from mansard.analytics.predict.prediction import predict
-from mansard.analytics.report.ceilings import launch_table
-from mansard.analytics.results import compute
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.predict.prediction import predict
+from mansard.analytics.pages.results import compute
+from mansard.analytics.pages.tables.ceilings import launch_table
 from mansard.core.records import Measurement, chain_name
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_SCHEMA
-from mansard.analytics.decide.recommend import recommend_each
-from mansard.analytics.decide.records import Wanted
-from mansard.analytics.scaling.network_fit import fit_networks
-from mansard.analytics.scaling.network_predict import predict_observed
+from mansard.analytics.decisions.records import Wanted
+from mansard.analytics.models.scaling.network_fit import fit_networks
+from mansard.analytics.models.scaling.network_predict import predict_observed
+from tests.analytics.answers import recommend_each
 
 
 def modes(*names: str, **clocks_hz: float) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA
-from mansard.analytics.scaling.board import scale
+from mansard.analytics.models.scaling.board import scale
 from tests.analytics.model_factory import board_coefficients, board_modes
 from tests.analytics.scaling_factory import coefficient, only, rows, table
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mansard.analytics.contention import VictimContention
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.group_times import group_times
-from mansard.analytics.scheduling.problems import problem_of_runs
+from mansard.analytics.decisions.scheduling.problems import problem_of_runs
+from mansard.analytics.models.contention import VictimContention
+from mansard.analytics.models.predict.group_times import group_times
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from tests.analytics.factory import write_networks, write_two_modes

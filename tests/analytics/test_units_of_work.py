@@ -8,18 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from mansard.analytics.counters.by_kernel import by_kernel, call_sum
-from mansard.analytics.counters.check import check_network
-from mansard.analytics.counters.importing import ExportOrigin, counters_of
-from mansard.analytics.counters.launch import Export
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.quantities import NBSP
-from mansard.analytics.decide.compare import entries_of, sides_of
-from mansard.analytics.report.counters import call_words, checked_table, checked_words, kernel_table
-from mansard.analytics.report.score_page import write_score_page
-from mansard.analytics.report.summary import summary
-from mansard.analytics.report.write import render
-from mansard.analytics.results import compute
+from mansard.analytics.decisions.compare import entries_of, sides_of
+from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
+from mansard.analytics.models.counters.check import check_network
+from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
+from mansard.analytics.models.counters.launch import Export
+from mansard.analytics.pages.report.score_page import write_score_page
+from mansard.analytics.pages.report.summary import summary
+from mansard.analytics.pages.report.write import render
+from mansard.analytics.pages.results import compute
+from mansard.analytics.pages.tables.counters import (
+    call_words,
+    checked_table,
+    checked_words,
+    kernel_table,
+)
 from mansard.core.records import KernelCounters, ModelScore
 from tests.analytics.factory import write_run
 from tests.analytics.gpu_factory import gpu_manifest, gpu_trial, write_orin

@@ -11,9 +11,9 @@ import pytest
 from mansard import api
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.prediction import NetworkSelection
-from mansard.analytics.predict.prediction import predict as predict_networks
-from mansard.analytics.published.reference import RATES, write_reference
+from mansard.analytics.data.published.reference import RATES, write_reference
+from mansard.analytics.models.predict.prediction import NetworkSelection
+from mansard.analytics.models.predict.prediction import predict as predict_networks
 from mansard.api.scores import score_zoo
 from mansard.core.errors import InputError
 from mansard.core.records import ModelScore

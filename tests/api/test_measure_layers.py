@@ -10,9 +10,9 @@ import pytest
 
 from mansard import api
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.predict.models import find_models
-from mansard.analytics.results import compute
-from mansard.analytics.scaling.observations import measured_observations
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.scaling.observations import measured_observations
+from mansard.analytics.pages.results import compute
 from mansard.core.errors import UsageError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Measurement, ModelScore

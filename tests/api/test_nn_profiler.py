@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.analytics.report.nn_profiler import mode_files
+from mansard.analytics.pages.report.nn_profiler import mode_files
 from mansard.core.errors import StorageError
 from mansard.core.records import EnergyWindow, Measurement, NetworkPart, RailEnergy
 from tests.analytics.factory import measurement, write_networks

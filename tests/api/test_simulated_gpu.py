@@ -9,7 +9,7 @@ import pytest
 
 from mansard import api
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.roofs.roofline import rooflines
+from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.core.errors import DeviceError
 from mansard.core.jsonl import read_rows
 from mansard.core.records import Trial

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from mansard import api
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.published.importing import import_table
-from mansard.analytics.published.origin import PublishedOrigin
-from mansard.analytics.published.reference import write_reference
-from mansard.analytics.published.store import write_published
-from mansard.analytics.report.score_page import write_score_page
-from mansard.analytics.report.write import write_report
+from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.reference import write_reference
+from mansard.analytics.data.published.store import write_published
+from mansard.analytics.pages.report.score_page import write_score_page
+from mansard.analytics.pages.report.write import write_report
 from mansard.core.records import ModelScore
 from tests.analytics.board_runs import write_board
 from tests.analytics.factory import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.write import write_report
+from mansard.analytics.pages.report.write import write_report
 from tests.analytics.factory import TWO_CORES, fma_trials, manifest, stream_trials, write_run
 from tests.analytics.gpu_factory import board, write_orin
 from tests.analytics.score_factory import layer, score, write_scores

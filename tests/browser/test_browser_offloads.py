@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.hierarchical.analysis import analyse
-from mansard.analytics.hierarchical.records import Goal, HiSettings, make_amount
-from mansard.analytics.hierarchical.sample_tables import mode_costs
-from mansard.analytics.hierarchical.samples import make_samples
-from mansard.analytics.report.offload_page import write_offload_page
+from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
+from mansard.analytics.decisions.offload.sample_tables import mode_costs
+from mansard.analytics.decisions.offload.samples import make_samples
+from mansard.analytics.pages.report.offload_page import write_offload_page
+from tests.analytics.answers import analyse
 from tests.analytics.factory import HOSTILE
 from tests.analytics.hierarchical_samples import made_up
 from tests.browser.pages import MARKS, load

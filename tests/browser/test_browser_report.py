@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.write import write_report
+from mansard.analytics.pages.report.write import write_report
 from tests.analytics.factory import HOSTILE, measurement, write_networks, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 from tests.browser import pages

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mansard.analytics.energy.fit import EnergyPoint, fit_energy
+from mansard.analytics.models.energy.fit import EnergyPoint, fit_energy
 from tools.card_check.published import FIGURES, H200_COSTS, card_of, published_for
 from tools.card_check.steps.facts import read_facts
 

@@ -17,8 +17,8 @@ import msgspec
 import polars as pl
 
 from mansard import api
-from mansard.analytics.decide.batches import BATCH_SCHEMA
-from mansard.analytics.hierarchical.records import Hierarchical
+from mansard.analytics.decisions.batches import BATCH_SCHEMA
+from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.api.images import ImageList
 from mansard.api.networks import MeasuredNetwork
 from mansard.api.plans import PlanAnswer

@@ -15,9 +15,9 @@ import pytest
 import mansard.microbench.cpu.kernels as cpu_folder
 import mansard.microbench.cuda.kernels as cuda_folder
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.report.ceilings import bandwidth_table, peak_table
-from mansard.analytics.results import compute
-from mansard.analytics.roofs.roofline import Roofline, rooflines
+from mansard.analytics.models.roofs.roofline import Roofline, rooflines
+from mansard.analytics.pages.results import compute
+from mansard.analytics.pages.tables.ceilings import bandwidth_table, peak_table
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Trial
 from mansard.device.identity import identify

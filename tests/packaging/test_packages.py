@@ -71,7 +71,7 @@ def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: Path) -
     assert {
         "mansard/estimator/zoo/models/resnet50.onnx",
         "mansard/microbench/cuda/sources/mma.cuh",
-        "mansard/analytics/report/templates/licenses.txt",
+        "mansard/analytics/pages/report/templates/licenses.txt",
         "mansard/containers/recipes/plain/Dockerfile",
     } <= names
     assert notice == (ROOT / "NOTICE").read_text("utf-8")

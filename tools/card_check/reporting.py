@@ -21,7 +21,7 @@ from tools.card_check.workfolder import WorkFolder
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
-    from mansard.analytics.energy.fit import Coefficient, EnergyFit
+    from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
 
 _PICO = 1e-12
 
@@ -79,15 +79,15 @@ def _dataset(work: WorkFolder) -> Dataset | None:
 
 
 def _write_html(dataset: Dataset, path: Path) -> None:
-    from mansard.analytics.report.write import write_report
+    from mansard.analytics.pages.report.write import write_report
 
     write_report(dataset, path)
 
 
 def energy_lines(dataset: Dataset, work: WorkFolder) -> Iterator[Line]:
     """Mansard's energy model fitted to the counter, beside what was published for an H200."""
-    from mansard.analytics.energy.points import fit_rails
-    from mansard.analytics.roofs.roofline import rooflines
+    from mansard.analytics.models.energy.points import fit_rails
+    from mansard.analytics.models.roofs.roofline import rooflines
 
     fits = [fit_rails(dataset, roof).get(RAIL) for roof in rooflines(dataset)]
     gpu = work.gpu()

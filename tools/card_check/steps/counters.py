@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mansard.analytics.counters.counting import LaunchCounts, count
-from mansard.analytics.counters.launch import Launch
-from mansard.analytics.counters.reading import read_export
-from mansard.analytics.published.readers.reader import ToolFile
+from mansard.analytics.data.published.readers.reader import ToolFile
+from mansard.analytics.models.counters.counting import LaunchCounts, count
+from mansard.analytics.models.counters.launch import Launch
+from mansard.analytics.models.counters.reading import read_export
 from mansard.core.errors import MeasurementError
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.ncu_metrics import chip_of, choose_metrics

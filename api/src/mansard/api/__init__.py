@@ -20,12 +20,9 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mansard.analytics.contention import VictimContention as VictimContention
-    from mansard.analytics.counters.check import CheckedNetwork as CheckedNetwork
-    from mansard.analytics.counters.check import CheckedPart as CheckedPart
-    from mansard.analytics.counters.importing import ExportOrigin as ExportOrigin
     from mansard.analytics.data.accuracies import NetworkAccuracy as NetworkAccuracy
     from mansard.analytics.data.opening import Merged as Merged
+    from mansard.analytics.data.published.reference import write_reference as write_reference
     from mansard.analytics.data.quantities import MEASURE_MORE as MEASURE_MORE
     from mansard.analytics.data.quantities import capacity as capacity
     from mansard.analytics.data.quantities import digits as digits
@@ -38,61 +35,64 @@ if TYPE_CHECKING:
     from mansard.analytics.data.quantities import relative as relative
     from mansard.analytics.data.quantities import seconds as seconds
     from mansard.analytics.data.quantities import watts as watts
-    from mansard.analytics.decide.compare import Change as Change
-    from mansard.analytics.decide.compare import Comparison as Comparison
-    from mansard.analytics.decide.comparisons import change_of as change_of
-    from mansard.analytics.decide.comparisons import saving_words as saving_words
-    from mansard.analytics.decide.phrases import amount as amount
-    from mansard.analytics.decide.plan import Pick as Pick
-    from mansard.analytics.decide.plan import Plan as Plan
-    from mansard.analytics.decide.records import UNKNOWN_PRECISION as UNKNOWN_PRECISION
-    from mansard.analytics.decide.records import Candidate as Candidate
-    from mansard.analytics.decide.records import Recommendation as Recommendation
-    from mansard.analytics.decide.records import Wanted as Wanted
-    from mansard.analytics.decide.time_sharing import MixAnswer as MixAnswer
-    from mansard.analytics.decide.time_sharing import MixPlan as MixPlan
-    from mansard.analytics.decide.time_sharing import Share as Share
-    from mansard.analytics.decide.wording import check_words as check_words
-    from mansard.analytics.figures.tables import Table as Table
-    from mansard.analytics.figures.tables import sets_text as sets_text
-    from mansard.analytics.hierarchical.records import Amount as Amount
-    from mansard.analytics.hierarchical.records import Goal as Goal
-    from mansard.analytics.hierarchical.records import Hierarchical as Hierarchical
-    from mansard.analytics.hierarchical.records import HiPoint as HiPoint
-    from mansard.analytics.hierarchical.records import HiSettings as HiSettings
-    from mansard.analytics.hierarchical.records import Logistic as Logistic
-    from mansard.analytics.hierarchical.records import make_amount as make_amount
-    from mansard.analytics.hierarchical.wording import POINT_COLUMNS as POINT_COLUMNS
-    from mansard.analytics.hierarchical.wording import point_cells as point_cells
-    from mansard.analytics.predict.group_times import GroupTimes as GroupTimes
-    from mansard.analytics.predict.measured import NetworkTimes as NetworkTimes
-    from mansard.analytics.predict.measured import ProgramTimes as ProgramTimes
-    from mansard.analytics.predict.memory_use import MemoryTraffic as MemoryTraffic
-    from mansard.analytics.predict.parts import PartSum as PartSum
-    from mansard.analytics.predict.parts import PartTimes as PartTimes
-    from mansard.analytics.published.reference import write_reference as write_reference
-    from mansard.analytics.report.calibration import calibration_tables as calibration_tables
-    from mansard.analytics.report.contention import contention_table as contention_table
-    from mansard.analytics.report.contention import contention_words as contention_words
-    from mansard.analytics.report.counters import call_words as call_words
-    from mansard.analytics.report.counters import checked_table as checked_table
-    from mansard.analytics.report.counters import checked_words as checked_words
-    from mansard.analytics.report.counters import kernel_table as kernel_table
-    from mansard.analytics.report.memory_traffic import memory_table as memory_table
-    from mansard.analytics.report.parts import group_tables as group_tables
-    from mansard.analytics.report.parts import part_tables as part_tables
-    from mansard.analytics.report.schedules import method_table as method_table
-    from mansard.analytics.report.schedules import network_table as network_table
-    from mansard.analytics.report.schedules import segment_table as segment_table
-    from mansard.analytics.report.score_page import write_score_page as write_score_page
-    from mansard.analytics.report.summary import ModeSummary as ModeSummary
-    from mansard.analytics.report.summary import NetworkSummary as NetworkSummary
-    from mansard.analytics.report.summary import Summary as Summary
-    from mansard.analytics.report.workloads import accuracy_table as accuracy_table
-    from mansard.analytics.report.workloads import network_tables as network_tables
-    from mansard.analytics.report.workloads import program_table as program_table
-    from mansard.analytics.roofs.ceilings import Ceiling as Ceiling
-    from mansard.analytics.scheduling.wording import in_rows as in_rows
+    from mansard.analytics.decisions.compare import Change as Change
+    from mansard.analytics.decisions.compare import Comparison as Comparison
+    from mansard.analytics.decisions.offload.records import Amount as Amount
+    from mansard.analytics.decisions.offload.records import Goal as Goal
+    from mansard.analytics.decisions.offload.records import Hierarchical as Hierarchical
+    from mansard.analytics.decisions.offload.records import HiPoint as HiPoint
+    from mansard.analytics.decisions.offload.records import HiSettings as HiSettings
+    from mansard.analytics.decisions.offload.records import Logistic as Logistic
+    from mansard.analytics.decisions.offload.records import make_amount as make_amount
+    from mansard.analytics.decisions.plan import Pick as Pick
+    from mansard.analytics.decisions.plan import Plan as Plan
+    from mansard.analytics.decisions.records import UNKNOWN_PRECISION as UNKNOWN_PRECISION
+    from mansard.analytics.decisions.records import Candidate as Candidate
+    from mansard.analytics.decisions.records import Recommendation as Recommendation
+    from mansard.analytics.decisions.records import Wanted as Wanted
+    from mansard.analytics.decisions.time_sharing import MixAnswer as MixAnswer
+    from mansard.analytics.decisions.time_sharing import MixPlan as MixPlan
+    from mansard.analytics.decisions.time_sharing import Share as Share
+    from mansard.analytics.models.contention import VictimContention as VictimContention
+    from mansard.analytics.models.counters.check import CheckedNetwork as CheckedNetwork
+    from mansard.analytics.models.counters.check import CheckedPart as CheckedPart
+    from mansard.analytics.models.counters.importing import ExportOrigin as ExportOrigin
+    from mansard.analytics.models.predict.group_times import GroupTimes as GroupTimes
+    from mansard.analytics.models.predict.measured import NetworkTimes as NetworkTimes
+    from mansard.analytics.models.predict.measured import ProgramTimes as ProgramTimes
+    from mansard.analytics.models.predict.memory_use import MemoryTraffic as MemoryTraffic
+    from mansard.analytics.models.predict.parts import PartSum as PartSum
+    from mansard.analytics.models.predict.parts import PartTimes as PartTimes
+    from mansard.analytics.models.roofs.ceilings import Ceiling as Ceiling
+    from mansard.analytics.pages.figures.tables import Table as Table
+    from mansard.analytics.pages.figures.tables import sets_text as sets_text
+    from mansard.analytics.pages.report.score_page import write_score_page as write_score_page
+    from mansard.analytics.pages.report.summary import ModeSummary as ModeSummary
+    from mansard.analytics.pages.report.summary import NetworkSummary as NetworkSummary
+    from mansard.analytics.pages.report.summary import Summary as Summary
+    from mansard.analytics.pages.tables.calibration import calibration_tables as calibration_tables
+    from mansard.analytics.pages.tables.contention import contention_table as contention_table
+    from mansard.analytics.pages.tables.contention import contention_words as contention_words
+    from mansard.analytics.pages.tables.counters import call_words as call_words
+    from mansard.analytics.pages.tables.counters import checked_table as checked_table
+    from mansard.analytics.pages.tables.counters import checked_words as checked_words
+    from mansard.analytics.pages.tables.counters import kernel_table as kernel_table
+    from mansard.analytics.pages.tables.memory_traffic import memory_table as memory_table
+    from mansard.analytics.pages.tables.parts import group_tables as group_tables
+    from mansard.analytics.pages.tables.parts import part_tables as part_tables
+    from mansard.analytics.pages.tables.schedules import method_table as method_table
+    from mansard.analytics.pages.tables.schedules import network_table as network_table
+    from mansard.analytics.pages.tables.schedules import segment_table as segment_table
+    from mansard.analytics.pages.tables.workloads import accuracy_table as accuracy_table
+    from mansard.analytics.pages.tables.workloads import network_tables as network_tables
+    from mansard.analytics.pages.tables.workloads import program_table as program_table
+    from mansard.analytics.pages.words.comparisons import change_of as change_of
+    from mansard.analytics.pages.words.comparisons import saving_words as saving_words
+    from mansard.analytics.pages.words.offload import POINT_COLUMNS as POINT_COLUMNS
+    from mansard.analytics.pages.words.offload import point_cells as point_cells
+    from mansard.analytics.pages.words.phrases import amount as amount
+    from mansard.analytics.pages.words.schedules import in_rows as in_rows
+    from mansard.analytics.pages.words.sentences import check_words as check_words
     from mansard.api.accuracies import AccuracySettings as AccuracySettings
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult

@@ -36,7 +36,7 @@ from mansard.device.power_modes.selection import (
 from mansard.device.system import SYSTEM_ROOT
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.modes import ModeFrame
+    from mansard.analytics.decisions.modes import ModeFrame
     from mansard.api.checks import Check
     from mansard.containers.fleet import Fleet
     from mansard.core.records import MachineIdentity, PowerMode, PublishedMode
@@ -115,7 +115,7 @@ def find_modes(
     (``core.hardware.mode_names``). Nothing is set. Raises UsageError, InputError, StorageError,
     DeviceError.
     """
-    from mansard.analytics.decide.modes import join_modes, read_mode_table
+    from mansard.analytics.decisions.modes import join_modes, read_mode_table
 
     label = device or _THIS_BOARD
     boards = boards_called(label)
@@ -138,7 +138,7 @@ def _named_modes(
     names: Sequence[str], board: Path | None, device: str | None, known: ModeFrame
 ) -> FoundModes:
     """Each of ``names``: a known mode, else one of the board's."""
-    from mansard.analytics.decide.modes import join_modes
+    from mansard.analytics.decisions.modes import join_modes
 
     taken = [KnownMode(name) for name in known["mode"].to_list()]
     boards = boards_with(boards_called(device or _THIS_BOARD), taken)
@@ -163,7 +163,7 @@ def _unknown_modes(
     text: str, board: Path | None, device: str | None, seen: Collection[str]
 ) -> FoundModes:
     """Those of the board at hand, or of the table of the board that ``device`` is."""
-    from mansard.analytics.decide.modes import mode_frame
+    from mansard.analytics.decisions.modes import mode_frame
 
     label = device or _THIS_BOARD
     if device is not None and is_elsewhere(device, board):

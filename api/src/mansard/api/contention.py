@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from mansard.analytics.contention import VictimContention
     from mansard.analytics.data.dataset import Dataset
+    from mansard.analytics.models.contention import VictimContention
 
 
 def measured_contention(
@@ -28,7 +28,7 @@ def measured_contention(
 
 def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
     """What a dataset knows of contention, with its fits."""
-    from mansard.analytics.contention import measured_contention as find
+    from mansard.analytics.models.contention import measured_contention as find
 
     return tuple(map(_with_fit, find(dataset)))
 
@@ -36,7 +36,7 @@ def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
 def _with_fit(found: VictimContention) -> VictimContention:
     import numpy as np
 
-    from mansard.analytics.contention import FitLine
+    from mansard.analytics.models.contention import FitLine
     from mansard.scheduler.contention import curve, fit_pccs
 
     if found.surface is None:

@@ -18,7 +18,7 @@ from mansard.core.records import PowerMode
 from mansard.core.text import listed
 
 if TYPE_CHECKING:
-    from mansard.analytics.contention import VictimContention
+    from mansard.analytics.models.contention import VictimContention
 
 
 class ContentionResult(msgspec.Struct, frozen=True):

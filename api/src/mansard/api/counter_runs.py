@@ -25,7 +25,7 @@ from mansard.core.records import CounterRun, PowerMode, chain_length
 from mansard.core.text import listed
 
 if TYPE_CHECKING:
-    from mansard.analytics.counters.by_kernel import CallSum, KernelSum
+    from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
     from mansard.core.records import Gpu, MachineIdentity
     from mansard.device.controller.controller import LocalController
     from mansard.inference.counters.ncu import Ncu
@@ -237,8 +237,8 @@ def _chip(gpu: Gpu | None) -> str:
 
 def _rows(runs: Path, each: ModePlan, run_ids: frozenset[str]) -> list[CountedNetwork]:
     """What the run of a mode holds; a table that cannot be read is a note."""
-    from mansard.analytics.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.counters.counted import counters_of_run
+    from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
+    from mansard.analytics.models.counters.counted import counters_of_run
     from mansard.core.jsonl import read_rows
     from mansard.inference.counters.trial import COUNTERS
 

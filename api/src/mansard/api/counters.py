@@ -17,11 +17,11 @@ from mansard.core.records import Manifest, Measurement, ModelScore
 from mansard.core.text import is_utf8
 
 if TYPE_CHECKING:
-    from mansard.analytics.counters.by_kernel import CallSum, KernelSum
-    from mansard.analytics.counters.check import CheckedNetwork
-    from mansard.analytics.counters.counted import Counted
-    from mansard.analytics.counters.importing import ExportOrigin
-    from mansard.analytics.predict.group_times import CountedBytes
+    from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
+    from mansard.analytics.models.counters.check import CheckedNetwork
+    from mansard.analytics.models.counters.counted import Counted
+    from mansard.analytics.models.counters.importing import ExportOrigin
+    from mansard.analytics.models.predict.group_times import CountedBytes
 
 
 class ImportedExport(msgspec.Struct, frozen=True):
@@ -50,9 +50,9 @@ def import_counters(
     The raw page, the details page, a summary by kernel (each as CSV or text), and tables of
     metrics. All are read before one is written. Raises UsageError, InputError, StorageError.
     """
-    from mansard.analytics.counters.by_kernel import by_kernel, call_sum
-    from mansard.analytics.counters.importing import import_counters as read
-    from mansard.analytics.published.store import write_counters
+    from mansard.analytics.data.published.store import write_counters
+    from mansard.analytics.models.counters.by_kernel import by_kernel, call_sum
+    from mansard.analytics.models.counters.importing import import_counters as read
 
     citation = origin.citation or ""
     for word in (origin.device, citation, origin.mode, origin.network or ""):
@@ -166,8 +166,8 @@ def group_bytes_in(
 
     A folder that cannot be read has none: ``checks_in`` says why.
     """
-    from mansard.analytics.counters.counted import measured_counters
-    from mansard.analytics.counters.group_bytes import counted_bytes
+    from mansard.analytics.models.counters.counted import measured_counters
+    from mansard.analytics.models.counters.group_bytes import counted_bytes
 
     found: list[CountedBytes] = []
     for folder in (Path(each) for each in locations if "://" not in str(each)):
@@ -178,8 +178,8 @@ def group_bytes_in(
 
 def _counted(runs: Path, reporter: Reporter) -> tuple[Counted, ...]:
     """What was imported into ``runs``, and what 'ncu run' counted there, with its notes."""
-    from mansard.analytics.counters.counted import by_setting, measured_counters
-    from mansard.analytics.published.store import read_counters
+    from mansard.analytics.data.published.store import read_counters
+    from mansard.analytics.models.counters.counted import by_setting, measured_counters
 
     measured = measured_counters(runs)
     for one in measured:
@@ -219,8 +219,8 @@ class _Checker:
 
         ``model``: the network's file, whatever it is called.
         """
-        from mansard.analytics.counters.check import check_network
-        from mansard.analytics.counters.counted import layers_of
+        from mansard.analytics.models.counters.check import check_network
+        from mansard.analytics.models.counters.counted import layers_of
 
         score = self._score(counted, model)
         if score is None:
@@ -262,7 +262,7 @@ class _Checker:
 
     def _known(self, counted: Counted) -> ModelScore | None:
         """The newest score of the setting; raises UsageError where there are several settings."""
-        from mansard.analytics.counters.counted import is_of
+        from mansard.analytics.models.counters.counted import is_of
 
         row = counted.rows[0]
         found = {

@@ -15,11 +15,11 @@ from mansard.core.text import is_utf8
 
 if TYPE_CHECKING:
     from mansard.analytics.data.opening import Merged
-    from mansard.analytics.decide.compare import Comparison, Side
-    from mansard.analytics.published.importing import Imported
-    from mansard.analytics.published.origin import PublishedOrigin
-    from mansard.analytics.report.next_step import NextStep
-    from mansard.analytics.report.summary import Summary
+    from mansard.analytics.data.published.importing import Imported
+    from mansard.analytics.data.published.origin import PublishedOrigin
+    from mansard.analytics.decisions.compare import Comparison, Side
+    from mansard.analytics.pages.report.next_step import NextStep
+    from mansard.analytics.pages.report.summary import Summary
     from mansard.core.hardware import Module
 
 
@@ -52,17 +52,17 @@ def report(
     ``modes``: what to predict beside the modes that were measured, as ``find_modes`` takes it.
     Raises InputError, UsageError, StorageError.
     """
-    from mansard.analytics.report import scripts
+    from mansard.analytics.pages.report import scripts
 
     scripts.begin()  # beside all that follows, imports among it
     from mansard.analytics.data.names import device_labels, device_machines
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.hierarchical.store import answers_in
-    from mansard.analytics.report.next_step import next_step
-    from mansard.analytics.report.notices import warnings
-    from mansard.analytics.report.summary import summary
-    from mansard.analytics.report.write import write_report
-    from mansard.analytics.results import compute
+    from mansard.analytics.decisions.offload.store import answers_in
+    from mansard.analytics.pages.report.next_step import next_step
+    from mansard.analytics.pages.report.notices import warnings
+    from mansard.analytics.pages.report.summary import summary
+    from mansard.analytics.pages.report.write import write_report
+    from mansard.analytics.pages.results import compute
     from mansard.api.contention import contention_of
     from mansard.api.counters import checks_in, group_bytes_in
 
@@ -118,8 +118,8 @@ def compare(
     their number. Runs pair by processor and mode; one run on each side
     is a pair whatever its mode. Raises InputError, UsageError, StorageError.
     """
-    from mansard.analytics.decide.compare import compare as compare_sides
-    from mansard.analytics.decide.compare import pair_runs
+    from mansard.analytics.decisions.compare import compare as compare_sides
+    from mansard.analytics.decisions.compare import pair_runs
 
     names = ("", "") if first.resolve() == second.resolve() else (f"{first}: ", f"{second}: ")
     ours = _sides(first, names[0], mode, mix=mix)
@@ -131,7 +131,7 @@ def compare(
 
 def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decide.compare import sides_of
+    from mansard.analytics.decisions.compare import sides_of
     from mansard.core.documents import read_document
     from mansard.core.records import Manifest
 
@@ -183,10 +183,10 @@ def import_tables(
     for all rows. A table that was imported before is not imported again. All are read before one
     is written. Raises UsageError, InputError, StorageError.
     """
-    from mansard.analytics.published.doubts import check_possible, doubt_notes
-    from mansard.analytics.published.importing import import_files
-    from mansard.analytics.published.rooflines import find_module
-    from mansard.analytics.published.store import write_published
+    from mansard.analytics.data.published.doubts import check_possible, doubt_notes
+    from mansard.analytics.data.published.importing import import_files
+    from mansard.analytics.data.published.store import write_published
+    from mansard.analytics.models.roofs.published_rooflines import find_module
 
     for word in (origin.device or "", origin.citation, *(fixed or {}).values()):
         if not is_utf8(word):
@@ -218,14 +218,14 @@ def import_tables(
 
 def _filled(imported: Imported, module: Module | None) -> list[str]:
     """Notes about settings of named modes; layers are of no mode's table."""
-    from mansard.analytics.published.filling import filled_notes
+    from mansard.analytics.data.published.filling import filled_notes
 
     rows = imported.rates or imported.runs
     return list(filled_notes(rows, module)) if rows else []
 
 
 def _origin(origin: TableOrigin, module: str | None) -> PublishedOrigin:
-    from mansard.analytics.published.origin import PublishedOrigin
+    from mansard.analytics.data.published.origin import PublishedOrigin
 
     device = origin.device or module
     if not device or not device.strip():

@@ -35,9 +35,9 @@ def demo(folder: Path = Path("demo"), reporter: Reporter = SILENT) -> Report:
     board run on a stand-in for its GPU, the networks are scored here. The report in ``folder``
     shows all four boards; ``run_ids`` are of the published AGX Orin. Raises as ``bench`` does.
     """
-    from mansard.analytics.published.reference import PAGODA_RUNS, RATES, write_reference
-    from mansard.analytics.published.rooflines import published_rooflines
-    from mansard.analytics.published.store import read_published
+    from mansard.analytics.data.published.reference import PAGODA_RUNS, RATES, write_reference
+    from mansard.analytics.data.published.store import read_published
+    from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 
     runs = folder / "runs"
     make_folder(runs)
@@ -84,8 +84,8 @@ def demo_pagoda(output: Path = Path("demo/pagoda.html")) -> PagodaPage:
     Its figures ship with Mansard; the five networks are scored here. Nothing is measured. Raises
     StorageError where ``output`` cannot be written.
     """
-    from mansard.analytics.figures.pagoda import point_table
-    from mansard.analytics.report.pagoda_page import findings, write_pagoda_page
+    from mansard.analytics.pages.figures.pagoda import point_table
+    from mansard.analytics.pages.report.pagoda_page import findings, write_pagoda_page
 
     found = write_pagoda_page(_pagoda_scores(), output)
     table = point_table(found.points)
@@ -100,7 +100,7 @@ def demo_pagoda(output: Path = Path("demo/pagoda.html")) -> PagodaPage:
 
 def _pagoda_scores() -> list[ModelScore]:
     """Each network at Pagoda's shapes and batches in FP32; where it was measured also in TF32."""
-    from mansard.analytics.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
+    from mansard.analytics.data.published.reference import BATCHES, MEASURED_BATCHES, NETWORKS
     from mansard.estimator import score, zoo
 
     scores = []

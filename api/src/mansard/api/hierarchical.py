@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mansard.analytics.hierarchical.records import Goal, HiSettings
+from mansard.analytics.decisions.offload.records import Goal, HiSettings
 from mansard.api.accuracies import AccuracySettings
 from mansard.api.predictions import NetworkRequest, PredictionRequest, check, predict
 from mansard.api.recommendations import Kind, parse_quantity
@@ -16,14 +16,14 @@ from mansard.api.reporter import SILENT, Reporter
 from mansard.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.hierarchical.records import (
+    from mansard.analytics.decisions.offload.records import (
         Amount,
         Hierarchical,
         Logistic,
         ModeCosts,
         Objective,
     )
-    from mansard.analytics.hierarchical.samples import Samples
+    from mansard.analytics.decisions.offload.samples import Samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,9 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     Measures and sets nothing, but the time of the decision in this process. Raises InputError for
     samples that cannot be, UsageError for a goal that needs what is not given, StorageError.
     """
-    from mansard.analytics.hierarchical.analysis import analyse
-    from mansard.analytics.hierarchical.store import check_name
+    from mansard.analytics.decisions.offload.analysis import analyse
+    from mansard.analytics.decisions.offload.store import check_name
+    from mansard.analytics.pages.words.offload import with_words
 
     if request.name is not None:
         check_name(request.name)
@@ -78,15 +79,15 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     judged_on = None if request.judged_on is None else _samples(request.judged_on)
     modes = _modes(request, reporter)
     goal = replace(request.goal, minimise=request.goal.minimise or _usual(request.goal, modes))
-    found = analyse(samples, modes, goal, request.settings, judged_on)
+    found = with_words(analyse(samples, modes, goal, request.settings, judged_on))
     _write(request, found, samples)
     return found
 
 
 def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
     """The files that were asked for."""
-    from mansard.analytics.hierarchical.sample_tables import write_curve
-    from mansard.analytics.hierarchical.store import write_answer
+    from mansard.analytics.decisions.offload.sample_tables import write_curve
+    from mansard.analytics.decisions.offload.store import write_answer
 
     if request.curve is not None:
         mode, logistic, chosen = found.costs[0], None, found.chosen
@@ -99,7 +100,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: Samples) -> None:
     if request.name is not None:
         write_answer(Path(request.measured.runs[0]), request.name, found)
     if request.page is not None:
-        from mansard.analytics.report.offload_page import write_offload_page
+        from mansard.analytics.pages.report.offload_page import write_offload_page
 
         name = request.name or _stem(request)
         write_offload_page(found, name, request.page)
@@ -155,7 +156,7 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
 
 
 def _samples(source: Path | Mapping[str, Any]) -> Samples:
-    from mansard.analytics.hierarchical.samples import NAMES, check_headers, make_samples
+    from mansard.analytics.decisions.offload.samples import NAMES, check_headers, make_samples
 
     if not isinstance(source, Path):
         import numpy as np
@@ -173,7 +174,7 @@ def _samples(source: Path | Mapping[str, Any]) -> Samples:
     if source.suffix.lower() not in {".csv", ".parquet"}:
         fix = "give .npz, .csv or .parquet"
         raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
-    from mansard.analytics.hierarchical.sample_tables import read_columns
+    from mansard.analytics.decisions.offload.sample_tables import read_columns
 
     return make_samples(read_columns(source), str(source))
 
@@ -182,7 +183,7 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     """The costs in each mode: what is given stands in the place of a table's or of runs'."""
     from msgspec.structs import replace as changed
 
-    from mansard.analytics.hierarchical.sample_tables import mode_costs, read_mode_costs
+    from mansard.analytics.decisions.offload.sample_tables import mode_costs, read_mode_costs
 
     of_runs = [name for name in (request.local, request.offload) if name is not None]
     if request.table is not None and of_runs:
@@ -211,8 +212,8 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
 
 def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tuple[ModeCosts, ...]:
     """Time and energy of one item by mode, at batch 1: measured, published or modelled."""
-    from mansard.analytics.hierarchical.records import make_amount
-    from mansard.analytics.hierarchical.sample_tables import mode_costs
+    from mansard.analytics.decisions.offload.records import make_amount
+    from mansard.analytics.decisions.offload.sample_tables import mode_costs
 
     rows, asked = _rows_of_runs(request, names, reporter)
     modes = []
@@ -243,7 +244,7 @@ def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
 ) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
     """The row of each network and mode, and all modes; raises UsageError where it is not one."""
-    from mansard.analytics.predict.preference import prefer_measured
+    from mansard.analytics.models.predict.preference import prefer_measured
 
     networks = tuple(NetworkRequest(name=name) for name in names)
     predicted = predict(replace(request.measured, networks=networks), reporter)
@@ -282,8 +283,8 @@ _COEFFICIENTS = re.compile(rf"({_NUMBER}),({_NUMBER}),({_NUMBER})")
 
 def parse_logistic(text: str) -> Logistic:
     """Three coefficients, ``β,w1,w2``, or a name of ``hierarchical.logistic.DIME``; UsageError."""
-    from mansard.analytics.hierarchical.logistic import find_published
-    from mansard.analytics.hierarchical.records import Logistic
+    from mansard.analytics.decisions.offload.logistic import find_published
+    from mansard.analytics.decisions.offload.records import Logistic
 
     match = _COEFFICIENTS.fullmatch(text.replace(" ", ""))
     if match is None:
@@ -303,7 +304,7 @@ def parse_amount(option: str, text: str | None, kind: Kind) -> Amount | None:
 
     ``±0``: it is exact. None where the option was not given.
     """
-    from mansard.analytics.hierarchical.records import make_amount
+    from mansard.analytics.decisions.offload.records import make_amount
 
     if text is None:
         return None

@@ -27,8 +27,8 @@ from mansard.core.text import listed
 from mansard.device.system import parse_cpu_list
 
 if TYPE_CHECKING:
-    from mansard.analytics.predict.group_times import GroupTimes
-    from mansard.analytics.predict.parts import PartSum, PartTimes
+    from mansard.analytics.models.predict.group_times import GroupTimes
+    from mansard.analytics.models.predict.parts import PartSum, PartTimes
     from mansard.inference.plan import BuildTrial, NetworkTrial
     from mansard.inference.preparing import PreparedNetwork, PreparedPart
     from mansard.inference.preparing.quantising import Form
@@ -270,8 +270,8 @@ def _compared(
 ) -> tuple[tuple[PartTimes, ...], tuple[PartSum, ...], tuple[GroupTimes, ...]]:
     """The parts of these runs, their sums beside whole networks that the folder holds, groups."""
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.predict.group_times import group_times
-    from mansard.analytics.predict.parts import measured_parts, part_sums
+    from mansard.analytics.models.predict.group_times import group_times
+    from mansard.analytics.models.predict.parts import measured_parts, part_sums
     from mansard.api.counters import group_bytes_in
 
     try:
@@ -291,7 +291,7 @@ def write_nn_profiler(runs: Path, folder: Path, *, replaces: bool = False) -> tu
     ``replaces``. Raises StorageError, and what is wrong with the runs.
     """
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.report.nn_profiler import mode_files, parts_of
+    from mansard.analytics.pages.report.nn_profiler import mode_files, parts_of
     from mansard.api.profiler_files import write_profiler_files
 
     files = mode_files(parts_of(open_runs([runs], newest_only=True)))

@@ -13,7 +13,7 @@ from mansard.core.units import format_frequency
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
-    from mansard.analytics.decide.records import Candidate
+    from mansard.analytics.decisions.records import Candidate
     from mansard.core.records import MachineIdentity, ProgramRun
 
 
@@ -84,7 +84,7 @@ def _program_of(network: str, dataset: Dataset) -> ProgramRun | None:
 def _names_of(program: ProgramRun) -> set[str]:
     """What predictions call the program and its windows."""
     from mansard.analytics.data.names import display_name, window_name
-    from mansard.analytics.scaling.observations import windows_by_name
+    from mansard.analytics.models.scaling.observations import windows_by_name
 
     windows = windows_by_name(program.repetitions)
     return {

@@ -159,7 +159,7 @@ def write_run_files(
     ``runs``: the folder of runs, for the networks' scores. A file that Mansard did not write raises
     UsageError unless it ``replaces``. Raises StorageError.
     """
-    from mansard.analytics.report.nn_profiler_runs import run_files
+    from mansard.analytics.pages.report.nn_profiler_runs import run_files
     from mansard.api.profiler_files import write_profiler_files
     from mansard.core.jsonl import read_rows
 

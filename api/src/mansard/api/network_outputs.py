@@ -33,7 +33,7 @@ def network_outputs(
     the other. Scores that are not all between 0 and 1 are taken for logits. Raises UsageError,
     ModelError, InputError, MeasurementError.
     """
-    from mansard.analytics.hierarchical.samples import are_probabilities, two_largest
+    from mansard.analytics.decisions.offload.samples import are_probabilities, two_largest
     from mansard.inference.accuracy.batches import read_labels
     from mansard.inference.engines import find_engine
 
@@ -105,7 +105,7 @@ def _answer(
     writer: Any, trial: NetworkTrial, samples: SampleFile, output: str, folder: Path
 ) -> None:
     """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
-    from mansard.analytics.hierarchical.samples import reduced
+    from mansard.analytics.decisions.offload.samples import reduced
     from mansard.inference.accuracy.scores import run_samples
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs

@@ -24,8 +24,8 @@ from mansard.core.text import listed
 
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
-    from mansard.analytics.predict.measured import NetworkTimes
-    from mansard.analytics.predict.memory_use import MemoryTraffic
+    from mansard.analytics.models.predict.measured import NetworkTimes
+    from mansard.analytics.models.predict.memory_use import MemoryTraffic
     from mansard.core.records import EngineBuild, Gpu, MachineIdentity
     from mansard.inference.accuracy.plan import AccuracyTrial
     from mansard.inference.engines.engine import EngineProbe
@@ -323,10 +323,10 @@ def _known(
     the memory."""
     from mansard.analytics.data.accuracies import network_accuracies
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.predict.measured import measured_networks
-    from mansard.analytics.predict.memory_use import memory_traffic
-    from mansard.analytics.predict.prediction import NetworkSelection, predict
-    from mansard.analytics.scaling.observations import network_measurements
+    from mansard.analytics.models.predict.measured import measured_networks
+    from mansard.analytics.models.predict.memory_use import memory_traffic
+    from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+    from mansard.analytics.models.scaling.observations import network_measurements
 
     try:
         dataset = open_runs([runs], newest_only=True)

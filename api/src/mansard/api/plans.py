@@ -25,10 +25,10 @@ from mansard.core.text import printable
 
 if TYPE_CHECKING:
     from mansard.analytics.data.dataset import Dataset
-    from mansard.analytics.decide.modes import ModeFrame
-    from mansard.analytics.decide.plan import Observed, Pick, Plan
-    from mansard.analytics.predict.prediction import Prediction
-    from mansard.analytics.sanity.finding import Finding
+    from mansard.analytics.decisions.modes import ModeFrame
+    from mansard.analytics.decisions.plan import Observed, Pick, Plan
+    from mansard.analytics.models.predict.prediction import Prediction
+    from mansard.analytics.models.sanity.finding import Finding
     from mansard.core.records import ProgramRun
 
 _HZ = {"gpu_hz": "gpu", "memory_hz": "emc", "cpu_hz": "cpu"}
@@ -146,7 +146,7 @@ class _Question(msgspec.Struct, frozen=True):
 def _plan_next(
     asked: _Question, shared: tuple[PlanRequest, Mapping[str | None, ModeFrame]]
 ) -> Plan:
-    from mansard.analytics.decide.plan import plan_next
+    from mansard.analytics.decisions.plan import plan_next
 
     request, candidates = shared
     known = asked.observed
@@ -220,8 +220,8 @@ class _Read:
 
 def _read_runs(request: PlanRequest, runs: Path) -> _Read:
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.predict.prediction import NetworkSelection, predict
-    from mansard.analytics.sanity.checks import find_faults
+    from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+    from mansard.analytics.models.sanity.checks import find_faults
 
     dataset = open_runs([runs], mix=request.mix)
     names = dict.fromkeys(score.model for score in dataset.scores)
@@ -233,7 +233,7 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Read:
 
 def _known(request: PlanRequest, read: _Read, own: Sequence[str]) -> _Known:
     from mansard.analytics.data.names import device_labels, display_name
-    from mansard.analytics.decide.plan import observed
+    from mansard.analytics.decisions.plan import observed
 
     dataset, prediction = read.dataset, read.prediction
     modes, observations, predictions = (

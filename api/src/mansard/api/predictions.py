@@ -14,10 +14,10 @@ from mansard.api.scores import note_scores, onnx_files, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
 
 if TYPE_CHECKING:
-    from mansard.analytics.decide.modes import ModeFrame
-    from mansard.analytics.predict.models import Models
-    from mansard.analytics.predict.prediction import Basis, NetworkSelection, Prediction
-    from mansard.analytics.sanity.finding import Finding
+    from mansard.analytics.decisions.modes import ModeFrame
+    from mansard.analytics.models.predict.models import Models
+    from mansard.analytics.models.predict.prediction import Basis, NetworkSelection, Prediction
+    from mansard.analytics.models.sanity.finding import Finding
     from mansard.core.records import ModelScore, Phase
     from mansard.estimator import Settings
 
@@ -74,7 +74,7 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
     Raises as reading and scoring do, UsageError for unknown networks, modes or devices, and
     InputError where nothing can be predicted.
     """
-    from mansard.analytics.predict.prediction import check_any, predict_all
+    from mansard.analytics.models.predict.prediction import check_any, predict_all
 
     models, basis = find_basis(request, reporter)
     prediction = predict_all(models, basis)
@@ -87,8 +87,8 @@ def predict(request: PredictionRequest, reporter: Reporter = SILENT) -> Predicti
 def find_basis(request: PredictionRequest, reporter: Reporter = SILENT) -> tuple[Models, Basis]:
     """What ``predict`` rests on, of which networks can be predicted one by one; raises as that."""
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.predict.models import find_models
-    from mansard.analytics.predict.prediction import basis_of
+    from mansard.analytics.models.predict.models import find_models
+    from mansard.analytics.models.predict.prediction import basis_of
 
     board_root(request.board)  # a root that is no folder is an error, needed or not
     models = find_models(open_runs(request.runs, mix=request.mix), request.device)
@@ -146,7 +146,7 @@ def predicted_parts(
     how many rows were predicted too. Raises as ``predict`` and
     ``parallel.do_work``, and reports as ``predict``.
     """
-    from mansard.analytics.predict.prediction import check_any
+    from mansard.analytics.models.predict.prediction import check_any
 
     models, basis = find_basis(request, reporter)
     work: Work[str | None, tuple[Answer, int]] = Work(
@@ -181,7 +181,7 @@ def check_models(
     models: Models, networks: Collection[str], reporter: Reporter
 ) -> tuple[Finding, ...]:
     """What cannot be true of measurements of ``networks``, reported and returned."""
-    from mansard.analytics.sanity.checks import find_faults
+    from mansard.analytics.models.sanity.checks import find_faults
 
     findings = [each for each in find_faults(models) if each.is_about(networks)]
     for finding in findings:
@@ -198,7 +198,7 @@ def _select_networks(
     its times. Where no network was named, all that the runs have scores or times of. Raises
     ModelError for a file that cannot be scored at all, UsageError for an unknown name.
     """
-    from mansard.analytics.predict.prediction import NetworkSelection
+    from mansard.analytics.models.predict.prediction import NetworkSelection
     from mansard.estimator import zoo
 
     phase = request.phase

@@ -23,7 +23,7 @@ from mansard.core.version import VERSION
 from mansard.device.meters.finding import find_meters
 
 if TYPE_CHECKING:
-    from mansard.analytics.predict.measured import ProgramTimes
+    from mansard.analytics.models.predict.measured import ProgramTimes
     from mansard.core.records import MachineIdentity, PowerMode
     from mansard.device.controller.controller import LocalController
     from mansard.inference.programs.plan import ProgramTrial
@@ -169,7 +169,7 @@ def _plan(
 
 def _read(runs: Path, run_ids: Sequence[str]) -> tuple[MeasuredProgram, ...]:
     from mansard.analytics.data.names import device_labels
-    from mansard.analytics.predict.measured import program_times
+    from mansard.analytics.models.predict.measured import program_times
     from mansard.inference.programs.trial import PROGRAMS
 
     manifests = [

@@ -33,11 +33,11 @@ from mansard.device.mode_commands import commands_for, root_of
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
     from mansard.analytics.data.frames import Frame
-    from mansard.analytics.decide.records import Candidate, Recommendation, Wanted
-    from mansard.analytics.decide.time_sharing import MixAnswer
-    from mansard.analytics.predict.models import Models
-    from mansard.analytics.predict.prediction import Basis, Prediction
-    from mansard.analytics.sanity.finding import Finding
+    from mansard.analytics.decisions.records import Candidate, Recommendation, Wanted
+    from mansard.analytics.decisions.time_sharing import MixAnswer
+    from mansard.analytics.models.predict.models import Models
+    from mansard.analytics.models.predict.prediction import Basis, Prediction
+    from mansard.analytics.models.sanity.finding import Finding
 
 
 # What "auto" tries: powers of two, as throughput changes with the ratio of batch sizes.
@@ -64,7 +64,7 @@ def recommend(
 
     def shared(models: Models) -> _Asked:
         from mansard.analytics.data.accuracies import network_accuracies
-        from mansard.analytics.sanity.checks import find_faults
+        from mansard.analytics.models.sanity.checks import find_faults
 
         return _Asked(
             wanted=wanted,
@@ -98,8 +98,9 @@ def _recommend_some(
     network: str | None, shared: tuple[Basis, _Asked]
 ) -> tuple[tuple[Recommendation, ...], int]:
     """For one network or all, without commands; and how many rows they rest on."""
-    from mansard.analytics.decide.recommend import recommend_each
-    from mansard.analytics.predict.preference import prefer_observed
+    from mansard.analytics.decisions.recommend import decide_each
+    from mansard.analytics.models.predict.preference import prefer_observed
+    from mansard.analytics.pages.words.recommendation import in_words
 
     basis, asked = shared
     modelled = basis.predictions(network)
@@ -109,7 +110,7 @@ def _recommend_some(
     predictions, refused = _believable(
         predictions, basis.scores["score_id"].to_list(), findings, asked.wanted
     )
-    found = recommend_each(
+    decisions = decide_each(
         predictions,
         basis.modes,
         asked.wanted,
@@ -118,7 +119,7 @@ def _recommend_some(
         accuracies=asked.accuracies,
         observations=basis.observations,
     )
-    return found, modelled.height
+    return tuple(map(in_words, decisions)), modelled.height
 
 
 def _believable(
@@ -129,8 +130,8 @@ def _believable(
     ``by_roofs``: ids of the scores that roofs predict. An energy that cannot be is unknown where
     the least time may take its place.
     """
-    from mansard.analytics.decide.missing import without_energy
-    from mansard.analytics.sanity.finding import refusals
+    from mansard.analytics.decisions.missing import without_energy
+    from mansard.analytics.models.sanity.finding import refusals
 
     def refused(*, needs_energy: bool) -> Mapping[tuple[str, str], str]:
         return refusals(findings, predictions, by_roofs, needs_energy=needs_energy)
@@ -153,9 +154,10 @@ def recommend_workload(
     ``workload``: TOML file of networks with rates, see ``read_workload``. Raises as ``predict``
     does, and InputError for a file that is no workload.
     """
-    from mansard.analytics.decide.time_sharing import Mix, Task
-    from mansard.analytics.decide.workload import plan_mixes
-    from mansard.analytics.predict.preference import prefer_measured
+    from mansard.analytics.decisions.time_sharing import Mix, Task
+    from mansard.analytics.decisions.workload import plan_mixes
+    from mansard.analytics.models.predict.preference import prefer_measured
+    from mansard.analytics.pages.words.mixes import mix_in_words
 
     found = read_workload(workload)
     networks = tuple(
@@ -186,7 +188,9 @@ def recommend_workload(
         wanted,
     )
     predictions = _without_drops(predicted, predictions, wanted, reporter)
-    return plan_mixes(predictions, mix, wanted, predicted.coefficients, refused, predicted.modes)
+    coefficients, modes = predicted.coefficients, predicted.modes
+    decisions = plan_mixes(predictions, mix, wanted, coefficients, refused, modes)
+    return tuple(map(mix_in_words, decisions))
 
 
 def _without_drops(
@@ -194,7 +198,7 @@ def _without_drops(
 ) -> Frame:
     """``predictions`` without precisions that may lose too much, which notes name."""
     from mansard.analytics.data.accuracies import by_precision, network_accuracies
-    from mansard.analytics.decide.accuracy_limit import without_drops
+    from mansard.analytics.decisions.accuracy_limit import without_drops
 
     if wanted.max_drop is None or predictions.is_empty():
         return predictions
@@ -225,7 +229,7 @@ def batch(
     ``highest_only``: in the highest mode of each device alone. ``on``: address of a scheduler of
     Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """
-    from mansard.analytics.decide import batches
+    from mansard.analytics.decisions import batches
 
     asked = replace(request, batches=request.batches or AUTO_BATCHES)
     models, _, parts = predicted_parts(
@@ -241,7 +245,7 @@ def _batch_some(
     network: str | None, shared: tuple[Basis, bool]
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
     """The rows of one network or all, their names, and which modes are not known."""
-    from mansard.analytics.decide import batches
+    from mansard.analytics.decisions import batches
 
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes

@@ -91,7 +91,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     Measures and runs nothing, unless it is to ``run``. Raises InputError for a problem that cannot
     be scheduled, UsageError for what cannot be asked for, and StorageError.
     """
-    from mansard.analytics.scheduling.wording import schedule_sentence
+    from mansard.analytics.pages.words.schedules import schedule_sentence
     from mansard.scheduler import check
     from mansard.scheduler.baselines import best_of, gain
     from mansard.scheduler.front import front
@@ -114,7 +114,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     sentence = schedule_sentence(problem, best, best_of(others), gained)
     notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_doubts(problem, best))))
     if request.chart is not None:
-        from mansard.analytics.report.schedule_page import write_schedule_page
+        from mansard.analytics.pages.report.schedule_page import write_schedule_page
 
         found = (best, *peers, *others)
         write_schedule_page(request.chart, problem, found, best_of(others), sentence, notes)
@@ -244,8 +244,8 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
                 raise UsageError(f"{each.name} has no groups in this file", fix=fix)
         return found
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.predict.group_times import group_times
-    from mansard.analytics.scheduling.problems import problem_of_runs
+    from mansard.analytics.decisions.scheduling.problems import problem_of_runs
+    from mansard.analytics.models.predict.group_times import group_times
     from mansard.api.counters import group_bytes_in
 
     dataset = open_runs(request.runs, newest_only=True)
@@ -259,7 +259,7 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
 
 def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) -> Problem:
     """With predicted times where networks were not measured."""
-    from mansard.analytics.scheduling.modelled import with_modelled
+    from mansard.analytics.decisions.scheduling.modelled import with_modelled
 
     requests = {
         each.name: NetworkRequest(

@@ -15,7 +15,14 @@ from pathlib import Path
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset
-from mansard.analytics.data.layout import RUN_ENTRY_SCHEMA, RUN_TABLES, run_entry
+from mansard.analytics.data.layout import (
+    DATASET_FOLDER,
+    OFFLOADS_FOLDER,
+    PUBLISHED_FOLDER,
+    RUN_ENTRY_SCHEMA,
+    RUN_TABLES,
+    run_entry,
+)
 from mansard.analytics.data.limits import check_manifest, check_score
 from mansard.analytics.data.read import (
     DatasetPart,
@@ -43,10 +50,7 @@ from mansard.core.jsonl import Row, read_rows
 from mansard.core.leftovers import sweep, system_temporary, temporary_folder
 from mansard.core.records import ENGINES_FOLDER, Manifest, ModelScore
 
-DATASET_FOLDER = "dataset"
 COUNTER_RUNS = "counter_runs.jsonl"  # rows of a run of "ncu run"
-PUBLISHED_FOLDER = "published"  # tables of others, see published.store
-OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see hierarchical.store
 _TABLES = ("runs", *RUN_TABLES, "scores", "layers")
 
 
@@ -78,7 +82,7 @@ def update_dataset(runs: Path) -> DatasetPart:
         )
     store = _store(runs, notes)
     with store.locked():
-        # Counters are read by analytics/counters/.
+        # Counters are read by analytics/models/counters/.
         return _updated(runs, [each for each in folders if not is_counted[each]], store, notes)
 
 

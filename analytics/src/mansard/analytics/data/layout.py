@@ -27,6 +27,10 @@ from mansard.analytics.data.workload_frames import (
 )
 from mansard.core.hashing import content_hash
 
+DATASET_FOLDER = "dataset"
+PUBLISHED_FOLDER = "published"  # tables of others, see published.store
+OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see hierarchical.store
+
 
 class FileMark(msgspec.Struct, frozen=True, array_like=True):
     """What a file has to be to be read; nothing is known of one in an object store."""

@@ -1,0 +1,265 @@
+"""Published figures that are kept and said to be doubtful: no model and no decision uses them.
+
+Whatever is doubtful is found whenever tables are read, so that it holds for tables of earlier
+imports as well; the stored file says what its author says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+
+from mansard.analytics.data.published.filling import SLACK, fill_modes
+from mansard.analytics.data.published.importing import Imported
+from mansard.analytics.data.published.limits import (
+    JETSON_MOST_W,
+    hardware_limit,
+    least_time_s,
+    modules_called,
+    peaks,
+    unit_of,
+    without_clocks,
+)
+from mansard.analytics.data.published.meters import METERS_SAY
+from mansard.analytics.data.published.readers.trtexec_method import host_bound
+from mansard.analytics.data.quantities import counted, quantity, seconds
+from mansard.core.errors import InputError
+from mansard.core.hardware import Module
+from mansard.core.records import PublishedMode, PublishedRate, PublishedRun
+
+ModeOf = Callable[[PublishedRun], PublishedMode]
+_MOST_SPREAD = 0.5  # of a time: settled repetitions have below a tenth
+_APART, _FEW_APART = 1.5, 2.0  # factors between repeats that lie apart; of two or three repeats
+_NEAR, _APART_FROM_NEAR, _LEAST_NEAR = 1.1, 1.25, 4  # of repeats that agree: see ``_gap``
+_MAJORITY = 2 / 3
+_WITH_DLAS = 4  # data sheets of AGX Orin: 275 TOP/s of GPU and DLAs with sparsity, 85 dense of it
+
+
+# Times of networks.
+
+
+def time_doubts(runs: Sequence[PublishedRun], mode_of: ModeOf) -> dict[int, str]:
+    """Why times of ``runs`` are doubtful, by their position. ``mode_of``: with filled settings."""
+    doubts: dict[int, str] = {}
+    for at, run in enumerate(runs):
+        why = _doubt_of_one(run, mode_of(run)) if run.latency_s is not None else None
+        if why is not None:
+            doubts[at] = why
+    timed = (at for at, run in enumerate(runs) if run.latency_s is not None and at not in doubts)
+    for group in _repeats(runs, timed):
+        times_s = [run.latency_s for at in group if (run := runs[at]).latency_s is not None]
+        doubts |= {group[place]: why for place, why in repeat_doubts(times_s).items()}
+    return doubts
+
+
+def power_doubts(runs: Sequence[PublishedRun]) -> dict[int, str]:
+    """Why powers of ``runs`` lie apart from those of other repeats, by their position."""
+    read = (at for at, run in enumerate(runs) if run.power_w is not None and run.remark is None)
+    doubts: dict[int, str] = {}
+    for group in _repeats(runs, read):
+        powers_w = [power_w for at in group if (power_w := runs[at].power_w) is not None]
+        found = repeat_doubts(powers_w, lambda power_w: quantity(power_w, "W"))
+        doubts |= {group[place]: why for place, why in found.items()}
+    return doubts
+
+
+def _repeats(runs: Sequence[PublishedRun], places: Iterable[int]) -> Collection[list[int]]:
+    """``places`` in ``runs``, those of one setting together."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for at in places:
+        groups.setdefault(_setting(runs[at]), []).append(at)
+    return groups.values()
+
+
+def _setting(run: PublishedRun) -> tuple[object, ...]:
+    # How often a tool repeated something is no other way to time it.
+    method = re.sub(r"\d+ queries", "queries", run.method or "")
+    key = (run.device, run.processor, run.citation, run.mode.name, run.network, run.batch)
+    return (*key, run.precision, run.phase, method)
+
+
+def _doubt_of_one(run: PublishedRun, mode: PublishedMode) -> str | None:
+    time_s, enqueue_s = run.latency_s or 0.0, run.figures.get("enqueue_s")
+    if enqueue_s is not None and enqueue_s >= time_s:
+        least_s = run.figures.get("least_s")
+        own = f"; the GPU's own time is near the least, {seconds(least_s)}" if least_s else ""
+        return f"{run.remark or host_bound(enqueue_s, time_s)}{own}"
+    spread_s = run.figures.get("deviation_s", 0.0)
+    if spread_s > _MOST_SPREAD * time_s and not run.figures.get("samples"):
+        return (
+            f"its standard deviation of {seconds(spread_s)} is {spread_s / time_s:.0%} of its "
+            f"mean of {seconds(time_s)}: a few repetitions were disturbed, and the mean is of both"
+        )
+    least = least_time_s(run, modules_called(run.device), mode)
+    if least is not None and time_s * SLACK < least[0]:
+        return (
+            f"{seconds(time_s)} is less than the {seconds(least[0])} that {least[1]} need in mode "
+            f"{mode.name}: its clocks were not those of the mode"
+        )
+    return None
+
+
+def repeat_doubts(
+    times_s: Sequence[float], text: Callable[[float], str] = seconds
+) -> dict[int, str]:
+    """Which of some repeats lie apart from the others, by their place, and why.
+
+    Where two thirds of them and more agree, the rest is set aside: as after a switch of the mode,
+    wherever it stands. Where no such majority does, they are of several states and none is used.
+    ``text``: of one of them, which may be powers too.
+    """
+    order = sorted(range(len(times_s)), key=times_s.__getitem__)
+    clusters = _clusters([times_s[place] for place in order])
+    if len(clusters) < 2:
+        return {}
+    most = max(clusters, key=len)
+    low, high = times_s[order[most[0]]], times_s[order[most[-1]]]
+    if len(most) < max(2, _MAJORITY * len(times_s)):
+        states = " and ".join(
+            f"{len(c)} near {text(median(times_s[order[at]] for at in c))}" for c in clusters
+        )
+        why = f"the {len(times_s)} repeats disagree ({states}): two modes or states are in them"
+        return dict.fromkeys(range(len(times_s)), why)
+    others = f"{len(most)} others have {text(low)} to {text(high)}"
+    return {
+        (place := order[at]): f"repeat {place + 1} of {len(times_s)} has "
+        f"{text(times_s[place])} and {others}: set aside as a transient"
+        + (", as the first after a switch of the mode is" if place == 0 else "")
+        for cluster in clusters
+        if cluster is not most
+        for at in cluster
+    }
+
+
+def _clusters(ordered_s: Sequence[float]) -> list[list[int]]:
+    """Places of ascending times, apart where there is a gap between two of them."""
+    gap = _gap(ordered_s)
+    clusters = [[0]] if ordered_s else []
+    for at, (less, more) in enumerate(pairwise(ordered_s), start=1):
+        if more > gap * less:
+            clusters.append([])
+        clusters[-1].append(at)
+    return clusters
+
+
+def _gap(ordered_s: Sequence[float]) -> float:
+    """A smaller gap counts where two thirds of the repeats, and four of them, lie near."""
+    n = max(math.ceil(_MAJORITY * len(ordered_s)), _LEAST_NEAR)
+    windows = zip(ordered_s, ordered_s[n - 1 :], strict=False)
+    is_near = any(last <= _NEAR * first for first, last in windows)
+    if is_near:
+        return _APART_FROM_NEAR
+    return _APART if len(ordered_s) >= _LEAST_NEAR else _FEW_APART
+
+
+# Rates.
+
+
+def rate_doubt(
+    rate: PublishedRate, mode: PublishedMode, modules: Sequence[Module] | None = None
+) -> str | None:
+    """Why a rate is doubtful, with the likely cause; None where nothing speaks against it.
+
+    ``modules``: those that the device may be, by its name where None.
+    """
+    if modules is None:
+        modules = modules_called(rate.device)
+    limits = [(hardware_limit(rate, module, mode), module) for module in modules]
+    known = [(limit, module) for limit, module in limits if limit is not None]
+    if not known or len(known) < len(limits):
+        return None
+    limit, module = max(known, key=lambda each: each[0])
+    if rate.value <= SLACK * limit:
+        return None
+    return (
+        f"{rate.subject} {rate.quantity} of {_text(rate, rate.value)} in mode {mode.name} is above "
+        f"the {_text(rate, limit)} that {module.name} can do: {_cause(rate, mode, module, limit)}"
+    )
+
+
+def _cause(rate: PublishedRate, mode: PublishedMode, module: Module, limit: float) -> str:
+    causes: list[str] = []
+    highest = hardware_limit(rate, module, without_clocks(mode)) or limit
+    if highest > limit and rate.value <= SLACK * highest:
+        causes.append(f"its {'memory' if rate.quantity == 'bandwidth' else 'GPU'} clock was higher")
+    if rate.quantity == "peak":
+        if rate.unit == "tensor core" and rate.value <= 2 * SLACK * limit:
+            causes.append("it counts with sparsity, twice the dense rate")
+        elif rate.subject == "int8" and rate.value <= _WITH_DLAS * limit:
+            causes.append("it counts sparsity and the DLAs, as data sheets do")
+        other = [
+            f"{precision.upper()} of {'tensor' if unit == 'tensor' else 'CUDA'} cores"
+            for precision, unit, peak in sorted(peaks(module, mode), key=lambda each: each[2])
+            if SLACK * peak >= rate.value and (precision, unit) != (rate.subject, _family(rate))
+        ]
+        causes += [f"it is {other[0]}"] if other else []
+    elif rate.value > SLACK * highest:
+        causes.append("a cache was measured")
+    return f"{' or '.join(causes)}, or the unit is wrong" if causes else "the unit is wrong"
+
+
+def _family(rate: PublishedRate) -> str:
+    return "tensor" if rate.unit == "tensor core" else "fma"
+
+
+def _text(rate: PublishedRate, value: float) -> str:
+    return quantity(value, unit_of(rate))
+
+
+# What an import says and refuses.
+
+
+def doubt_notes(imported: Imported, module: Module | None = None) -> Iterator[str]:
+    """A line for each figure of a table that no model uses. ``module``: that the user named."""
+    rows = imported.rates or imported.runs
+    if not rows:
+        return
+    modes: Mapping[str, PublishedMode] = {row.mode.name: row.mode for row in rows}
+    modes = fill_modes(rows[0].device, rows[0].processor, modes).modes
+    modules = (module,) if module is not None and not modules_called(rows[0].device) else None
+    for rate in imported.rates:
+        if (why := rate_doubt(rate, modes[rate.mode.name], modules)) is not None:
+            yield f"line {rate.row}: {why}; {_UNUSED}"
+    for at, why in time_doubts(imported.runs, lambda run: modes[run.mode.name]).items():
+        yield f"line {imported.runs[at].row}: {why}; {_UNUSED}"
+    for at, why in power_doubts(imported.runs).items():
+        yield f"line {imported.runs[at].row}: its power: {why}; {_UNUSED}"
+    for run in imported.runs:
+        if run.remark is not None and METERS_SAY in run.remark:
+            yield f"line {run.row}: {run.remark}"
+    groups = _repeats(imported.runs, range(len(imported.runs)))
+    n_lone = sum(len(group) == 1 for group in groups)
+    if 0 < n_lone < len(groups):
+        yield (
+            f"{counted(n_lone, 'network')} in a mode with one repeat, where others have several:"
+            " nothing tells whether it is the first after a switch of the mode"
+        )
+
+
+_UNUSED = "kept, and in no model"
+
+
+def check_possible(imported: Imported, where: str, module: Module | None) -> None:
+    """Raises InputError for a run that its module cannot do in any mode."""
+    for run in imported.runs:
+        modules = (module,) if module is not None else modules_called(run.device)
+        if not modules:
+            continue
+        least = least_time_s(run, modules, without_clocks(run.mode))
+        if run.latency_s is not None and least is not None and run.latency_s * SLACK < least[0]:
+            raise InputError(
+                f"{run.network} took {run.latency_s * 1e3:.4g} ms, which is impossible: "
+                f"{least[1]} need {least[0] * 1e3:.3g} ms",
+                where=f"{where}, line {run.row}",
+                fix="correct it, the unit, or --module",
+            )
+        if run.power_w is not None and run.power_w > JETSON_MOST_W:
+            raise InputError(
+                f"its power is {run.power_w:.4g} W, which is impossible: no {modules[0].name} has "
+                f"more than {JETSON_MOST_W:.0f} W",
+                where=f"{where}, line {run.row}",
+                fix="correct it, the unit, or --module",
+            )

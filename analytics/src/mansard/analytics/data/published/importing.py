@@ -1,0 +1,293 @@
+"""From a file to published records, whose id is the hash of what they say.
+
+A table holds what a device does in a mode (FLOP/s, B/s, seconds of a launch), or networks that
+others ran (mode, network, time, and power or energy). Files of tools that ``readers`` knows become
+such a table first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msgspec.structs import replace as replace_record
+
+from mansard.analytics.data.published.cells import (
+    TextRow,
+    TextTable,
+    parse_table,
+)
+from mansard.analytics.data.published.columns import (
+    find_columns,
+)
+from mansard.analytics.data.published.layers import read_layers
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.rates import read_rates
+from mansard.analytics.data.published.readers.reader import (
+    MOST_TOOL_BYTES,
+    Reading,
+    ToolFile,
+    as_table,
+)
+from mansard.analytics.data.published.readers.registry import recognise
+from mansard.analytics.data.published.runs import lacks_batch, read_runs, without_batch
+from mansard.analytics.data.published.windows import has_windows, read_windows
+from mansard.analytics.data.quantities import counted
+from mansard.core.errors import InputError, UsageError
+from mansard.core.files import read_whole
+from mansard.core.hashing import content_hash
+from mansard.core.records import (
+    KernelCounters,
+    PublishedLayer,
+    PublishedRate,
+    PublishedRun,
+)
+from mansard.core.text import printable
+
+PublishedRow = PublishedRate | PublishedRun | PublishedLayer
+
+
+# What a table of the other kind has no use for; it is named as not read.
+_OF_RATES = frozenset({"peak", "bandwidth", "launch", "unit", "level"})
+_OF_RUNS = frozenset(
+    {
+        *("batch", "phase", "remark", "repeat", "meter"),
+        *("time", "deviation", "throughput", "power", "energy"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a file held: ``rates``, ``runs`` or ``layers``, as ``table_id`` is a hash of them.
+
+    ``ignored``: columns that nothing was read from. ``notes``: a line each about the file.
+    """
+
+    table_id: str
+    rates: tuple[PublishedRate, ...] = ()
+    runs: tuple[PublishedRun, ...] = ()
+    layers: tuple[PublishedLayer, ...] = ()
+    ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """ "rates", "runs" or "layers": what its file is called by."""
+        return "layers" if self.layers else "runs" if self.runs else "rates"
+
+    @property
+    def rows(self) -> tuple[PublishedRow, ...]:
+        """All rows."""
+        return (*self.rates, *self.runs, *self.layers)
+
+
+def import_table(
+    path: Path,
+    origin: PublishedOrigin,
+    *,
+    said: Mapping[str, str] | None = None,
+    fixed: Mapping[str, str] | None = None,
+) -> Imported:
+    """Read one table, as ``import_files`` does.
+
+    A table with networks holds runs, any other rates. ``said`` names columns of a table (see
+    ``find_columns``), ``fixed`` gives values that hold for all rows and have no column:
+    {"precision": "fp16", "emc_mhz": "3199"}. Raises UsageError for what the caller said,
+    InputError with the line for what the file holds.
+    """
+    ((found,),) = import_files([path], origin, said=said, fixed=fixed)
+    return found
+
+
+def import_files(
+    paths: Sequence[Path],
+    origin: PublishedOrigin,
+    *,
+    said: Mapping[str, str] | None = None,
+    fixed: Mapping[str, str] | None = None,
+) -> list[tuple[Imported, ...]]:
+    """What tables, and files that a reader recognises, hold: one for each kind of row of a file.
+
+    ``said`` and ``fixed`` as in ``import_table``. Files of one engine tell each other what they say
+    of it: trt-engine-explorer keeps the options of a build beside its times, as
+    ``X.build.metadata.json`` beside ``X.profile.json``.
+    """
+    opened = [_open(path, said or {}) for path in paths]  # their bytes are let go one by one
+    opened = _with_energies(opened)
+    engines = [engine_of(path) for path in paths]
+    found: list[tuple[Imported, ...]] = []
+    for path, engine, one in zip(paths, engines, opened, strict=True):
+        if isinstance(one, TextTable):
+            found.append((_import_table(one, origin, said or {}, fixed or {}),))
+        else:
+            beside = {
+                name: value
+                for other, each in zip(engines, opened, strict=True)
+                if other == engine and isinstance(each, Reading)
+                for name, value in each.says.items()
+            }
+            found.append(_import_reading(str(path), one, origin, beside, fixed or {}))
+    return found
+
+
+def _open(path: Path, said: Mapping[str, str]) -> Reading | TextTable:
+    """A file of a tool's as its reader has it; any other, and any with --column, as a table."""
+    source = ToolFile(str(path), read_whole(path, most_bytes=MOST_TOOL_BYTES))
+    reader = None if said else recognise(source)
+    if reader is None and source.head.lstrip().startswith(("[", "{")):
+        raise InputError(
+            "is JSON of no tool that is known",
+            where=source.where,
+            fix="give one of docs/use/importing.md: of trtexec, ONNX Runtime, llama-bench, …; or a "
+            "CSV table",
+        )
+    if reader is None:
+        return parse_table(source.data, source.where)
+    return reader.read_source(source)
+
+
+def _with_energies(opened: Sequence[Reading | TextTable]) -> list[Reading | TextTable]:
+    """Windows get their energies from the samples beside them, which are no runs then."""
+    windows = [one for one in opened if isinstance(one, TextTable) and has_windows(one)]
+    traces = [one for one in opened if isinstance(one, Reading) and one.trace is not None]
+    if not windows or not traces:
+        return list(opened)
+    if len(traces) > 1:
+        raise UsageError(
+            "several logs of rails stand beside a table of windows",
+            fix="import each with the windows of its own runs",
+        )
+    (samples,) = traces
+    found: list[Reading | TextTable] = []
+    for one in opened:
+        if one is samples:
+            found.append(Reading(notes=["its samples give the energies of the windows"]))
+        elif isinstance(one, TextTable) and has_windows(one) and samples.trace is not None:
+            found.append(read_windows(one, samples.trace, samples.trace_rule))
+        else:
+            found.append(one)
+    return found
+
+
+def engine_of(path: Path) -> str:
+    """The folder and name of the engine that a file of trt-engine-explorer is of."""
+    return _SUFFIXES.sub("", str(path))
+
+
+_SUFFIXES = re.compile(
+    r"(?:\.(?:build|profile|graph|timing))?(?:\.metadata)?(?:\.json|\.log|\.txt)$"
+)
+
+
+def _import_table(
+    plain: TextTable, origin: PublishedOrigin, said: Mapping[str, str], fixed: Mapping[str, str]
+) -> Imported:
+    table = _with_fixed(plain, fixed)
+    columns, ignored = find_columns(table.columns, said, table.where)
+    has_networks = any(column.field == "network" for column in columns)
+    unread = _OF_RATES if has_networks else _OF_RUNS
+    ignored = (*ignored, *(column.name for column in columns if column.field in unread))
+    if has_networks:
+        return _named(Imported("", runs=read_runs(table, columns, origin), ignored=ignored))
+    return _named(Imported("", rates=read_rates(table, columns, origin), ignored=ignored))
+
+
+def _import_reading(
+    where: str,
+    reading: Reading,
+    origin: PublishedOrigin,
+    beside: Mapping[str, str],
+    fixed: Mapping[str, str],
+) -> tuple[Imported, ...]:
+    notes = tuple(printable(note) for note in reading.notes)
+    if reading.trace is not None and not reading.rows:
+        raise InputError(
+            "has too few samples of a rail, or none in half of the log",
+            where=where,
+            fix="log longer, or give the windows of the runs beside it",
+        )
+    if not reading.rows:
+        said = ", ".join(f"{name} {value}" for name, value in reading.says.items())
+        return (Imported("", notes=(*notes, f"holds no time{said and f'; it says {said}'}")),)
+    # What a person says a network is called goes before what a path in the file is.
+    n_networks = len({row.cells.get("network") for row in reading.rows})
+    hidden = {"system"} | ({"network"} & set(fixed) if n_networks == 1 else set())
+    plain = [
+        replace(row, cells={name: text for name, text in row.cells.items() if name not in hidden})
+        for row in _of_device(where, reading.rows, origin.device)
+    ]
+    table = as_table(where, plain)
+    missing = {k: v for k, v in beside.items() if k not in table.columns and k not in fixed}
+    table = _with_fixed(table, {**fixed, **missing})
+    columns, ignored = find_columns(table.columns, {}, table.where)
+    timed = replace(table, rows=tuple(row for row in table.rows if _is_run(row)))
+    found = []
+    if timed.rows:
+        runs = read_runs(timed, columns, origin)
+        found.append(Imported("", runs=runs, ignored=ignored))
+        if n_lacking := sum(map(lacks_batch, runs)):
+            notes += (without_batch(counted(n_lacking, "time")),)
+    if layers := tuple(read_layers(table, columns, origin)):
+        found.append(Imported("", layers=layers, ignored=ignored))
+    return tuple(
+        replace(_named(one), notes=notes if number == 0 else ()) for number, one in enumerate(found)
+    )
+
+
+def _of_device(where: str, rows: Sequence[TextRow], device: str) -> Sequence[TextRow]:
+    """The rows of one system; raises InputError where there are several and none is named."""
+    systems = dict.fromkeys(row.cells.get("system", "") for row in rows)
+    if len(systems) <= 1:
+        return rows
+    if device not in systems:
+        raise InputError(
+            f"holds results of {len(systems)} systems",
+            where=where,
+            fix=f"say which, with --device: {', '.join(list(systems)[:10])}",
+        )
+    return [row for row in rows if row.cells.get("system") == device]
+
+
+def _is_run(row: TextRow) -> bool:
+    """Whether a row of a reader's is a run: it may have layers alone."""
+    timed = {"time_s", "power_w", "energy_j", "throughput_fps"}
+    return bool(row.figures) or any(row.cells.get(name) for name in timed)
+
+
+def _named(imported: Imported) -> Imported:
+    """The rows with their table's id."""
+    table_id = table_id_of(imported.rows)
+    return replace(
+        imported,
+        table_id=table_id,
+        rates=tuple(replace_record(row, table_id=table_id) for row in imported.rates),
+        runs=tuple(replace_record(row, table_id=table_id) for row in imported.runs),
+        layers=tuple(replace_record(row, table_id=table_id) for row in imported.layers),
+    )
+
+
+def table_id_of(rows: Sequence[PublishedRow | KernelCounters]) -> str:
+    """What a table of ``rows``, which have no id yet, is called: the hash of all they say."""
+    return content_hash(rows)
+
+
+def _with_fixed(table: TextTable, fixed: Mapping[str, str]) -> TextTable:
+    """The table with a column for each fixed value; raises UsageError."""
+    for name in fixed:
+        if name in table.columns:
+            raise UsageError(
+                f"--fixed {name} would hide the column of that name", fix="leave it out"
+            )
+        if not find_columns([name], {}, "--fixed")[0]:
+            raise UsageError(
+                f"--fixed {name!r} is nothing that a table holds",
+                fix="use mode, network, batch, precision, unit, gpu_mhz, emc_mhz, cpu_mhz, sms, …",
+            )
+    return replace(
+        table,
+        columns=(*table.columns, *fixed),
+        rows=tuple(replace(row, cells={**row.cells, **fixed}) for row in table.rows),
+    )

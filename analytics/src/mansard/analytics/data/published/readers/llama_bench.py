@@ -1,0 +1,201 @@
+"""llama-bench's output: Markdown, CSV, JSON and JSON lines.
+
+A test is prompt processing (pp512: 512 tokens at once), text generation (tg128: 128 tokens one by
+one), or both; each runs one sequence. The test is part of the network's name: they are different
+amounts of work.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+
+import msgspec
+
+from mansard.analytics.data.published.cells import TextRow
+from mansard.analytics.data.published.readers.csv_rows import CsvRow, header_of, read_csv
+from mansard.analytics.data.published.readers.reader import (
+    MOST_RUNS,
+    Reader,
+    Reading,
+    ToolFile,
+    at_most,
+    cells,
+    known,
+    parse_json,
+)
+from mansard.analytics.data.repeats import repetition_deviation
+from mansard.core.errors import InputError
+
+_KEYS = re.compile(r'\{\s*"build_commit"')
+_FORMATS = (("BF16", "bf16"), ("F16", "fp16"), ("F32", "fp32"))  # a quantised file has no other
+
+
+class _Test(msgspec.Struct):
+    """One row; JSON has numbers where CSV has text."""
+
+    model_type: str
+    n_prompt: int
+    n_gen: int
+    avg_ns: float
+    avg_ts: float
+    stddev_ns: float = 0.0
+    n_depth: int = 0
+    build_number: int | str = ""
+    backends: str = ""
+    gpu_info: str = ""
+    n_gpu_layers: int | str = ""
+    n_threads: int | str = ""
+    samples_ns: list[float] = []
+
+
+def _read_tests(source: ToolFile, tests: Iterable[tuple[int, _Test]]) -> Reading:
+    rows: list[TextRow] = []
+    notes: dict[str, None] = {}
+    for line, test in at_most(tests, MOST_RUNS, "tests", source):
+        name = _test_name(test.n_prompt, test.n_gen, test.n_depth)
+        samples = [sample / 1e9 for sample in test.samples_ns]
+        time_s = statistics.median(samples) if samples else test.avg_ns / 1e9
+        what = "median of its repetitions" if samples else "mean of its repetitions"
+        rows.append(
+            _row(
+                line,
+                test.model_type,
+                name,
+                time_s,
+                f"llama-bench build {test.build_number or 'unknown'}: {what}; "
+                f"{test.backends or 'backend not said'}, {test.n_gpu_layers or '?'} layers on "
+                f"the GPU, {test.n_threads or '?'} threads",
+                known(
+                    samples=float(len(samples)),
+                    deviation_s=test.stddev_ns / 1e9,
+                    log_deviation=_deviation(samples),
+                    tokens_per_s=test.avg_ts,
+                ),
+            )
+        )
+        if test.backends == "CPU":
+            notes["it ran on the CPU: say --processor cpu"] = None
+        if test.gpu_info:
+            notes[f"it ran on {test.gpu_info[:80]}"] = None
+    if not rows:
+        raise InputError("holds no test", where=source.where, fix="run llama-bench again")
+    return Reading(rows, list(notes))
+
+
+def _deviation(samples: list[float]) -> float | None:
+    is_time = bool(samples) and min(samples) > 0
+    return repetition_deviation(samples) if is_time else None
+
+
+def _row(
+    line: int, model: str, test: str, time_s: float, method: str, figures: dict[str, float]
+) -> TextRow:
+    model = model.strip()
+    precision = next((name for word, name in _FORMATS if model.endswith(f" {word}")), None)
+    return TextRow(
+        line,
+        cells(
+            network=f"{model} {test}",
+            batch="1",
+            precision=precision,
+            time_s=time_s,
+            method=method,
+            repeat=str(line),
+        ),
+        figures,
+    )
+
+
+def _test_name(n_prompt: int, n_gen: int, n_depth: int) -> str:
+    parts = [f"pp{n_prompt}"] * bool(n_prompt) + [f"tg{n_gen}"] * bool(n_gen)
+    return "+".join(parts) + (f" @ d{n_depth}" if n_depth else "")
+
+
+def _read_json(source: ToolFile) -> Reading:
+    tests = parse_json(source, list[_Test], "llama-bench")
+    return _read_tests(source, enumerate(tests, start=1))
+
+
+def _read_jsonl(source: ToolFile) -> Reading:
+    tests = (
+        (n, parse_json(ToolFile(f"{source.where}, line {n}", line), _Test, "llama-bench"))
+        for n, line in enumerate(source.data.splitlines(), start=1)
+        if line.strip()
+    )
+    return _read_tests(source, tests)
+
+
+def _read_csv(source: ToolFile) -> Reading:
+    rows = read_csv(source, "llama-bench")
+    return _read_tests(source, ((row.line, _test_of(row, source)) for row in rows))
+
+
+def _test_of(row: CsvRow, source: ToolFile) -> _Test:
+    try:
+        return msgspec.convert(row.cells, _Test, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"line {row.line}: {error}", where=source.where, fix="run llama-bench again"
+        ) from error
+
+
+_TEST = re.compile(
+    r"(?:pp ?(?P<pp>[0-9]{1,12}))?\+?(?:tg ?(?P<tg>[0-9]{1,12}))?(?: @ d(?P<depth>[0-9]{1,12}))?"
+)
+_RATE = re.compile(r"(?P<mean>\d+(?:\.\d+)?)(?: ± (?P<sd>\d+(?:\.\d+)?))?")
+
+
+def _read_markdown(source: ToolFile) -> Reading:
+    header: list[str] = []
+    rows: list[TextRow] = []
+    lines = enumerate(source.text.splitlines(), start=1)
+    for line, text in at_most(lines, MOST_RUNS, "lines", source):
+        found = [cell.strip() for cell in text.strip().strip("|").split("|")]
+        if "t/s" in found and "test" in found and "model" in found:
+            header = found
+        elif header and len(found) == len(header) and not set(text) <= set("|-: "):
+            rows += _markdown_row(line, dict(zip(header, found, strict=True)), source)
+    if not rows:
+        raise InputError("holds no test", where=source.where, fix="run llama-bench again")
+    return Reading(rows)
+
+
+def _markdown_row(line: int, row: dict[str, str], source: ToolFile) -> list[TextRow]:
+    test, rate = _TEST.fullmatch(row["test"]), _RATE.fullmatch(row["t/s"])
+    tokens = sum(int(test[name] or 0) for name in ("pp", "tg")) if test else 0
+    mean = float(rate["mean"]) if rate else 0.0
+    if not test or not rate or not tokens or mean <= 0:
+        raise InputError(
+            f"line {line}: {row['test'][:20]!r} at {row['t/s'][:20]!r} t/s is no test",
+            where=source.where,
+            fix="run llama-bench again",
+        )
+    name = _test_name(int(test["pp"] or 0), int(test["tg"] or 0), int(test["depth"] or 0))
+    time_s, deviation = tokens / mean, float(rate["sd"] or 0.0)
+    method = (
+        f"llama-bench: tokens of the test over the mean tokens a second; {row.get('backend', '?')}"
+    )
+    # To first order the time deviates by the same share as its inverse.
+    figures = known(tokens_per_s=mean, deviation_s=time_s * deviation / mean)
+    return [_row(line, row["model"], name, time_s, method, figures)]
+
+
+_MARKDOWN = re.compile(r"^\|\s*model\s*\|.*\|\s*t/s\s*\|\s*$", re.MULTILINE)
+LLAMA_JSON = Reader(
+    "llama-bench's JSON",
+    lambda head: head.lstrip()[:1] == "[" and _KEYS.match(head.lstrip("[ \r\n\t")) is not None,
+    _read_json,
+)
+LLAMA_JSONL = Reader(
+    "llama-bench's JSON lines", lambda head: _KEYS.match(head.lstrip()) is not None, _read_jsonl
+)
+LLAMA_CSV = Reader(
+    "llama-bench's CSV",
+    lambda head: {"model_type", "n_prompt", "n_gen", "avg_ns", "avg_ts"} <= set(header_of(head)),
+    _read_csv,
+)
+LLAMA_MARKDOWN = Reader(
+    "llama-bench's table", lambda head: _MARKDOWN.search(head) is not None, _read_markdown
+)

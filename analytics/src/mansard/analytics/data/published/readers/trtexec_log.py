@@ -1,0 +1,261 @@
+"""What trtexec prints: options, the performance summary and, with ``--dumpProfile``, layers.
+
+7.x prints one number a line ("GPU Compute", "median: 4.4 ms"), later versions one line for each
+time ("GPU Compute Time: min = …, median = … ms"). A file may hold several runs, and text between.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mansard.analytics.data.published.cells import LayerRow, TextRow
+from mansard.analytics.data.published.readers.reader import (
+    MOST_LAYERS,
+    MOST_RUNS,
+    MOST_TOOL_BYTES,
+    Reader,
+    Reading,
+    ToolFile,
+    at_most,
+    cells,
+    known,
+    network_of,
+)
+from mansard.analytics.data.published.readers.trtexec_metadata import shape_notes
+from mansard.analytics.data.published.readers.trtexec_method import Setting, host_remark
+from mansard.core.errors import InputError
+from mansard.core.tensorrt_files import version_in
+
+_LOG = re.compile(
+    r"^\s*&&&& (?:RUNNING|PASSED|FAILED) TensorRT\.trtexec|=== Performance summary ===\s*$"
+    r"|\[I\] (?:GPU Compute|Host Latency)\s*$",
+    re.MULTILINE,
+)
+_PREFIX = re.compile(r"^\[\d\d/\d\d/\d{4}-[\d:]+\] \[[A-Z]\] ?|^\[[A-Z]\] ?")
+# All are matched at the beginning of a line, so that none takes longer than the line is long.
+_TIME = re.compile(
+    r"(?P<what>[A-Z][\w -]*): min = (?P<least>[\d.]+).*?median = (?P<median>[\d.]+) ms"
+)
+_UNSTABLE = re.compile(r"\* GPU compute time is unstable, with coefficient of variance = ([\d.]+)%")
+_P99 = re.compile(r".*percentile(?:\(99%\) = (?P<new>[\d.]+) ms|: (?P<old>[\d.]+) ms at 99%)")
+_MEDIAN = re.compile(r"median: (?P<median>[\d.]+) ms")
+_OPTION = re.compile(r"(?P<key>[A-Z][\w -]*): (?P<value>.*)")
+_QUERIES = re.compile(r"Timing trace has (?P<n>[0-9]{1,18}) queries")
+_THROUGHPUT = re.compile(r"[Tt]hroughput: (?P<rate>[\d.]+) qps")
+_PROFILE = re.compile(r"=== Profile \((?P<n>[0-9]{1,18}) iterations")
+_OLD_TIMES = ("Host Latency", "Enqueue Time", "GPU Compute")
+_LONGEST_LINE = 20_000
+
+
+@dataclass
+class _Run:
+    """One run of trtexec, as far as its lines are read."""
+
+    line: int
+    command: str = ""
+    version: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    times_ms: dict[str, float] = field(default_factory=dict)
+    p99_ms: float | None = None
+    least_ms: float | None = None
+    variation: float | None = None  # standard deviation over mean, where trtexec finds it large
+    queries: int | None = None
+    queries_per_s: float | None = None
+    layers: list[LayerRow] = field(default_factory=list)
+    profiled: int | None = None
+    columns: tuple[str, ...] = ()  # of the profile's table
+    has_failed: bool = False
+    part: str = ""  # of the old summary that the next lines are of
+
+    @property
+    def has_results(self) -> bool:
+        return bool(self.compute_ms or self.queries_per_s or self.layers)
+
+    @property
+    def compute_ms(self) -> float | None:
+        return self.times_ms.get("GPU Compute Time") or self.times_ms.get("GPU Compute")
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.version, self.command, self.options)
+
+
+def _read(source: ToolFile) -> Reading:
+    runs = list(at_most(_runs(source), MOST_RUNS, "runs of trtexec", source))
+    found = [run for run in runs if run.has_results]
+    if not found:
+        failed = any(run.has_failed for run in runs)
+        raise InputError(
+            "is of a run of trtexec that failed" if failed else "ends before trtexec's summary",
+            where=source.where,
+            fix="run it again and keep all that it prints: trtexec … 2>&1 | tee LOG",
+        )
+    rows = [_row(run, number) for number, run in enumerate(found, start=1)]
+    if len(found) == 1:
+        rows[0].cells.pop("repeat")
+    notes = [note for run in found for note in shape_notes(run.setting)]
+    return Reading(rows, list(dict.fromkeys(notes)))
+
+
+def _runs(source: ToolFile) -> Iterator[_Run]:
+    run = _Run(1)
+    for number, raw in enumerate(io.StringIO(source.text), start=1):
+        if len(raw) > _LONGEST_LINE:
+            continue
+        line = _PREFIX.sub("", raw.strip()).strip()
+        is_end = line.startswith(("&&&& PASSED", "&&&& FAILED"))
+        _, command, options = line.partition("trtexec --")
+        if command and not is_end:
+            yield run
+            run = _Run(number, command=f"--{options}", version=version_in(line))
+        elif "=== Performance summary ===" in line and run.compute_ms:
+            yield run
+            run = _Run(number, run.command, run.version, run.options)
+        else:
+            _take(run, line)
+            if len(run.layers) > MOST_LAYERS:
+                raise InputError(
+                    f"holds more than {MOST_LAYERS:,} layers", where=source.where, fix="split it"
+                )
+    yield run
+
+
+def _take(run: _Run, line: str) -> None:
+    """What one line says of the run that it is in."""
+    run.version = run.version or version_in(line)
+    run.has_failed |= line.startswith("&&&& FAILED")
+    if _take_time(run, line) or _take_layer(run, line):
+        return
+    if (queries := _QUERIES.match(line)) is not None:
+        run.queries = int(queries["n"])
+    elif (unstable := _UNSTABLE.match(line)) is not None:
+        run.variation = _number(unstable[1]) / 100
+    elif (rate := _THROUGHPUT.match(line)) is not None:
+        run.queries_per_s = _number(rate["rate"]) or None  # 7.x prints 0 qps
+    elif (option := _OPTION.match(line)) is not None and not run.times_ms:
+        run.options.setdefault(option["key"], option["value"].strip())
+
+
+def _take_time(run: _Run, line: str) -> bool:
+    """Whether the line is one of the performance summary's times."""
+    if line in _OLD_TIMES:
+        run.part = line
+    elif (time := _TIME.match(line)) is not None:
+        run.times_ms[time["what"]] = _number(time["median"])
+        if time["what"] == "GPU Compute Time":
+            run.p99_ms, run.least_ms = _p99(line), _number(time["least"])
+    elif run.part and (time := _MEDIAN.match(line)) is not None:
+        run.times_ms[run.part] = _number(time["median"])
+    elif run.part == "GPU Compute" and (found := _p99(line)) is not None:
+        run.p99_ms = found
+    else:
+        return False
+    return True
+
+
+def _take_layer(run: _Run, line: str) -> bool:
+    """Whether the line is of the table that --dumpProfile prints."""
+    if (profile := _PROFILE.match(line)) is not None:
+        run.profiled, run.columns, run.layers, run.part = int(profile["n"]), (), [], ""
+    elif run.profiled is not None and not run.columns and "Layer" in line:
+        run.columns = _columns(line)
+    elif run.columns and (layer := _layer(run, line)) is not None:
+        run.layers.append(layer)
+    else:
+        return False
+    return True
+
+
+def _number(text: str) -> float:
+    """A number of trtexec's; NaN, which no row takes, where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _p99(line: str) -> float | None:
+    found = _P99.match(line)
+    return _number(found["new"] or found["old"]) if found else None
+
+
+_COLUMNS = re.compile(r"Layer|(?:Avg\. ?|Median ?)?(?:Time ?)?(?:\(ms\)|\(%\)|%)")
+
+
+def _columns(header: str) -> tuple[str, ...]:
+    """What each column of a profile is: "layer", "median", "mean", "share" or "total".
+
+    Up to 8.5 "Layer  Time (ms)  Avg. Time (ms)  Time %", later "Time(ms)  Avg.(ms)  Median(ms)
+    Time(%)  Layer".
+    """
+    kinds = (("Layer", "layer"), ("Median", "median"), ("Avg", "mean"), ("%", "share"))
+    return tuple(
+        next((kind for word, kind in kinds if word in column), "total")
+        for column in _COLUMNS.findall(header)
+    )
+
+
+def _layer(run: _Run, line: str) -> LayerRow | None:
+    """A line of --dumpProfile; None for any other, and for the total."""
+    n_numbers = len(run.columns) - 1
+    if run.columns[-1] == "layer":
+        cells_of = line.split(None, n_numbers)
+    else:
+        cells_of = line.rsplit(None, n_numbers)
+    if len(cells_of) != len(run.columns):
+        return None
+    found = dict(zip(run.columns, cells_of, strict=True))
+    name = found.pop("layer")
+    numbers = {column: _number(text) for column, text in found.items()}
+    if name == "Total" or not all(math.isfinite(number) for number in numbers.values()):
+        return None
+    return LayerRow(
+        name=name,
+        mean_s=_milli(numbers.get("mean")),
+        median_s=_milli(numbers.get("median")),
+        share=numbers["share"] / 100 if "share" in numbers else None,
+        runs=run.profiled,
+    )
+
+
+def _milli(value: float | None) -> float | None:
+    return None if value is None else value / 1e3
+
+
+def _row(run: _Run, number: int) -> TextRow:
+    setting, compute_ms = run.setting, run.compute_ms
+    host_ms = run.times_ms.get("Latency") or run.times_ms.get("Host Latency")
+    enqueue_ms = run.times_ms.get("Enqueue Time")
+    what = "median GPU compute time" if compute_ms else "queries in a second"
+    if run.queries:
+        what += f" of {run.queries} queries"
+    return TextRow(
+        run.line,
+        cells(
+            network=network_of(setting.model or ""),
+            batch=setting.batch,
+            precision=setting.precision,
+            time_s=None if compute_ms is None else compute_ms / 1e3,
+            method=setting.method(what),
+            remark=host_remark(enqueue_ms, compute_ms, run.variation),
+            repeat=str(number),
+        ),
+        known(
+            least_s=None if run.least_ms is None else run.least_ms / 1e3,
+            enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
+            samples=None if run.queries is None else float(run.queries),
+            p99_s=None if run.p99_ms is None else run.p99_ms / 1e3,
+            host_latency_s=None if host_ms is None else host_ms / 1e3,
+            queries_per_s=run.queries_per_s,
+        ),
+        run.layers,
+    )
+
+
+TRTEXEC_LOG = Reader(
+    "trtexec's log", lambda head: _LOG.search(head) is not None, _read, MOST_TOOL_BYTES
+)

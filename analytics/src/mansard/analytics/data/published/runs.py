@@ -1,0 +1,203 @@
+"""Rows of a table of networks that others ran: mode, network, time, and power or energy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from types import MappingProxyType
+
+from mansard.analytics.data.published.bounds import bound_of_figure
+from mansard.analytics.data.published.cells import (
+    NOT_SAID,
+    Cells,
+    TextTable,
+    check_modes,
+)
+from mansard.analytics.data.published.columns import (
+    KnownColumn,
+)
+from mansard.analytics.data.published.meters import agree, mark_meters, meters_differ, meters_of
+from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.core.errors import InputError
+from mansard.core.records import (
+    Phase,
+    PublishedRun,
+)
+
+AGREEING = 0.05  # energy and power × time of one row may differ by so much: rounding, and no more
+
+
+def read_runs(
+    table: TextTable, columns: Sequence[KnownColumn], origin: PublishedOrigin
+) -> tuple[PublishedRun, ...]:
+    """All rows of ``table``, without their table's id yet; raises InputError.
+
+    Rows of one network in one mode are repeats where their cells of the field "repeat" differ.
+    """
+    has_time = any(c.field in {"time", "throughput", "power", "energy"} for c in columns)
+    if not has_time and not any(row.figures for row in table.rows):
+        raise InputError(
+            f"no column is a time, a power or an energy; it has "
+            f"{', '.join(map(repr, table.columns))}",
+            where=table.where,
+            fix="name one: --column time_ms=NAME, throughput_fps=, power_w=, energy_j=",
+        )
+    runs: list[PublishedRun] = []
+    seen: dict[tuple[object, ...], int] = {}
+    for row in table.rows:
+        cells = Cells(table, tuple(columns), row)
+        run = _run_of_row(cells, origin)
+        setting = (run.mode.name, run.network, run.batch, run.precision, run.phase)
+        telling = (*cells.columns_of("repeat"), *cells.columns_of("meter"))
+        kind = (*setting, *(row.cells[column.name] for column in telling))
+        if kind in seen:
+            raise InputError(
+                f"lines {seen[kind]} and {row.line} are both {run.network!r}, "
+                f"{'no batch' if run.batch is None else f'batch {run.batch}'}, "
+                f"{run.precision or 'no precision'}, in mode {run.mode.name!r}",
+                where=table.where,
+                fix="keep one of them, or name what tells repeats apart with --column repeat=NAME, "
+                "or several meters with --column meter=NAME",
+            )
+        seen[kind] = row.line
+        runs.append(run)
+    check_modes([(run.row, run.mode) for run in runs], table.where)
+    return mark_meters(
+        runs, [Cells(table, tuple(columns), row).text("meter") for row in table.rows]
+    )
+
+
+def _run_of_row(cells: Cells, origin: PublishedOrigin) -> PublishedRun:
+    batch, precision = cells.count("batch"), cells.precision()
+    latency_s = _latency_s(cells, batch)
+    meters = meters_of(cells)
+    is_doubtful = len(meters) > 1 and not agree(meters.values())
+    if len(meters) > 1:
+        power_w = None if is_doubtful else fmean(meters.values())
+    else:
+        power_w = _power_w(cells, batch, latency_s)
+    figures = {**cells.row.figures, **(meters if len(meters) > 1 else {})}
+    if (deviation_s := cells.deviation()) is not None:
+        figures["deviation_s"] = deviation_s
+    if latency_s is None and power_w is None and not figures:
+        raise InputError("has neither a time nor a power", where=cells.where, fix="remove the row")
+    values: dict[str, object] = {
+        "batch": batch,
+        "precision": precision,
+        "latency_s": latency_s,
+        "power_w": power_w,
+        "method": cells.text("method"),
+        "remark": cells.text("remark"),
+    }
+    _check_bounds(cells.where, {**figures, "time_s": latency_s, "power_w": power_w})
+    unknown = cells.reasons(values, _FIELDS)
+    if is_doubtful:
+        values["remark"] = values["remark"] or meters_differ(meters)
+        unknown = unknown | {"power_w": str(values["remark"])}
+        unknown.pop("remark", None)
+    return PublishedRun(
+        table_id="",
+        row=cells.row.line,
+        device=origin.device,
+        processor=origin.processor,
+        citation=origin.citation,
+        mode=cells.mode(),
+        network=cells.needed("network"),
+        phase=_phase(cells),
+        figures=figures,
+        **values,  # type: ignore[arg-type]
+        unknown=unknown,
+    )
+
+
+def _check_bounds(where: str, figures: Mapping[str, float | None]) -> None:
+    """Raises InputError for the first of ``figures`` that is impossible."""
+    for name, value in figures.items():
+        bound = bound_of_figure(name)
+        if value is not None and not bound.holds(value):
+            raise InputError(
+                f"its {name} is {value:.4g}, which is impossible: {bound.text}",
+                where=where,
+                fix="correct it, or export the file again",
+            )
+
+
+_FIELDS = MappingProxyType(
+    {"latency_s": "time", "power_w": "power"}
+    | {name: name for name in ("batch", "precision", "method", "remark")}
+)
+
+
+def _latency_s(cells: Cells, batch: int | None) -> float | None:
+    """Seconds of one batch: as given, or the batch over the images of a second."""
+    time_s, images_hz = _of_batch(cells, "time", batch), cells.number("throughput")
+    if images_hz is None:
+        return time_s
+    if batch is None:
+        raise InputError(
+            "images a second are no time without the batch",
+            where=cells.where,
+            fix="say --fixed batch=1, or give a column 'batch'",
+        )
+    if time_s is not None and abs(batch / images_hz / time_s - 1) > AGREEING:
+        raise InputError(
+            f"its batch over its images a second is {batch / images_hz:.4g} s, its time "
+            f"{time_s:.4g} s",
+            where=cells.where,
+            fix="leave one out, with --column throughput= or --column time=",
+        )
+    return time_s if time_s is not None else batch / images_hz
+
+
+def _of_batch(cells: Cells, field: str, batch: int | None) -> float | None:
+    """A time or an energy, which has to be a batch's; some say "per inference"."""
+    value = cells.number(field)
+    if value is not None and batch != 1 and any(c.is_per_item for c in cells.columns_of(field)):
+        name = cells.columns_of(field)[0].name
+        raise InputError(
+            f"{name} may be of one item or of the batch of {batch or 'unknown size'}",
+            where=cells.where,
+            fix="give the value of a whole batch, in a column without 'per' in its name",
+        )
+    return value
+
+
+def _power_w(cells: Cells, batch: int | None, latency_s: float | None) -> float | None:
+    """Mean watts: as given, or the energy of a batch over its time."""
+    power_w, energy_j = cells.number("power"), _of_batch(cells, "energy", batch)
+    if energy_j is None:
+        return power_w
+    if latency_s is None:
+        raise InputError(
+            "an energy without a time gives no power", where=cells.where, fix="add the time"
+        )
+    if power_w is not None and abs(energy_j / latency_s / power_w - 1) > AGREEING:
+        raise InputError(
+            f"its energy over its time is {energy_j / latency_s:.4g} W, its power {power_w:.4g} W",
+            where=cells.where,
+            fix="leave one out, with --column energy= or --column power=, or give the raw samples "
+            "of the rails beside it",
+        )
+    return power_w if power_w is not None else energy_j / latency_s
+
+
+def _phase(cells: Cells) -> Phase:
+    text = (cells.text("phase") or "inference").casefold()
+    if text not in {"inference", "training"}:
+        raise InputError(
+            f"unknown phase {text!r}", where=cells.where, fix="use inference or training"
+        )
+    return text  # type: ignore[return-value]
+
+
+def lacks_batch(run: PublishedRun) -> bool:
+    """Whether a tool's file does not say of which batch the time is: no model uses it then.
+
+    A row without a batch in a table that a person wrote is of something without batches.
+    """
+    return run.latency_s is not None and run.unknown.get("batch") == NOT_SAID
+
+
+def without_batch(times: str) -> str:
+    """What is said of so many ``times`` that lack their batch."""
+    return f"no model uses {times} without a batch: import the file with --fixed batch=N"

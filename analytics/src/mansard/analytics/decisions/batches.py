@@ -1,0 +1,151 @@
+"""What a batch size costs: time, throughput, energy of an item, intensity and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.model_frames import PREDICTION_KEY
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.unknown_modes import unknown_modes
+from mansard.analytics.decisions.baselines import highest_mode
+
+BATCH_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "network": pl.String,
+    "precision": pl.String,
+    "phase": pl.String,
+    "batch": pl.Int64,
+    "latency_s": pl.Float64,  # of one batch; low and high span 95 %
+    "latency_low_s": pl.Float64,
+    "latency_high_s": pl.Float64,
+    "items_per_s": pl.Float64,
+    "energy_j": pl.Float64,  # of one item
+    "energy_low_j": pl.Float64,
+    "energy_high_j": pl.Float64,
+    "power_w": pl.Float64,
+    "power_low_w": pl.Float64,
+    "power_high_w": pl.Float64,
+    "interval": pl.String,  # what low and high mean: a key of data.model_frames.INTERVALS
+    "intensity_flop_per_byte": pl.Float64,
+    "time_bound": pl.String,
+    "measured_s": pl.Float64,  # of one batch, where the network was run here
+    "measured_items_per_s": pl.Float64,
+    "measured_j": pl.Float64,  # of one item
+    "engine": pl.String,  # what ran it
+    "is_most_items": pl.Boolean,  # the smallest batch within 1 % of the most items per second
+    "is_least_energy": pl.Boolean,  # the smallest batch within 1 % of the least energy of an item
+    "remark": pl.String,  # what of these may be said of it beside the other batches; or null
+    "source": pl.String,
+    "is_extrapolated": pl.Boolean,  # outside the clocks of the modes it rests on
+    "reason": pl.String,  # why latency or energy is null
+    "notes": pl.String,  # what the numbers are without
+}
+NEAR = 1.01  # a larger batch that gains less is not worth its latency
+_OBSERVED = [*PREDICTION_KEY, "mode"]
+_CURVE = ("device", "mode", "network", "precision", "phase")
+
+
+def batch_table(
+    predictions: pl.DataFrame, scores: pl.DataFrame, observations: pl.DataFrame
+) -> pl.DataFrame:
+    """One row of BATCH_SCHEMA for each row of PREDICTION_SCHEMA, in order of the batch.
+
+    ``scores`` (predict.groups.SCORE_SCHEMA) gives work and traffic for the intensity W / Q; a
+    network that was fitted to its times has none. ``observations``: OBSERVATION_SCHEMA, which
+    stand beside the predictions that are of the same. Batches of one network, precision, phase and
+    mode are compared with each other.
+    """
+    intensity = pl.col("work_flop") / pl.col("traffic_bytes")
+    known = scores.select(
+        "score_id", intensity_flop_per_byte=pl.when(intensity.is_finite()).then(intensity)
+    )
+    items, energy = pl.col("items_per_s"), pl.col("energy_j")
+    energies = pl.col("energy_j", "energy_low_j", "energy_high_j")
+    found = (
+        predictions.join(_measured(observations), on=_OBSERVED, how="left", nulls_equal=True)
+        .with_columns(pl.col("batch").fill_null(1))
+        .join(known, on="score_id", how="left")
+        .with_columns(
+            energies / pl.col("batch"),
+            measured_items_per_s=pl.col("batch") / pl.col("measured_s"),
+            measured_j=pl.col("measured_s") * pl.col("measured_w") / pl.col("batch"),
+            items_per_s=pl.col("batch") / pl.col("latency_s"),
+        )
+        .sort(*_CURVE, "batch")
+        .with_columns(
+            is_most_items=_is_first(items >= items.max().over(_CURVE) / NEAR),
+            is_least_energy=_is_first(energy <= energy.min().over(_CURVE) * NEAR),
+        )
+        .with_columns(
+            remark=pl.concat_str(
+                _remark("is_most_items", items, items.max(), "most items per second"),
+                _remark("is_least_energy", energy, energy.min(), "least energy"),
+                separator="; ",
+                ignore_nulls=True,
+            )
+        )
+        .with_columns(remark=pl.when(pl.col("remark") != "").then("remark"))
+    )
+    return found.select(pl.col(name).cast(kind) for name, kind in BATCH_SCHEMA.items())
+
+
+def _remark(flag: str, value: pl.Expr, best: pl.Expr, what: str) -> pl.Expr:
+    """What is said of the batch that ``flag`` marks; null of all others, and of a lone batch.
+
+    Of bounds nothing is: where between them a batch lies, and so which is best, is not known.
+    """
+    is_bounded = (pl.col("interval") == "bounds").any().over(_CURVE).fill_null(value=False)
+    n_known = value.count().over(_CURVE)
+    some = n_known < pl.len().over(_CURVE)
+    whose = pl.when(some).then(pl.lit(" of those known")).otherwise(pl.lit(""))
+    near = pl.lit(f"smallest within 1 % of the {what}")
+    found = pl.when(value == best.over(_CURVE)).then(pl.lit(what)).otherwise(near)
+    by = pl.when(pl.col("interval") == "roof").then(pl.lit(" by the roofs")).otherwise(pl.lit(""))
+    return pl.when(pl.col(flag) & ~is_bounded & (n_known > 1)).then(found + whose + by)
+
+
+def joined(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Tables of different networks as one, in its order."""
+    return parts[0] if len(parts) == 1 else pl.concat(parts).sort(*_CURVE, "batch")
+
+
+def _measured(observations: pl.DataFrame) -> pl.DataFrame:
+    """The networks that were run here, one row for each mode and batch."""
+    ran = observations.filter(pl.col("engine").is_not_null())
+    found = ran.unique(_OBSERVED, keep="first", maintain_order=True)
+    return found.select(*_OBSERVED, "engine", measured_s="latency_s", measured_w="power_w")
+
+
+def _is_first(is_best: pl.Expr) -> pl.Expr:
+    known = is_best.fill_null(value=False)
+    return known & (known.cum_sum().over(_CURVE) == 1)
+
+
+def highest_only(rows: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the highest mode of each device; ``modes`` is a MODE_SCHEMA."""
+    highest = highest_modes(modes)
+    return rows.join(highest, on=["device", "mode"], how="semi", maintain_order="left")
+
+
+def highest_modes(modes: pl.DataFrame) -> pl.DataFrame:
+    """The highest mode of each device of MODE_SCHEMA, by device and mode."""
+    highest = [
+        {"device": device, "mode": highest_mode(of_device)}
+        for (device,), of_device in modes.group_by("device", maintain_order=True)
+    ]
+    return pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
+
+
+def unknown_notes(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[str, ...]:
+    """A line for each network and device with modes in which nothing is predicted."""
+    notes = []
+    for rows in predictions.partition_by("device", "network", maintain_order=True):
+        device, network = str(rows["device"][0]), str(rows["network"][0])
+        asked = modes.filter(pl.col("device") == device)["mode"].drop_nulls().to_list()
+        words = unknown_modes(rows, asked).words()
+        notes += [f"{display_name(network)} on {display_name(device)}: {words}"] if words else []
+    return tuple(notes)

@@ -1,0 +1,259 @@
+"""What is known of each candidate and each limit: kept, broken, or not known.
+
+Where no mode keeps them: the nearest ones, and which limit would have to give way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mansard.analytics.decisions.records import (
+    Candidate,
+    Holds,
+    LimitCheck,
+    Quantity,
+    Relaxation,
+    Wanted,
+)
+from mansard.analytics.decisions.values import (
+    BROKEN,
+    KEPT,
+    NO_INTERVAL,
+    UNKNOWN,
+    Z95,
+    Array,
+    ValueBand,
+    Values,
+    probability_at_most,
+)
+from mansard.core.errors import UsageError
+
+Mask = NDArray[np.bool_]
+_ROUNDING = 1e-9  # 1 / (1 / x) need not be x
+
+
+@dataclass(frozen=True, eq=False)
+class Screen:
+    """For each row of Values. ``excess`` and ``holds`` are limits × rows.
+
+    ``excess``: the share by which the value breaks a limit, NaN where it is unknown; ``holds``:
+    KEPT, BROKEN or UNKNOWN, with the probability that was asked for. ``is_known``: every quantity
+    that a limit is about is known; ``is_kept``: every limit is kept; ``is_broken``: one is broken;
+    ``may_be``: an interval reaches into every limit. ``margin``: how many standard deviations the
+    middle of the interval is inside the limit that it is least inside of.
+    """
+
+    limits: tuple[tuple[Quantity, float], ...]
+    excess: Array
+    holds: NDArray[np.int8]
+    is_known: Mask
+    is_kept: Mask
+    is_broken: Mask
+    may_be: Mask
+    margin: Array
+
+
+def limits_of(wanted: Wanted) -> tuple[tuple[Quantity, float], ...]:
+    """The limits that were asked for; raises UsageError for one that is no positive number."""
+    asked: tuple[tuple[Quantity, float | None], ...] = (
+        ("latency", wanted.max_latency_s),
+        ("power", wanted.max_power_w),
+        ("energy", wanted.max_energy_j),
+        ("rate", wanted.min_fps),
+    )
+    found = tuple((quantity, limit) for quantity, limit in asked if limit is not None)
+    for quantity, limit in found:
+        if not (math.isfinite(limit) and limit > 0):
+            raise UsageError(f"a limit of {quantity} of {limit} bounds nothing", fix="above 0")
+    if not 0 < wanted.probability < 1:
+        raise UsageError(
+            f"a limit cannot hold with probability {wanted.probability}",
+            fix="give one between 0 and 1, such as 0.9",
+        )
+    return found
+
+
+def screen(values: Values, wanted: Wanted) -> Screen:
+    """Hold every row against every limit; raises UsageError as ``limits_of``."""
+    limits = limits_of(wanted)
+    excess = np.zeros((len(limits), len(values)))
+    holds = np.full(excess.shape, KEPT, dtype=np.int8)
+    may_be = np.ones(len(values), dtype=np.bool_)
+    margin = np.full(len(values), np.inf)
+    for row, (quantity, limit) in enumerate(limits):
+        band, most = values.of(quantity), upper_bound(quantity, limit)
+        excess[row] = np.where(band.value <= most, 0.0, band.value / most - 1.0)
+        holds[row] = band.holds(most, wanted.probability)
+        may_be &= (band.ends()[0] <= most) | (band.is_ratio & (band.interval == "roof"))
+        margin = np.fmin(margin, _margin(band, most))
+    is_known: Mask = np.logical_not(np.isnan(excess).any(axis=0))
+    is_broken: Mask = (holds == BROKEN).any(axis=0)
+    is_kept: Mask = (holds == KEPT).all(axis=0)
+    return Screen(limits, excess, holds, is_known, is_kept, is_broken, is_known & may_be, margin)
+
+
+def _margin(band: ValueBand, most: float) -> Array:
+    """Standard deviations from the value up to the limit; infinite where there is no spread.
+
+    Those of a spread are of the side that the limit is on, as they are of its probability.
+    A value on a roof is as uncertain as a factor of LEAST_KNOWN; so is one without an interval.
+    """
+    is_bare = (band.interval == "roof") | (band.interval == "")
+    low, high = band.ends()
+    side = np.abs(np.log(np.where(band.value <= most, high, low) / band.value)) / Z95
+    deviation = np.where(band.interval == "spread", side, band.deviation())
+    deviation = np.where(is_bare, math.log(LEAST_KNOWN), deviation)
+    distance = np.log(most / band.value)
+    endless = np.where(distance >= 0, np.inf, -np.inf)
+    margin: Array = np.divide(distance, deviation, out=endless, where=deviation > 0)
+    return margin
+
+
+LEAST_KNOWN = 4.0  # measured times of networks are 0.65 to 16 times the roof's
+
+
+def check_limits(candidate: Candidate, wanted: Wanted) -> tuple[LimitCheck, ...]:
+    """Each limit beside what ``candidate`` is predicted to take."""
+    return tuple(
+        _check(candidate, quantity, limit, wanted) for quantity, limit in limits_of(wanted)
+    )
+
+
+def upper_bound(quantity: Quantity, limit: float) -> float:
+    """The most that ``Values.of`` the quantity may be; rounding alone breaks no limit."""
+    # So many items in a second are so many seconds for an item.
+    most = 1.0 / limit if quantity == "rate" else limit
+    return most * (1.0 + _ROUNDING)
+
+
+def _check(candidate: Candidate, quantity: Quantity, limit: float, wanted: Wanted) -> LimitCheck:
+    value, low, high = spread_of(candidate, quantity)
+    if value is None:
+        reason = candidate.unknown[f"{quantity}_{'w' if quantity == 'power' else 'j'}"]
+        unknown = dict.fromkeys(("value", "excess", "probability"), reason)
+        return LimitCheck(
+            quantity=quantity, limit=limit, value=None, excess=None, holds="unknown",
+            probability=None, unknown=unknown,
+        )  # fmt: skip
+    most, kind = upper_bound(quantity, limit), candidate.certainty or ""
+    low_end, high_end = (np.array([math.nan if end is None else end]) for end in (low, high))
+    is_ratio = quantity == "power"
+    band = ValueBand(np.array([value]), low_end, high_end, np.array([kind]), is_ratio)
+    probability = probability_at_most(value, low, high, most) if kind == "spread" else None
+    return LimitCheck(
+        quantity=quantity,
+        limit=limit,
+        value=candidate.fps if quantity == "rate" else value,
+        excess=max(0.0, value / most - 1.0),
+        holds=_HOLDS[int(band.holds(most, wanted.probability)[0])],
+        probability=probability,
+        unknown={}
+        if probability is not None
+        else {"probability": _NO_CHANCE.get(kind, NO_INTERVAL)},
+    )
+
+
+_HOLDS: dict[int, Holds] = {KEPT: "kept", UNKNOWN: "unknown", BROKEN: "broken"}
+_NO_CHANCE = {
+    "bounds": "only its bounds are known, and nothing tells where between them it lies",
+    "roof": "nothing tells how much longer than its roof the network takes",
+}
+
+
+def spread_of(
+    candidate: Candidate, quantity: Quantity
+) -> tuple[float | None, float | None, float | None]:
+    """Value, low and high that a limit is about; of a rate the seconds of one item."""
+    if quantity == "power":
+        return candidate.power_w, candidate.power_low_w, candidate.power_high_w
+    if quantity == "energy":
+        return candidate.energy_j, candidate.energy_low_j, candidate.energy_high_j
+    n_items = candidate.batch if quantity == "rate" else 1
+    ends = (candidate.latency_low_s, candidate.latency_high_s)
+    low, high = (None if end is None else end / n_items for end in ends)
+    return candidate.latency_s / n_items, low, high
+
+
+_SHOWN = 3
+
+
+def find_nearest(values: Values, screened: Screen, wanted: Wanted, among: Mask) -> tuple[int, ...]:
+    """The rows whose worst broken limit is broken by the least share, the best first.
+
+    Of bounds by their upper ends. Equal ones are told apart by the objective, then by their names.
+    Those of which a quantity that is limited is unknown come last, by the others.
+    """
+    rows = np.flatnonzero(among)
+    worst = np.nan_to_num(_worst_excess(values, screened)[1][rows], nan=0.0)
+    objective = np.nan_to_num(values.objective(wanted.minimise).value[rows], nan=np.inf)
+    order = np.lexsort((rows, objective, worst, ~screened.is_known[rows]))
+    return tuple(int(row) for row in rows[order[:_SHOWN]])
+
+
+Nearness = Literal["sure", "known", "bounds", "roof"]
+
+
+def nearness(values: Values, screened: Screen, at: int, among: Mask) -> Nearness:
+    """How sure it is that row ``at`` breaks the limits least of all rows ``among``.
+
+    "known": as far as is known; "bounds": it may be; "roof": by the roofs alone.
+    """
+    least, most = _worst_excess(values, screened)
+    others = among.copy()
+    others[at] = False
+    if values.latency.interval[at] == "roof":
+        return "roof" if others.any() else "sure"
+    if screened.is_known[at] and (least[others] >= most[at] * (1 - _ROUNDING)).all():
+        return "sure"
+    return "bounds" if values.latency.interval[at] == "bounds" else "known"
+
+
+def _worst_excess(values: Values, screened: Screen) -> tuple[Array, Array]:
+    """By which share each row breaks its worst limit, at least and at most; of roofs the least."""
+    ends = []
+    for quantity, limit in screened.limits:
+        band, bound = values.of(quantity), upper_bound(quantity, limit)
+        low, high = band.ends()
+        is_bounded = band.interval == "bounds"
+        least = np.where(is_bounded | (band.interval == "roof"), low, band.value)
+        most = np.where(is_bounded, high, least)
+        ends.append([np.maximum(0.0, end / bound - 1.0) for end in (least, most)])
+    # What is unknown breaks nothing, as far as is known.
+    found = np.nan_to_num(np.array(ends), nan=0.0).max(axis=0)
+    return found[0], found[1]
+
+
+def find_relaxations(
+    values: Values, screened: Screen, wanted: Wanted, among: Mask
+) -> tuple[Relaxation, ...]:
+    """For each limit: what it would have to be if it alone gave way, where that is enough.
+
+    Of the rows that keep all other limits the one that breaks this one least; the new limit is
+    what it keeps with the probability that was asked for. What is on a roof or has no interval
+    keeps no limit, however loose.
+    """
+    found = []
+    for number, (quantity, asked) in enumerate(screened.limits):
+        others = np.delete(screened.holds, number, axis=0)
+        band = values.of(quantity)
+        can_keep = (band.interval == "spread") | (band.interval == "bounds")
+        rows = np.flatnonzero(among & can_keep & (others == KEPT).all(axis=0))
+        if not len(rows):
+            continue
+        quantile = band.quantile(max(wanted.probability, 0.5))
+        at = int(rows[np.lexsort((rows, quantile[rows]))[0]])
+        limit = float(quantile[at])
+        found.append(
+            Relaxation(
+                quantity=quantity,
+                asked=asked,
+                limit=1.0 / limit if quantity == "rate" else limit,
+                candidate=values.candidate(at),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,210 @@
+"""The modes that a decision is about: from a board or a table, and those that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from mansard.analytics.data.model_frames import MODE_SCHEMA, SETTING_WORDS
+from mansard.analytics.data.published.cells import Cells, check_modes, read_table
+from mansard.analytics.data.published.columns import find_columns
+from mansard.analytics.data.published.filling import fill_modes
+from mansard.analytics.models.scaling.network_terms import usable
+from mansard.core.errors import InputError, UsageError
+from mansard.core.hardware import SETTINGS, KnownMode, NamedModes, boards_with, find_mode
+from mansard.core.power_mode import custom_name
+from mansard.core.records import PowerMode, Processor, PublishedMode
+from mansard.core.text import printable
+
+_SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
+
+_SHOWN = 4  # modes in a note
+ModeFrame: TypeAlias = pl.DataFrame  # of MODE_SCHEMA
+
+
+def mode_frame(modes: Sequence[PowerMode | PublishedMode], device: str) -> ModeFrame:
+    """A row for each of ``modes``, all of ``device``."""
+    rows = [
+        {"device": device, "mode": mode.name, **{name: getattr(mode, name) for name in _SETTINGS}}
+        for mode in modes
+    ]
+    return pl.DataFrame(rows, schema=MODE_SCHEMA)
+
+
+def read_mode_table(path: Path, device: str) -> ModeFrame:
+    """The modes that the CSV file ``path`` lists, each once, in its order.
+
+    Columns: ``mode``, and of ``gpu_hz``, ``memory_hz``, ``cpu_hz`` (or ``_mhz``), ``n_sms``,
+    ``n_cpus``, ``power_limit_w`` those that there are, named as for an imported table; others
+    do not matter. Without ``mode`` they are called by their clocks; what it leaves out of modes of
+    NVIDIA's comes from their own table, as of imported tables. Raises InputError for what
+    is no such table, StorageError where it cannot be read.
+    """
+    table = read_table(path)
+    columns, _ = find_columns(table.columns, {}, table.where)
+    if all(column.field not in _FIELDS for column in columns):
+        raise InputError(
+            "no column is a clock, a count or a power limit",
+            where=table.where,
+            fix="give mode and some of gpu_hz, memory_hz, cpu_hz, n_sms, n_cpus, power_limit_w",
+        )
+    modes = [(row.line, Cells(table, columns, row).mode()) for row in table.rows]
+    check_modes(modes, table.where)
+    named = {mode.name: mode for _, mode in modes}
+    # As of the tables that are imported: else a mode of both would name other settings here.
+    processor: Processor = "cpu" if "CPU" in device.split() else "gpu"
+    filled = fill_modes(device, processor, named).modes
+    return mode_frame(list(filled.values()), device)
+
+
+_FIELDS = frozenset({"gpu", "emc", "cpu", "sms", "cpus", "power_limit"})
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedModes:
+    """MODE_SCHEMA rows, and a line for each name that was taken for another one."""
+
+    modes: ModeFrame
+    notes: tuple[str, ...]
+
+
+def join_modes(
+    candidates: ModeFrame, known: ModeFrame, *, boards: Sequence[NamedModes], are_explicit: bool
+) -> JoinedModes:
+    """``candidates`` with those that are one of the ``known`` modes under its name and settings.
+
+    Both are of one device, which may be one of ``boards``. ``are_explicit``: the settings of a
+    candidate were given by the user, so that a known mode with others is another mode, whatever it
+    is called; else they come from a table, and the name decides.
+    """
+    known_rows = {row["mode"]: row for row in known.iter_rows(named=True)}
+    taken = [KnownMode(name, _settings_of(row)) for name, row in known_rows.items()]
+    boards = boards_with(boards, taken)
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for row in candidates.iter_rows(named=True):
+        name, settings = row["mode"], _settings_of(row)
+        match = find_mode(KnownMode(name, settings if are_explicit else {}), taken, boards)
+        if match is None and not are_explicit:
+            match = find_mode(KnownMode(name, settings), taken, boards)
+        if match is not None:
+            rows.append(row | _settings_of(known_rows[match.name]) | {"mode": match.name})
+            notes += match.notes(name)
+        elif name in known_rows:
+            other = _name_by_settings(row)
+            notes.append(f"{name} as asked has other clocks than as measured: called {other}")
+            rows.append(row | {"mode": other})
+        else:
+            rows.append(row)
+    frame = pl.DataFrame(rows, schema=MODE_SCHEMA).unique("mode", keep="first", maintain_order=True)
+    return JoinedModes(frame, tuple(notes))
+
+
+def _settings_of(row: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: row[name] for name in _SETTINGS}
+
+
+def _name_by_settings(row: Mapping[str, Any]) -> str:
+    clocks = {"gpu_hz": row["gpu_hz"], "emc_hz": row["memory_hz"], "cpu_hz": row["cpu_hz"]}
+    return f"{row['mode']} ({custom_name(row['n_cpus'], **clocks) or 'as asked'})"
+
+
+@dataclass(frozen=True, eq=False)
+class PlanModes:
+    """``modes``: MODE_SCHEMA rows of one device in a fixed order, no two alike.
+
+    ``measured``: the names of those that are measured. ``notes``: what was left out, and why.
+    """
+
+    modes: pl.DataFrame
+    measured: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def plan_modes(candidates: pl.DataFrame, measured: pl.DataFrame | None) -> PlanModes:
+    """Both together; a mode that was measured is known by what was read back, not by its cap.
+
+    A candidate with the settings of a measured mode is that mode, whatever it is called.
+    Raises UsageError where there is nothing to choose from, or more than one device.
+    """
+    _check(candidates)
+    parts = [candidates.select(*MODE_SCHEMA)]
+    if measured is not None and measured.height:
+        device = pl.lit(parts[0].get_column("device")[0], pl.String).alias("device")
+        parts = [measured.select(*MODE_SCHEMA).with_columns(device), *parts]
+    names = [] if len(parts) == 1 else parts[0].get_column("mode").to_list()
+    all_modes = pl.concat(parts).unique("mode", keep="first", maintain_order=True)
+    all_modes = all_modes.with_columns(usable(name) for name in SETTINGS)
+    kept, notes = _comparable(all_modes, names)
+    if kept.is_empty():
+        raise UsageError("no two modes name the same clocks", fix="give each mode all its clocks")
+    if names and not any(kept.get_column(name).count() for name in SETTINGS):
+        raise UsageError(
+            "the measured modes and those to choose from have no setting in common",
+            fix=f"give both some of {', '.join(SETTINGS)}",
+        )
+    is_measured = pl.col("mode").is_in(names)
+    ordered = kept.sort(~is_measured, *SETTINGS, "mode", nulls_last=True)
+    distinct = ordered.unique(SETTINGS, keep="first", maintain_order=True)
+    n_alike = kept.height - distinct.height
+    if n_alike:
+        notes.append(f"taken for another mode of the same settings: {_modes(n_alike)}")
+    return PlanModes(
+        distinct.sort(*SETTINGS, "mode", nulls_last=True), frozenset(names), tuple(notes)
+    )
+
+
+def _check(candidates: pl.DataFrame) -> None:
+    if candidates.is_empty():
+        raise UsageError("there is no mode to choose from", fix="name modes, or a grid of clocks")
+    devices = candidates.get_column("device").unique().to_list()
+    if len(devices) > 1:
+        named = ", ".join(sorted(map(str, devices)))
+        raise UsageError(f"modes of {len(devices)} devices: {named}", fix="plan one at a time")
+
+
+def _comparable(modes: pl.DataFrame, measured: list[str]) -> tuple[pl.DataFrame, list[str]]:
+    """The modes with the settings that most of them name; the others left out or forgotten."""
+    notes = []
+    for name in SETTINGS:
+        known = modes.filter(pl.col(name).is_not_null())
+        n_known, n_lacking = known.height, modes.height - known.height
+        if not n_known or not n_lacking:
+            continue
+        why = _why_unused(name, modes, measured)
+        if why or n_known < n_lacking:
+            why = why or f"{n_lacking} of {modes.height} modes do not name it"
+            notes.append(f"the {SETTING_WORDS[name]} is not used: {why}")
+            modes = modes.with_columns(pl.lit(None, MODE_SCHEMA[name]).alias(name))
+        else:
+            names = modes.filter(pl.col(name).is_null()).get_column("mode").to_list()
+            notes.append(f"left out, their {SETTING_WORDS[name]} is not known: {_few(names)}")
+            modes = known
+    return modes, notes
+
+
+def _why_unused(name: str, modes: pl.DataFrame, measured: list[str]) -> str:
+    """Why a setting says nothing of the modes to choose from; empty where it does."""
+    if not measured:
+        return ""
+    is_measured, is_named = pl.col("mode").is_in(measured), pl.col(name).is_not_null()
+    # A CPU's modes say nothing of the GPU beside it: there its clock is no setting.
+    if modes.filter(is_measured, is_named).is_empty():
+        return "no measured mode names it"
+    others = modes.filter(~is_measured)
+    if others.height and others.filter(is_named).is_empty():
+        return "no mode to choose from names it"
+    return ""
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(printable(name) for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _modes(n: int) -> str:
+    return "1 mode" if n == 1 else f"{n} modes"

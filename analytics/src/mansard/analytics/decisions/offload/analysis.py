@@ -1,0 +1,281 @@
+"""Hierarchical inference as a whole: choose on one part of the samples, judge on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from mansard.analytics.decisions.offload.calibration import calibration
+from mansard.analytics.decisions.offload.choice import Choice, best, choose, why_unknown
+from mansard.analytics.decisions.offload.costs import time_decision, with_decision
+from mansard.analytics.decisions.offload.logistic import fit_logistic, probability
+from mansard.analytics.decisions.offload.online import MOST_REPLAYED, replay
+from mansard.analytics.decisions.offload.points import make_gain, make_points
+from mansard.analytics.decisions.offload.records import (
+    Calibration,
+    Goal,
+    Hierarchical,
+    HiPoint,
+    HiSettings,
+    Logistic,
+    ModeCosts,
+    Replay,
+    Rule,
+)
+from mansard.analytics.decisions.offload.resampling import DRAWS, kind_counts, reached
+from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, Array, Samples, split
+from mansard.analytics.decisions.offload.thresholds import Sweep, sweep, thinned
+from mansard.core.errors import UsageError
+
+MOST_POINTS = 120  # of the frontier
+_FRONTIER_DRAWS = 500
+_FIXED: tuple[Rule, ...] = ("never", "always")
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A rule with its sweep of the samples to fit, and its best threshold in each mode."""
+
+    rule: Rule
+    logistic: Logistic | None
+    sweep: Sweep
+    choices: tuple[Choice | None, ...]
+
+    def threshold(self, choice: Choice) -> float:
+        """The confidence below which it offloads."""
+        return float(self.sweep.threshold[choice.cut])
+
+
+def analyse(
+    samples: Samples,
+    modes: Sequence[ModeCosts],
+    goal: Goal,
+    settings: HiSettings,
+    judged_on: Samples | None = None,
+) -> Hierarchical:
+    """The best rule, threshold and mode for ``goal``, judged on samples that were held out.
+
+    ``modes``: at least one. ``judged_on``: samples of their own to judge on. Raises UsageError
+    where the goal needs what is not given.
+    """
+    _check(goal, settings)
+    fit, judged = (
+        (samples, judged_on)
+        if judged_on is not None
+        else split(samples, _held_out(settings), settings.seed)
+    )
+    logistic = fit_logistic(fit, is_balanced=settings.is_balanced)
+    rules = _rules(fit, judged, logistic, settings)
+    if any(mode.decision_s is None for mode in modes):
+        decision_s = time_decision(fit, rules[-1][1])
+        modes = [with_decision(mode, decision_s) for mode in modes]
+    candidates = []
+    for rule, own in rules:
+        one = sweep(fit, _confidence(fit, own))
+        candidates.append(_Candidate(rule, own, one, choose(one, modes, goal)))
+    taken = _taken(candidates, settings)
+    choice = best(taken.choices)
+    remote_accuracy = None
+    if (judged.remote != UNANSWERED).all():
+        remote_accuracy = float((judged.remote == RIGHT).mean())
+    if choice is None:
+        why = why_unknown(taken.sweep, modes, goal)
+        unknown = dict.fromkeys(("chosen", "on_fit", "gain", "better_baseline"), why)
+        judgement: dict[str, Any] = dict.fromkeys(unknown)
+    else:
+        judgement = _judge(
+            taken, choice, candidates, fit, judged, modes=modes, goal=goal, settings=settings
+        )
+        unknown = {"better_baseline": "a threshold is at least as good as never or always"}
+    unknown_modes = _unknown_modes(taken, modes, goal)
+    maybe = {"logistic": logistic, "remote_accuracy": remote_accuracy, **judgement}
+    unknown["logistic"] = _no_logistic(fit)
+    unknown["remote_accuracy"] = "not every sample has a recorded remote answer"
+    return Hierarchical(
+        n_fit=len(fit),
+        n_judged=len(judged),
+        is_held_out=judged is not fit,
+        verdict=_verdict(judgement["chosen"], has_unknown=bool(unknown_modes)),
+        modes_unknown=unknown_modes,
+        local_accuracy=float((judged.local == RIGHT).mean()),
+        calibration=_calibrations(judged, logistic, settings),
+        replay=_replays(samples, goal, settings),
+        costs=tuple(modes),
+        unknown={name: why for name, why in unknown.items() if maybe[name] is None},
+        **maybe,
+    )
+
+
+def _judge(
+    taken: _Candidate,
+    choice: Choice,
+    candidates: Sequence[_Candidate],
+    fit: Samples,
+    judged: Samples,
+    *,
+    modes: Sequence[ModeCosts],
+    goal: Goal,
+    settings: HiSettings,
+) -> dict[str, Any]:
+    """The fields of the answer that need a choice."""
+
+    def points(
+        each: _Candidate, thresholds: Sequence[float], mode: int, of: Samples, n_draws: int = DRAWS
+    ) -> tuple[HiPoint, ...]:
+        tables = kind_counts(of, _confidence(of, each.logistic), np.array(thresholds))
+        return make_points(
+            tables, thresholds, each.rule, modes[mode], goal, settings.seed, n_draws=n_draws
+        )
+
+    at, threshold = choice.mode, taken.threshold(choice)
+    of_judged = _confidence(judged, taken.logistic)
+    tables = kind_counts(judged, of_judged, np.array([threshold]))
+
+    def baseline(rule: Rule, mode: int) -> HiPoint:
+        return make_points(tables, [None], rule, modes[mode], goal, settings.seed)[0]
+
+    rules: list[HiPoint] = []
+    for each in candidates:
+        own = each.choices[at]
+        thresholds = ([] if own is None else [each.threshold(own)]) + _usual(each, goal)
+        for one in thresholds:
+            rules += points(each, [one], at, judged)
+    rules += [*(baseline(rule, at) for rule in _FIXED), baseline("random", at)]
+    better = _better_baseline(choice, fit, modes, goal)
+    curve = sweep(judged, of_judged)
+    frontier = curve.threshold[thinned(curve, MOST_POINTS)].tolist()
+    return {
+        "chosen": points(taken, [threshold], at, judged)[0],
+        "on_fit": points(taken, [threshold], at, fit)[0],
+        "gain": make_gain(tables, settings.seed),
+        "better_baseline": None if better is None else baseline(*better),
+        "rules": tuple(rules),
+        "modes": tuple(
+            points(taken, [taken.threshold(each)], each.mode, judged)[0]
+            for each in taken.choices
+            if each is not None
+        ),
+        "frontier": points(taken, frontier, at, judged, _FRONTIER_DRAWS),
+    }
+
+
+def _unknown_modes(taken: _Candidate, modes: Sequence[ModeCosts], goal: Goal) -> dict[str, str]:
+    """The modes in which no threshold can be chosen, and why; the rest of them is compared."""
+    return {
+        mode.mode: why_unknown(taken.sweep, [mode], goal)
+        for mode, choice in zip(modes, taken.choices, strict=True)
+        if choice is None and mode.mode
+    }
+
+
+def _verdict(
+    chosen: HiPoint | None, *, has_unknown: bool
+) -> Literal["feasible", "infeasible", "unknown"]:
+    holds = {"unknown"} if chosen is None else {limit.holds for limit in chosen.limits}
+    if "broken" in holds:
+        return "unknown" if has_unknown else "infeasible"
+    return "unknown" if "unknown" in holds else "feasible"
+
+
+def _check(goal: Goal, settings: HiSettings) -> None:
+    if goal.minimise == "cost" and goal.offload_cost is None:
+        raise UsageError(
+            "the cost of an offload is not given", fix="give --beta, such as --beta 0.3"
+        )
+    if settings.n_replayed and goal.offload_cost is None:
+        raise UsageError("a replay needs the cost of an offload", fix="give --beta 0.3")
+    if settings.n_replayed > MOST_REPLAYED:
+        what = f"a replay of {settings.n_replayed:,} samples takes too long"
+        raise UsageError(what, fix=f"give {MOST_REPLAYED:,} at most")
+    if not 0 <= _held_out(settings) < 1:
+        raise UsageError(
+            f"a share of {_held_out(settings):g} cannot be held out", fix="write --held-out 0.5"
+        )
+
+
+def _held_out(settings: HiSettings) -> float:
+    return 0.5 if settings.held_out is None else settings.held_out
+
+
+def _rules(
+    fit: Samples, judged: Samples, logistic: Logistic | None, settings: HiSettings
+) -> list[tuple[Rule, Logistic | None]]:
+    found: list[tuple[Rule, Logistic | None]] = [("threshold", None)]
+    if logistic is not None and judged.p2 is not None:
+        found.append(("logistic", logistic))
+    if settings.published is not None:
+        probability(settings.published, fit)  # says where p2 is missing
+        probability(settings.published, judged)
+        found.append(("published logistic", settings.published))
+    return found
+
+
+def _confidence(samples: Samples, logistic: Logistic | None) -> Array:
+    return samples.p1 if logistic is None else probability(logistic, samples)
+
+
+def _taken(candidates: Sequence[_Candidate], settings: HiSettings) -> _Candidate:
+    """The rule that was asked for, else the best; of equals the simplest."""
+    if settings.rule is not None:
+        asked = [each for each in candidates if each.rule == settings.rule]
+        if not asked:
+            raise UsageError(
+                f"there is no rule {settings.rule!r} here",
+                fix=f"there is {', '.join(each.rule for each in candidates)}",
+            )
+        return asked[0]
+    known = [
+        (own.rank, at)
+        for at, each in enumerate(candidates)
+        if (own := best(each.choices)) is not None
+    ]
+    return candidates[min(known)[1] if known else 0]
+
+
+def _better_baseline(
+    choice: Choice, fit: Samples, modes: Sequence[ModeCosts], goal: Goal
+) -> tuple[Rule, int] | None:
+    """Never or always to offload, and the mode, where that was better on the samples to fit."""
+    tables = kind_counts(fit, fit.p1, np.zeros(1))
+    found = [
+        (own.rank, rule, own.mode)
+        for rule in _FIXED
+        if (own := best(choose(reached(tables, rule), modes, goal, rule))) is not None
+    ]
+    rank, rule, mode = min(found, default=(choice.rank, "never", 0))
+    return (rule, mode) if rank < choice.rank else None
+
+
+def _usual(each: _Candidate, goal: Goal) -> list[float]:
+    """Thresholds beside the best: DIME's 0.5; 1 − β, the best where p1 is calibrated."""
+    if each.logistic is not None:
+        return [0.5]
+    return [] if goal.offload_cost is None else [1 - goal.offload_cost]
+
+
+def _calibrations(
+    judged: Samples, logistic: Logistic | None, settings: HiSettings
+) -> tuple[Calibration, ...]:
+    found = [calibration(judged, judged.p1, "p1", settings.n_bins)]
+    if logistic is not None and judged.p2 is not None and not settings.is_balanced:
+        chance = probability(logistic, judged)
+        found.append(calibration(judged, chance, "logistic", settings.n_bins))
+    return tuple(found)
+
+
+def _replays(samples: Samples, goal: Goal, settings: HiSettings) -> tuple[Replay, ...]:
+    if not settings.n_replayed or goal.offload_cost is None:
+        return ()
+    n = min(settings.n_replayed, len(samples))
+    # Files are often sorted by class or confidence: the first ones are no sample of the whole.
+    rows = np.random.default_rng(settings.seed).choice(len(samples), n, replace=False)
+    return replay(samples.at(rows), goal.offload_cost, seed=settings.seed)
+
+
+def _no_logistic(fit: Samples) -> str:
+    if fit.p2 is None:
+        return "there is no p2 to fit it on"
+    return "all local answers that it is fitted on are right, or all are wrong"

@@ -1,0 +1,262 @@
+"""Tables that are read and written: recorded samples, costs of modes, every threshold."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.exceptions import PanicException, PolarsError
+
+from mansard.analytics.decisions.offload.limits import means_of
+from mansard.analytics.decisions.offload.logistic import probability
+from mansard.analytics.decisions.offload.records import (
+    Amount,
+    CostSource,
+    Logistic,
+    ModeCosts,
+    make_amount,
+)
+from mansard.analytics.decisions.offload.samples import NAMES, Samples
+from mansard.analytics.decisions.offload.thresholds import sweep
+from mansard.core.errors import InputError
+from mansard.core.files import read_whole, write_atomic
+
+_MOST_BYTES = 2 << 30
+_VECTORS = ("probabilities", "logits")
+_TEXTS = ("predicted", "label", "remote")
+_SOURCES: tuple[CostSource, ...] = ("given", "measured", "simulated", "modelled", "published")
+_PARTS = ("local", "decision", "offload")
+COSTS = tuple(f"{part}_{unit}" for unit in "sj" for part in _PARTS)
+_EXAMPLE = "mode,local_s,local_j,offload_s,offload_j"
+
+
+def read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a table of samples as ``make_samples`` takes them.
+
+    Of a CSV file vectors are numbered columns, probabilities_0, probabilities_1, …; of a Parquet
+    file also one column of lists. Raises InputError with the row, StorageError.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    with _readable(path):
+        frame = _read(path)
+        if frame.height == 0:
+            raise InputError("holds no samples", where=str(path), fix="give a row for each sample")
+        for key, names in NAMES.items():
+            name = next((each for each in names if each in frame.columns), None)
+            if key in _VECTORS:
+                vectors = _vectors(frame, name, names, path)
+                if vectors is not None:
+                    found[key] = vectors
+            elif name is not None:
+                column = frame.get_column(name)
+                found[key] = _classes(column) if key in _TEXTS else _numbers(column, path)
+    if not found:
+        raise InputError(
+            f"has no column of samples, only {', '.join(frame.columns[:8])}",
+            where=str(path),
+            fix="name them p1, p2, predicted, label, remote: docs/use/hierarchical.md",
+        )
+    return found
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What polars says of a file or a column that it cannot read, in one line."""
+    try:
+        yield
+    # Of a damaged file polars also raises a panic, which is no Exception.
+    except (PolarsError, PanicException, ValueError, TypeError) as error:
+        first = next(iter(str(error).splitlines()), "")
+        raise InputError(
+            f"cannot be read: {first}", where=str(path), fix="give a CSV or Parquet table"
+        ) from error
+
+
+def _read(path: Path) -> pl.DataFrame:
+    data = read_whole(path, most_bytes=_MOST_BYTES)
+    if not data.strip():
+        raise InputError("is empty", where=str(path), fix="give a table with a header")
+    if path.suffix.lower() == ".parquet":
+        return pl.read_parquet(io.BytesIO(data))
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError("is UTF-16 text", where=str(path), fix="save it as UTF-8")
+    return pl.read_csv(io.BytesIO(data), infer_schema=False).rename(str.strip)
+
+
+def _vectors(
+    frame: pl.DataFrame, name: str | None, names: tuple[str, ...], path: Path
+) -> NDArray[Any] | None:
+    if name is not None and isinstance(frame.schema[name], (pl.List, pl.Array)):
+        column = frame.get_column(name).cast(pl.List(pl.Float64))
+        lengths = column.list.len().fill_null(0)
+        n_classes = int(str(lengths.max() or 0))
+        if (lengths != n_classes).any() or n_classes == 0:
+            row = int((lengths != n_classes).arg_max() or 0)
+            raise InputError(
+                f"row {row + 1:,}: {name} has {lengths[row]} classes, others have {n_classes}",
+                where=str(path),
+                fix="give as many in every row",
+            )
+        return np.reshape(column.explode().to_numpy().astype(np.float64), (frame.height, -1))
+    for each in names:
+        numbered: list[str] = []
+        while f"{each}_{len(numbered)}" in frame.columns:
+            numbered.append(f"{each}_{len(numbered)}")
+        if numbered:
+            return np.column_stack([_numbers(frame.get_column(one), path) for one in numbered])
+    return None
+
+
+def _numbers(column: pl.Series, path: Path) -> NDArray[np.float64]:
+    """A column as numbers; what is empty or missing is NaN. Raises InputError with the row."""
+    if column.dtype == pl.String:
+        texts = column.str.strip_chars()
+        numbers = texts.replace("", None).cast(pl.Float64, strict=False)
+        is_wrong = numbers.is_null() & texts.is_not_null() & (texts != "")
+        if is_wrong.any():
+            row = int(is_wrong.arg_max() or 0)
+            raise InputError(
+                f"row {row + 1:,}: {column.name} is {str(texts[row])[:40]!r}, which is no number",
+                where=str(path),
+                fix="remove the row, or record it again",
+            )
+    elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        numbers = column.cast(pl.Float64)
+    else:
+        raise InputError(f"{column.name} holds no numbers", where=str(path), fix="give numbers")
+    return np.asarray(numbers.fill_null(math.nan).to_numpy(), dtype=np.float64)
+
+
+def _classes(column: pl.Series) -> NDArray[Any]:
+    """Classes as numbers where all are, else as texts; what is missing is NaN or empty."""
+    if column.dtype == pl.String:
+        texts = column.str.strip_chars()
+        numbers = texts.replace("", None).cast(pl.Float64, strict=False)
+        if (numbers.is_null() & texts.is_not_null() & (texts != "")).any():
+            return np.asarray(texts.fill_null("").to_numpy(), dtype=np.str_)
+        return np.asarray(numbers.fill_null(math.nan).to_numpy())
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return np.asarray(column.cast(pl.Float64).fill_null(math.nan).to_numpy())
+    return np.asarray(column.cast(pl.String).fill_null("").to_numpy(), dtype=np.str_)
+
+
+def read_mode_costs(path: Path) -> tuple[ModeCosts, ...]:
+    """One ``ModeCosts`` for each row of a table.
+
+    Columns: ``mode``, and local_s, decision_s, offload_s, local_j, decision_j, offload_j with
+    their ends, local_low_s, local_high_s and so on; ``source``: measured, modelled, … Raises
+    InputError with the row.
+    """
+    ends = [f"{part}_{end}_{unit}" for part in _PARTS for end in ("low", "high") for unit in "sj"]
+    with _readable(path):
+        frame = _read(path)
+        strangers = sorted({*frame.columns} - {"mode", "source", *COSTS, *ends})
+        if strangers or "mode" not in frame.columns or frame.height == 0:
+            what = f"has an unknown column {strangers[0]!r}" if strangers else "names no mode"
+            raise InputError(what, where=str(path), fix=f"write {_EXAMPLE}")
+        columns = [name for name in (*COSTS, *ends) if name in frame.columns]
+        numbers = {name: _numbers(frame.get_column(name), path) for name in columns}
+        modes, sources = _texts(frame, "mode"), _sources(frame, path)
+    found: list[ModeCosts] = []
+    for row, (mode, source) in enumerate(zip(modes, sources, strict=True)):
+        if not mode or mode in {each.mode for each in found}:
+            what = f"row {row + 1:,} names no mode" if not mode else f"{mode!r} has two rows"
+            raise InputError(what, where=str(path), fix="write one row for each mode")
+        amounts = {}
+        for name in COSTS:
+            value = float(numbers[name][row]) if name in numbers else math.nan
+            if not math.isnan(value):
+                amounts[name] = _amount(name, value, numbers, row, source, path)
+        found.append(mode_costs(mode, amounts))
+    return tuple(found)
+
+
+def _texts(frame: pl.DataFrame, name: str) -> list[str]:
+    if name not in frame.columns:
+        return [""] * frame.height
+    return [each.strip() for each in frame.get_column(name).cast(pl.String).fill_null("")]
+
+
+def _sources(frame: pl.DataFrame, path: Path) -> list[CostSource]:
+    known: dict[str, CostSource] = {each: each for each in _SOURCES}
+    texts = [text or "given" for text in _texts(frame, "source")]
+    for row, text in enumerate(texts):
+        if text not in known:
+            raise InputError(
+                f"row {row + 1:,}: the source {text!r}",
+                where=str(path),
+                fix=f"write {', '.join(_SOURCES)}",
+            )
+    return [known[text] for text in texts]
+
+
+def _amount(
+    name: str,
+    value: float,
+    numbers: Mapping[str, NDArray[np.float64]],
+    row: int,
+    source: CostSource,
+    path: Path,
+) -> Amount:
+    part, _, unit = name.rpartition("_")
+    low, high = (
+        float(numbers[each][row]) if each in numbers else math.nan
+        for each in (f"{part}_low_{unit}", f"{part}_high_{unit}")
+    )
+    is_bare = math.isnan(low) and math.isnan(high)
+    if not (0 <= value < math.inf) or not (is_bare or 0 <= low <= value <= high < math.inf):
+        raise InputError(
+            f"row {row + 1:,}: {name} is {value:g}, between {low:g} and {high:g}",
+            where=str(path),
+            fix="give a value from 0 on between its ends, or no ends",
+        )
+    return (
+        make_amount(value, source=source)
+        if is_bare
+        else make_amount(value, low, high, "spread", source)
+    )
+
+
+def mode_costs(
+    mode: str, amounts: Mapping[str, Amount], reasons: Mapping[str, str] = MappingProxyType({})
+) -> ModeCosts:
+    """The costs of one mode; what ``amounts`` has not is unknown, for ``reasons`` where known."""
+    values = {name: amounts.get(name) for name in COSTS}
+    unknown = {
+        name: reasons.get(name, "it was not given") for name, each in values.items() if each is None
+    }
+    return ModeCosts(mode=mode, unknown=unknown, **values)
+
+
+def write_curve(path: Path, samples: Samples, logistic: Logistic | None, mode: ModeCosts) -> None:
+    """Write every threshold on p1, or of ``logistic``, over all ``samples`` as CSV.
+
+    Mean latency (s) and energy (J) are those of ``mode``; empty where unknown. Raises StorageError.
+    """
+    one = sweep(samples, samples.p1 if logistic is None else probability(logistic, samples))
+    means = means_of(one, mode, "threshold")
+    frame = pl.DataFrame(
+        {
+            "threshold": one.threshold,
+            "share": one.share,
+            "accuracy_least": one.accuracy_least,
+            "accuracy_most": one.accuracy_most,
+            "n_offloaded": one.n_offloaded,
+            "n_right": one.n_right,
+            "n_unanswered": one.n_unanswered,
+            "latency_s": means["latency"].value,
+            "energy_j": means["energy"].value,
+        }
+    )
+    stream = io.BytesIO()
+    frame.fill_nan(None).write_csv(stream)
+    write_atomic(path, stream.getvalue())

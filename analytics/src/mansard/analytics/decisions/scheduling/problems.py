@@ -1,0 +1,326 @@
+"""Problems made of what was measured: groups of networks on the accelerators of one machine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
+
+from mansard.analytics.data.dataset import Dataset, machine_id
+from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.models.contention import VictimContention
+from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes
+from mansard.core.errors import UsageError
+from mansard.core.hardware import is_one_mode
+from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
+from mansard.core.text import listed
+
+DLA_LOADABLES = 16  # of a DLA core; NVIDIA, TensorRT Developer Guide, "DLA Limitations"
+_Nodes = tuple[tuple[int, ...], ...]  # of the groups of a network
+
+
+def problem_of_runs(
+    wanted: Problem,
+    measured: Sequence[GroupTimes],
+    contention: Sequence[VictimContention],
+    dataset: Dataset,
+    mode: str | None = None,
+    *,
+    is_lenient: bool = False,
+) -> Problem:
+    """``wanted`` with the groups, accelerators and contention that ``dataset`` knows.
+
+    A network that has groups keeps them. Of several ways in which a network was cut or run, the
+    one with the most accelerators is taken, then the fastest; a batch of 0 is the smallest that
+    was measured. ``wanted`` without networks is about all that were measured. ``is_lenient``: what
+    was not measured stays without groups. Raises UsageError for what was not measured, and for
+    several machines or modes.
+    """
+    names = [_model(each) for each in wanted.networks if not each.groups]
+    known = [each for each in measured if not names or each.network in names]
+    known = [each for each in known if mode is None or is_one_mode(each.mode, mode, each.machine)]
+    begun = {each.network: each for each in known if len(each.groups) < each.n_groups}
+    known = [each for each in known if len(each.groups) == each.n_groups]
+    for name in () if is_lenient else names:
+        if not any(each.network == name for each in known):
+            where = f" in {mode}" if mode else ""
+            what = f"no group of {name} was measured{where}"
+            fix = f"measure them: {measuring(name, 8, mode=mode)}"
+            if name in begun:
+                what, fix = (
+                    _begun(begun[name]),
+                    "the command that was interrupted measures the rest",
+                )
+            raise UsageError(what, fix=fix)
+    if not known and not wanted.networks:
+        fix = f"measure networks: {measuring('NETWORK', 8)}"
+        raise UsageError("no groups of networks were measured", fix=fix)
+    networks, used, notes = [], list[GroupTimes](), list(wanted.notes)
+    notes += [f"{_begun(each)}: left out" for each in begun.values()]
+    for chain in wanted.networks or _chains(known):
+        if chain.groups:
+            networks.append(chain)
+            continue
+        own = [each for each in known if each.network == _model(chain)]
+        if not own:
+            networks.append(replace(chain, batch=chain.batch or 1))
+            continue
+        own = _way(own, chain)
+        used += own
+        networks.append(_filled(chain, own))
+    if used:
+        wanted = _placed(wanted, used, dataset)
+        notes += [*_doubts(used), *_missing(wanted.accelerators, used)]
+    found = replace(wanted, networks=tuple(networks), notes=tuple(dict.fromkeys(notes)))
+    return _contended(found, contention, dataset, used)
+
+
+def _model(chain: NetworkChain) -> str:
+    """What runs call the network of ``chain``."""
+    return Path(chain.model or chain.name).name.removesuffix(".onnx")
+
+
+def measuring(
+    network: str, n_groups: int, accelerators: Iterable[str] = (), mode: str | None = None
+) -> str:
+    """The command that measures the groups of a network."""
+    parts = [f" --cpus {name.removeprefix('cpu:')}" for name in accelerators if "cpu:" in name]
+    parts += [f" --mode {mode}"] if mode else []
+    groups = f"--each-layer stages --groups {n_groups} --transitions"
+    return f"mansard measure {network} {groups}{''.join(parts)}"
+
+
+def _begun(times: GroupTimes) -> str:
+    n_groups = f"{len(times.groups)} of {times.n_groups} groups"
+    return f"only {n_groups} of {times.network} were measured on {times.accelerator}"
+
+
+def _chains(known: Iterable[GroupTimes]) -> list[NetworkChain]:
+    names = dict.fromkeys(each.network for each in known)
+    return [NetworkChain(name=name, groups=(), model=name, batch=0) for name in names]
+
+
+def _only(values: Iterable[str], what: str, option: str) -> str:
+    found = list(dict.fromkeys(values))
+    if len(found) > 1:
+        raise UsageError(
+            f"the runs are of several {what}: {listed(found)}", fix=f"name one {option}"
+        )
+    return found[0]
+
+
+def _way(measured: Sequence[GroupTimes], chain: NetworkChain) -> list[GroupTimes]:
+    """One way of each accelerator, all with the same cuts, batch and precision."""
+    kept = [each for each in measured if chain.precision in {"", each.precision}]
+    batch = chain.batch or min((each.batch or 1 for each in kept), default=1)
+    kept = [each for each in kept if each.batch in {None, batch}]
+    if not kept:
+        ways = listed(sorted({f"{each.precision} at batch {each.batch}" for each in measured}))
+        what = f"{chain.name} was not measured in {chain.precision or 'any precision'} at batch "
+        raise UsageError(f"{what}{batch}", fix=f"there is {ways}; a problem file names them")
+    cuts: dict[tuple[_Nodes, str], dict[str, GroupTimes]] = defaultdict(dict)
+    for each in kept:
+        alike = cuts[tuple(group.nodes for group in each.groups), each.precision]
+        best = alike.get(each.accelerator)
+        if best is None or _total_s(each) < _total_s(best):
+            alike[each.accelerator] = each
+    found = max(cuts.values(), key=lambda ways: (len(ways), -min(map(_total_s, ways.values()))))
+    if sum(name.startswith("cpu:") for name in found) > 1:
+        found.pop("cpu", None)  # its partitions are the same CPUs
+    return list(found.values())
+
+
+def _total_s(times: GroupTimes) -> float:
+    known = [group.time_s for group in times.groups if group.time_s is not None]
+    return sum(known) if len(known) == len(times.groups) else float("inf")
+
+
+def _filled(chain: NetworkChain, own: Sequence[GroupTimes]) -> NetworkChain:
+    """``chain`` with its groups; costs that were measured below 0 count as 0.
+
+    Raises UsageError for a group that has a time nowhere.
+    """
+    numbered = list(zip(*(each.groups for each in own), strict=True))
+    names = [each.accelerator for each in own]
+    for one in numbered:
+        if all(each.time_s is None for each in one):
+            why = "; ".join(dict.fromkeys(each.remark for each in one))
+            raise UsageError(
+                f"group {one[0].number} of {chain.name} has no time on {listed(names)}: {why}",
+                fix="move the folder of its run away and measure it again",
+            )
+    groups = tuple(_group(names, one, own[0].source) for one in numbered)
+    return replace(
+        chain,
+        groups=groups,
+        precision=own[0].precision,
+        batch=own[0].batch or chain.batch or 1,
+    )
+
+
+def _group(names: Sequence[str], found: Sequence[GroupTime], source: str) -> LayerGroup:
+    def table(field: str) -> dict[str, float]:
+        by_name = zip(names, (getattr(each, field) for each in found), strict=True)
+        # Six digits: what is written can be read by people.
+        return {
+            name: float(f"{max(value, 0.0):.6g}") for name, value in by_name if value is not None
+        }
+
+    times = table("time_s")
+    first, last = found[0].nodes[0], found[0].nodes[-1]
+    return LayerGroup(
+        name=str(first) if first == last else f"{first}-{last}",
+        time_s=times,
+        energy_j=table("energy_j"),
+        demand_byte_per_s=table("demand_byte_per_s"),
+        leave_s=table("leave_s"),
+        enter_s=dict.fromkeys(times, 0.0),
+        time_error=table("time_error"),
+        leave_error_s=table("leave_error_s"),
+        source=source,  # type: ignore[arg-type]
+        nodes=found[0].nodes,
+    )
+
+
+def _doubts(used: Iterable[GroupTimes]) -> list[str]:
+    """What is modelled, clamped, or not known of the groups of networks."""
+    places, notes = defaultdict[str, list[str]](list), list[str]()
+    for times in used:
+        where, groups = f"{times.network} on {times.accelerator}", times.groups
+        for what, n in (
+            (
+                "demands are modelled, fused traffic over the time",
+                sum(each.demand_source == "modelled" for each in groups),
+            ),
+            (
+                "transitions measured below 0 count as 0",
+                sum(each.leave_s is not None and each.leave_s < 0 for each in groups),
+            ),
+            (
+                "groups have layers that fall back to the GPU",
+                sum(bool(each.fallback_share) for each in groups),
+            ),
+        ):
+            if n:
+                places[what].append(f"{n} of {where}")
+        if times.alone_share is not None:
+            share = f"{100 * times.alone_share:.0f} % of {where}"
+            places["times are scaled to whole networks, of which groups alone took"].append(share)
+        else:
+            places[times.unknown["alone_share"]].append(where)
+        for each in groups:
+            if each.time_s is None:
+                notes.append(f"{where}: group {each.number} has no time: {each.remark}")
+        if all(each.leave_s is None for each in groups):
+            command = measuring(times.network, len(groups), [times.accelerator])
+            notes.append(f"{where}: no transition was measured: {command}")
+    said = [f"{what}: {', '.join(where)}" for what, where in places.items()]
+    entering = "what entering an accelerator costs was not measured, and counts as 0"
+    return [*said, *notes, entering]
+
+
+def _placed(wanted: Problem, used: Sequence[GroupTimes], dataset: Dataset) -> Problem:
+    """``wanted`` with the machine, its mode, its accelerators and its constant power."""
+    _only((each.machine_id for each in used), "machines", "folder of runs for each")
+    mode = _only((each.mode for each in used), "modes", "with --mode")
+    accelerators = {each.name: each for each in wanted.accelerators}
+    for each in used:
+        kind: Literal["gpu", "dla", "cpu"] = "cpu"
+        if not each.accelerator.startswith("cpu"):
+            kind = "dla" if each.accelerator.startswith("dla") else "gpu"
+        accelerators.setdefault(
+            each.accelerator,
+            Accelerator(
+                name=each.accelerator,
+                kind=kind,
+                cpus=each.cpus if kind == "cpu" else (),
+                max_segments=DLA_LOADABLES if kind == "dla" else 0,
+            ),
+        )
+    cpus = [(each.name, {*each.cpus}) for each in accelerators.values() if each.kind == "cpu"]
+    for at, (name, own) in enumerate(cpus):
+        for other, others in cpus[:at]:
+            if own & others:
+                what = f"{other} and {name} are the same CPUs, so they cannot run side by side"
+                raise UsageError(what, fix="keep the runs of each partition in a folder of its own")
+    run_ids = {each.run_id for each in used}
+    runs = [run for run in dataset.workload_manifests if run.run_id in run_ids]
+    idle_w = next((watts for run in runs if (watts := idle_power_w(run)) is not None), None)
+    unknown = {} if wanted.idle_w is not None else wanted.unknown
+    if wanted.idle_w is None and idle_w is not None:
+        wanted = replace(wanted, idle_w=float(f"{idle_w:.6g}"), unknown={})
+    return replace(
+        wanted,
+        machine=wanted.machine or used[0].machine,
+        mode=wanted.mode or mode,
+        accelerators=tuple(accelerators.values()),
+        unknown=unknown if wanted.idle_w is None else {},
+    )
+
+
+def _missing(accelerators: Sequence[Accelerator], used: Sequence[GroupTimes]) -> list[str]:
+    """Networks that were not measured on all accelerators."""
+    by_network: dict[str, list[GroupTimes]] = defaultdict(list)
+    for each in used:
+        by_network[each.network].append(each)
+    notes = []
+    for network, own in by_network.items():
+        names = {each.accelerator for each in own}
+        if others := [each.name for each in accelerators if each.name not in names]:
+            what = f"{network} was not measured on {listed(others)}"
+            notes.append(f"{what}: {measuring(network, len(own[0].groups), others)}")
+    if len(accelerators) == 1:
+        notes.append(f"all was measured on {accelerators[0].name} alone: nothing can be split")
+    return notes
+
+
+def _contended(
+    problem: Problem,
+    contention: Sequence[VictimContention],
+    dataset: Dataset,
+    used: Sequence[GroupTimes],
+) -> Problem:
+    """``problem`` with the measured surfaces of accelerators that have no contention yet."""
+    machines = {run.run_id: machine_id(run.machine) for run in dataset.workload_manifests}
+    machine = used[0].machine_id if used else None
+    surfaces, notes = dict(problem.surfaces), list(problem.notes)
+    names = [each.name for each in problem.accelerators]
+    here = [
+        each
+        for each in contention
+        if machine in {None, machines.get(each.run_id)}
+        and (not problem.mode or is_one_mode(each.mode, problem.mode, each.device))
+    ]
+    for accelerator in problem.accelerators:
+        name = accelerator.name
+        if name in problem.pccs or name in surfaces:
+            continue
+        own = [each for each in here if each.victim == name]
+        own.sort(key=lambda each: each.aggressor not in names)  # the problem's own comes first
+        known = next((each for each in own if each.surface is not None), None)
+        if known is not None and known.surface is not None:
+            surfaces[name] = known.surface
+            if len(problem.accelerators) > 2:
+                notes.append(f"contention of {name} was measured beside {known.aggressor} alone")
+        elif len(problem.accelerators) > 1:
+            why = _why_uncontended(accelerator, own, here)
+            notes.append(f"contention of {name} is not known, and not counted: {why}")
+    return replace(problem, surfaces=surfaces, notes=tuple(notes))
+
+
+def _why_uncontended(
+    accelerator: Accelerator, own: Sequence[VictimContention], here: Sequence[VictimContention]
+) -> str:
+    """Why an accelerator has no surface, or the command that measures one."""
+    if accelerator.kind == "dla":
+        return "no demand of a DLA can be set"
+    if own:
+        return f"{own[0].unknown['surface']}; mansard contention measures them again"
+    others = [each.victim for each in here if each.victim.partition(":")[0] == accelerator.kind]
+    if others:
+        cpus = f"mansard measure --cpus {others[0].partition(':')[2]} takes the same"
+        return f"that of {listed(sorted({*others}))} was measured; {cpus}"
+    return "mansard contention"

@@ -1,0 +1,299 @@
+"""Predictions as arrays that a decision can compare, and what is known of a value and a limit.
+
+What the ends of an interval mean stands in ``interval`` (data.model_frames.INTERVALS):
+
+- "spread": a value v with the 95 % interval [low, high] is taken as log-normal about v, with a
+  spread of its own on either side: σ above v is ln(high / v) / z, below v it is ln(v / low) / z,
+  with z = 1.95996, the 97.5 % quantile of the standard normal distribution. So P(X ≤ high) =
+  0.975, P(X ≤ v) = 0.5, P(X ≤ low) = 0.025. Times and energies are positive and err by a share,
+  hence the logarithm.
+- "bounds": the true value lies between the ends, and nothing tells where: no probability.
+- "roof": the time and energy are at least the lower end, and nothing tells how much more. A power
+  is the ratio of both, and nothing is known of it.
+- none: the value stands alone; how far it is off is unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from mansard.analytics.decisions.records import (
+    UNKNOWN_PRECISION,
+    Candidate,
+    Objective,
+    Quantity,
+    Wanted,
+)
+
+Array = NDArray[np.float64]
+_NORMAL = NormalDist()
+Z95 = _NORMAL.inv_cdf(0.975)
+
+
+KEPT, UNKNOWN, BROKEN = 1, 0, -1  # what is known of a value and a limit
+NO_INTERVAL = "the prediction has no interval"
+
+
+@dataclass(frozen=True, eq=False)
+class ValueBand:
+    """Values of one quantity with their intervals, arrays of one length; NaN is unknown.
+
+    ``interval``: of each value a key of INTERVALS, empty where it has none. ``is_ratio``: it is
+    a power, of which a roof says nothing.
+    """
+
+    value: Array
+    low: Array
+    high: Array
+    interval: NDArray[np.str_]
+    is_ratio: bool = False
+
+    def ends(self) -> tuple[Array, Array]:
+        """Low and high; the value itself where there is no interval."""
+        return (
+            np.where(np.isnan(self.low), self.value, self.low),
+            np.where(np.isnan(self.high), self.value, self.high),
+        )
+
+    def times(self, other: ValueBand) -> ValueBand:
+        """The product; its ends are those of both at once."""
+        interval = np.where((self.interval == "") | (other.interval == ""), "", self.interval)
+        low, high = self.low * other.low, self.high * other.high
+        return ValueBand(self.value * other.value, low, high, interval)
+
+    def over(self, divisor: Array) -> ValueBand:
+        """Divided by something that is known exactly."""
+        ends = (self.value / divisor, self.low / divisor, self.high / divisor)
+        return ValueBand(*ends, self.interval, self.is_ratio)
+
+    def deviation(self) -> Array:
+        """The standard deviation of each value's logarithm, ln(high / low) / 2z; 0 without ends."""
+        low, high = self.ends()
+        return np.asarray(np.log(high / low) / (2 * Z95))
+
+    def cost(self) -> Array:
+        """What to compare values by: value · exp(½σ), the worse the less is known.
+
+        Of many values the least seems better than it is, and the more so the greater its error
+        (J. E. Smith, R. L. Winkler, The optimizer's curse, Management Science 52(3), 2006). The
+        factor is a choice; on recorded boards it has the least regret (benchmarks/recorded/regret).
+        Bounds hold: a value costs no more than their upper end. A roof says the least alone.
+        """
+        low, high = self.ends()
+        cost = self.value * np.exp(self.deviation() / 2)
+        cost = np.where(self.interval == "bounds", np.minimum(cost, high), cost)
+        is_least = (self.interval == "roof") & (not self.is_ratio)
+        return np.asarray(np.where(is_least, low, cost))
+
+    def quantile(self, probability: float) -> Array:
+        """What each value stays below with ``probability``.
+
+        Of bounds the upper end, or the lower one where less than a half is asked; without an
+        interval, and on a roof, the value itself.
+        """
+        low, high = self.ends()
+        z = _NORMAL.inv_cdf(probability)
+        end = high if z >= 0 else low
+        by_spread = self.value * np.exp(np.abs(np.log(end / self.value)) * (z / Z95))
+        certain = np.where(self.interval == "bounds", end, self.value)
+        return np.where(self.interval == "spread", by_spread, certain)
+
+    def holds(self, most: float, probability: float) -> NDArray[np.int8]:
+        """KEPT, BROKEN or UNKNOWN: whether each value is at most ``most``.
+
+        A spread keeps a limit that holds with ``probability``, and breaks one that is missed with
+        it. Bounds keep what both are below and break what both are above. A roof breaks what its
+        lower end is above, and so does a value alone; neither keeps anything.
+        """
+        is_spread, is_bounds = self.interval == "spread", self.interval == "bounds"
+        low, high = self.ends()
+        least = np.where(is_spread, self.quantile(min(probability, 1 - probability)), low)
+        says_least = (self.interval != "roof") | (not self.is_ratio)
+        keeps = (is_spread & (self.quantile(probability) <= most)) | (is_bounds & (high <= most))
+        breaks = says_least & (least > most)
+        return np.where(keeps, KEPT, np.where(breaks, BROKEN, UNKNOWN)).astype(np.int8)
+
+
+def probability_at_most(
+    value: float, low: float | None, high: float | None, limit: float
+) -> float | None:
+    """P(X ≤ limit) of a spread; None where there is no interval. All are above 0."""
+    if low is None or high is None:
+        return None
+    end = high if limit >= value else low
+    spread = abs(math.log(end / value))
+    distance = math.log(limit / value)
+    if spread == 0:
+        return 1.0 if distance >= 0 else 0.0
+    return _NORMAL.cdf(Z95 * distance / spread)
+
+
+_MOST_REASONS = 3  # why rows are left out, in one line
+_ORDER = ("mode", "batch", "precision", "phase", "network", "score_id")
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Usable rows of a prediction frame, in an order that is independent of the frame's.
+
+    ``latency``: s of one batch; ``item``: s of one item; ``energy``: J of one item;
+    ``power``: W. NaN is unknown. ``notes``: what was left out; ``n_timeless``: how many rows
+    without a time are.
+    """
+
+    frame: pl.DataFrame
+    latency: ValueBand
+    item: ValueBand
+    energy: ValueBand
+    power: ValueBand
+    notes: tuple[str, ...]
+    n_timeless: int = 0
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    @cached_property
+    def is_measured(self) -> NDArray[np.bool_]:
+        """Whether the network itself ran in the row's mode, here or at others'."""
+        return (self.frame["source"] != "modelled").to_numpy()
+
+    @cached_property
+    def is_extrapolated(self) -> NDArray[np.bool_]:
+        """Whether the row's mode lies outside those that were measured."""
+        return self.frame["is_extrapolated"].fill_null(value=False).to_numpy()
+
+    def of(self, quantity: Quantity) -> ValueBand:
+        """The quantity that a limit is about; of a rate the time of one item."""
+        bands = {"latency": self.latency, "power": self.power, "energy": self.energy}
+        return bands.get(quantity, self.item)
+
+    def objective(self, minimise: Objective) -> ValueBand:
+        """What is to be as small as can be: s, J, W, or J·s of the energy-delay product."""
+        if minimise == "edp":
+            return self.energy.times(self.latency)
+        return self.of(minimise)
+
+    def candidate(self, at: int) -> Candidate:
+        """One row as a record."""
+        row = self.frame.row(at, named=True)
+        bands = (
+            ("latency", "s", self.latency),
+            ("power", "w", self.power),
+            ("energy", "j", self.energy),
+        )
+        numbers = {f"{name}_{unit}": band.value[at] for name, unit, band in bands}
+        for name, unit, band in bands:
+            numbers |= {f"{name}_low_{unit}": band.low[at], f"{name}_high_{unit}": band.high[at]}
+        fields: dict[str, Any] = {
+            name: None if np.isnan(value) else float(value) for name, value in numbers.items()
+        }
+        unknown = {}
+        for name, value in fields.items():
+            if value is None:
+                middle = fields[name.replace("_low_", "_").replace("_high_", "_")]
+                why = row["reason"] or "not predicted"
+                unknown[name] = why if middle is None else NO_INTERVAL
+        fields["bound"] = row["time_bound"]
+        if row["time_bound"] is None:
+            unknown["bound"] = "not told apart"
+        fields["interval"] = row["interval"]
+        if row["interval"] is None:
+            unknown["interval"] = NO_INTERVAL
+        for name in ("is_extrapolated", "is_calibrated"):
+            fields[name] = row[name]
+            if row[name] is None:
+                unknown[name] = "the prediction does not say"
+        same = ("device", "mode", "network", "batch", "precision", "phase", "source")
+        return Candidate(**{name: row[name] for name in same}, **fields, unknown=unknown)
+
+
+def read_values(predictions: pl.DataFrame, wanted: Wanted) -> Values:
+    """The rows of PREDICTION_SCHEMA that can be compared, of the batches that are open.
+
+    Left out, with a note: rows without a latency, and such as are no positive numbers.
+    Energies and powers that are no positive numbers count as unknown.
+    """
+    notes: list[str] = []
+    # A network without a batch of its own does one item at a time.
+    rows = predictions.with_columns(
+        pl.col("batch").fill_null(1), pl.col("precision").fill_null(UNKNOWN_PRECISION)
+    ).sort(_ORDER)
+    if wanted.batches is not None:
+        rows = rows.filter(pl.col("batch").is_in(list(wanted.batches)))
+    is_usable = _is_positive("latency_s") & (pl.col("batch") >= 1)
+    usable, timeless = rows.filter(is_usable), rows.filter(~is_usable)
+    # Modes that have no time at all are told as such (``unknown_modes``).
+    told = timeless.filter(pl.col("mode").is_in(usable["mode"].implode()))
+    told = told if usable.height else timeless
+    if told.height:
+        notes.append(_left_out(told, rows, usable))
+    batch = usable["batch"].to_numpy().astype(np.float64)
+    latency = _band(usable, "latency", "s")
+    return Values(
+        frame=usable,
+        latency=latency,
+        item=latency.over(batch),
+        energy=_band(usable, "energy", "j").over(batch),
+        power=_band(usable, "power", "w"),
+        notes=tuple(notes),
+        n_timeless=timeless.height,
+    )
+
+
+def _left_out(timeless: pl.DataFrame, rows: pl.DataFrame, usable: pl.DataFrame) -> str:
+    """How many rows have no time, of which modes, and why: their own reasons."""
+    known = usable["mode"].unique()
+    without = rows.filter(~pl.col("mode").is_in(known.to_list()))["mode"].unique().sort()
+    more = ", …" if len(without) > 3 else ""
+    where = f" (of modes {', '.join(without.head(3))}{more})" if len(without) else ""
+    counted = timeless.filter(pl.col("reason") != "").group_by("reason").len()
+    reasons = [
+        reason if n == timeless.height else f"{reason} ({n} of them)"
+        for reason, n in counted.sort("len", "reason", descending=[True, False]).iter_rows()
+    ]
+    why = f": {'; '.join(reasons[:_MOST_REASONS])}" if reasons else ""
+    return (
+        f"{timeless.height} of {rows.height} predictions have no time and are left out{where}{why}"
+    )
+
+
+def _is_positive(column: str) -> pl.Expr:
+    return (pl.col(column).is_finite() & (pl.col(column) > 0)).fill_null(value=False)
+
+
+def _band(rows: pl.DataFrame, name: str, unit: str) -> ValueBand:
+    columns = (f"{name}_{unit}", f"{name}_low_{unit}", f"{name}_high_{unit}")
+    value, low, high = (
+        rows.select(pl.when(_is_positive(column)).then(pl.col(column)).cast(pl.Float64))
+        .to_series()
+        .fill_null(float("nan"))
+        .to_numpy()
+        for column in columns
+    )
+    # An interval counts only whole, and contains its value however it was rounded.
+    whole = ~(np.isnan(low) | np.isnan(high) | np.isnan(value))
+    # As Candidate.certainty: outside the measured modes a spread is no more than bounds.
+    is_guess = (pl.col("interval") == "spread") & pl.col("is_extrapolated")
+    is_guess &= pl.col("source") == "modelled"
+    bound = pl.when(is_guess.fill_null(value=False)).then(pl.lit("bounds"))
+    kinds = rows.select(bound.otherwise(pl.col("interval").fill_null(""))).to_series()
+    kind = kinds.to_numpy().astype(np.str_)
+    return ValueBand(
+        value,
+        _where(whole, np.fmin(low, value)),
+        _where(whole, np.fmax(high, value)),
+        np.where(whole | (kind == "roof"), kind, ""),
+        is_ratio=name == "power",
+    )
+
+
+def _where(mask: Array, values: Array) -> Array:
+    return np.where(mask, values, np.nan)

@@ -1,0 +1,1 @@
+"""From frames to models: roofs, energy, scaling, predictions, counters, sanity."""

@@ -1,0 +1,252 @@
+"""An estimate held against counters and measured times, part by part and in sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mansard.analytics.models.counters.by_kernel import call_sum, n_calls, precisions_of
+from mansard.analytics.models.counters.differences import traffic_classes, work_classes
+from mansard.analytics.models.counters.estimates import Part, parts_of
+from mansard.analytics.models.counters.matching import Matching, match
+from mansard.core.records import KernelCounters, LayerTime, ModelScore, Record, Source
+
+
+class CheckedPart(Record, frozen=True, kw_only=True):
+    """One part of a network: estimated, counted, and measured without a profiler.
+
+    ``classes``: what explains counted work and bytes that differ by more than 5 %.
+    """
+
+    name: str
+    nodes: tuple[int, ...]
+    op_types: tuple[str, ...]
+    kernels: tuple[str, ...]
+    precisions: tuple[str, ...]  # of its work, as estimated and as counted
+    estimated_flop: float | None
+    counted_flop: float | None
+    least_flop: float | None  # of the units that were counted
+    work_ratio: float | None  # counted over estimated
+    estimated_bytes: float | None
+    counted_bytes: float | None
+    bytes_ratio: float | None
+    counted_s: float | None  # of its kernels
+    measured_s: float | None  # of its layers
+    work_classes: tuple[str, ...]
+    bytes_classes: tuple[str, ...]
+
+
+class CheckedNetwork(Record, frozen=True, kw_only=True):
+    """One network in one setting: its parts, and all of it.
+
+    ``matched``: how kernels were joined to parts; ``matched_share``: of the kernels' time. Parts
+    that kernels have in common are one part.
+    ``left``: kernels of no part.
+    """
+
+    network: str
+    device: str
+    mode: str
+    source: Source
+    citation: str | None
+    batch: int | None
+    precision: str | None
+    matched: str
+    is_fused: bool
+    matched_share: float | None
+    parts: tuple[CheckedPart, ...]
+    left: tuple[str, ...]
+    precisions: tuple[str, ...]  # of its work: of most of the estimated, and as counted
+    estimated_flop: float | None
+    counted_flop: float | None
+    least_flop: float | None
+    work_ratio: float | None
+    estimated_bytes: float | None
+    counted_bytes: float | None
+    bytes_ratio: float | None
+    counted_s: float | None
+
+
+def check_network(
+    score: ModelScore,
+    rows: Sequence[KernelCounters],
+    layers: Sequence[LayerTime] = (),
+    *,
+    calls: int | None = None,
+    cache_bytes: int | None = None,
+    is_warm: bool = False,
+) -> CheckedNetwork:
+    """``score`` held against ``rows``, the kernels of one network in one setting; at least one row.
+
+    Fused groups are parts, or single nodes where more of the kernels' time then has its part.
+    ``layers``: measured without a profiler. ``calls``: that the rows are of; None: as their
+    iterations say. ``cache_bytes``: the last-level cache. ``is_warm``: caches were not emptied
+    before each kernel (``--cache-control none``), and the bytes are no check of the estimate.
+    """
+    calls = calls or n_calls(rows)
+    tried = [match(parts_of(score, fused=fused), rows, calls) for fused in (True, False)]
+    is_fused, matching = max(
+        zip((True, False), tried, strict=True), key=lambda each: (_share(each[1], rows), each[0])
+    )
+    parts, of_calls = matching.parts, calls if matching.matched == "nodes" else 1
+    times = _times(parts, layers)
+    checked = tuple(
+        _part(
+            part,
+            matching.kernels.get(at, ()),
+            of_calls,
+            times.get(at),
+            cache_bytes,
+            is_warm=is_warm,
+        )
+        for at, part in enumerate(parts)
+    )
+    first, (whole, reasons) = rows[0], _counted(rows, calls)
+    estimated = {
+        "estimated_flop": _sum([part.work_flop for part in parts]),
+        "estimated_bytes": None if is_warm else _sum([part.traffic_bytes for part in parts]),
+    }
+    values: dict[str, float | None] = {
+        **estimated,
+        **whole,
+        "work_ratio": _ratio(whole["counted_flop"], estimated["estimated_flop"]),
+        "bytes_ratio": _ratio(whole["counted_bytes"], estimated["estimated_bytes"]),
+        "matched_share": None if matching.matched == "nothing" else _share(matching, rows),
+    }
+    reasons |= {"matched_share": matching.why} | _no_estimates(is_warm=is_warm)
+    unknown = {n: reasons[n] for n, value in values.items() if value is None}
+    unknown |= {n: first.unknown[n] for n in _SETTING if getattr(first, n) is None}
+    return CheckedNetwork(
+        network=first.network or score.model,
+        device=first.device,
+        mode=first.mode,
+        source=first.source,
+        matched=matching.matched,
+        is_fused=is_fused,
+        parts=checked,
+        left=tuple(dict.fromkeys(row.kernel for row in matching.left)),
+        citation=first.citation,
+        batch=first.batch,
+        precision=first.precision,
+        precisions=_precisions((score.precision,), rows),
+        **values,
+        unknown=unknown,
+    )
+
+
+def _precisions(estimated: Sequence[str], rows: Sequence[KernelCounters]) -> tuple[str, ...]:
+    counted = precisions_of(work for row in rows for work in row.work)
+    return tuple(dict.fromkeys((*estimated, *counted)))
+
+
+def _share(matching: Matching, rows: Sequence[KernelCounters]) -> float:
+    """The share of the kernels' time that has its part; by their number where it is unknown."""
+    own = [row for each in matching.kernels.values() for row in each]
+    all_ = [*own, *matching.left] or list(rows)
+    if any(row.time_s is None for row in all_):
+        return len(own) / len(all_)
+    whole = sum((row.time_s or 0) * row.n_launches for row in all_)
+    return sum((row.time_s or 0) * row.n_launches for row in own) / whole if whole else 0.0
+
+
+def _counted(
+    rows: Sequence[KernelCounters], calls: int
+) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Sums of a call, and why one is not known. ``least_flop``: of the units that were counted."""
+    if not rows:
+        return dict.fromkeys(_COUNTS), dict.fromkeys((*_COUNTS, *_RATIOS), _NO_KERNEL)
+    call = call_sum(rows, calls)
+    memory = next(each for each in call.traffic if each.level == "memory")
+    values = {
+        "counted_flop": call.work_flop,
+        "least_flop": float(sum(work.flop for work in call.work)),
+        "counted_bytes": memory.traffic_bytes,
+        "counted_s": call.time_s,
+    }
+    no_work = call.unknown.get("work_flop", _NO_RATIO)
+    no_bytes = memory.unknown.get("traffic_bytes", _NO_RATIO)
+    return values, {
+        "counted_flop": no_work,
+        "work_ratio": no_work,
+        "counted_bytes": no_bytes,
+        "bytes_ratio": no_bytes,
+        "counted_s": call.unknown.get("time_s", ""),
+    }
+
+
+_COUNTS = ("counted_flop", "least_flop", "counted_bytes", "counted_s")
+_RATIOS = ("work_ratio", "bytes_ratio")
+_NO_KERNEL = "no kernel was found for it"
+_NO_RATIO = "the estimate is 0 or not known"
+_WARM = "caches were not emptied before each kernel, and what they keep is not estimated"
+
+
+def _part(
+    part: Part,
+    rows: Sequence[KernelCounters],
+    calls: int,
+    measured_s: float | None,
+    cache_bytes: int | None,
+    *,
+    is_warm: bool,
+) -> CheckedPart:
+    counted, reasons = _counted(rows, calls)
+    flop, bytes_ = counted["counted_flop"], counted["counted_bytes"]
+    # At least so much work: enough to explain what is above the estimate.
+    least, expected = counted["least_flop"], part.work_flop
+    known_flop = flop if flop is not None or (least or 0) < (expected or 0) else least
+    estimated_bytes = None if is_warm else part.traffic_bytes
+    values: dict[str, float | None] = {
+        **counted,
+        "estimated_flop": expected,
+        "estimated_bytes": estimated_bytes,
+        "work_ratio": _ratio(flop, part.work_flop),
+        "bytes_ratio": _ratio(bytes_, estimated_bytes),
+        "measured_s": measured_s,
+    }
+    reasons |= {"measured_s": "no run measured its layers"} | _no_estimates(is_warm=is_warm)
+    return CheckedPart(
+        name=part.name,
+        nodes=part.nodes,
+        op_types=part.op_types,
+        kernels=tuple(row.kernel for row in rows),
+        precisions=_precisions(part.precisions, rows),
+        work_classes=() if known_flop is None else work_classes(part, rows, known_flop),
+        bytes_classes=()
+        if bytes_ is None or is_warm
+        else traffic_classes(part, rows, bytes_, calls=calls, cache_bytes=cache_bytes),
+        **values,
+        unknown={name: reasons[name] for name, value in values.items() if value is None},
+    )
+
+
+def _no_estimates(*, is_warm: bool) -> dict[str, str]:
+    found = {
+        "estimated_flop": "the work of a node is not known",
+        "estimated_bytes": "the traffic of a node is not known",
+    }
+    return found | dict.fromkeys(("estimated_bytes", "bytes_ratio"), _WARM) if is_warm else found
+
+
+_SETTING = ("citation", "batch", "precision")
+
+
+def _times(parts: Sequence[Part], layers: Sequence[LayerTime]) -> Mapping[int, float]:
+    """Median seconds of the layers of each part; a layer of several parts is that of its first."""
+    from statistics import median
+
+    part_of = {node: at for at, part in enumerate(parts) for node in part.nodes}
+    found: dict[int, float] = {}
+    for layer in layers:
+        own = next((part_of[node] for node in layer.nodes or () if node in part_of), None)
+        if own is not None and layer.seconds_s:
+            found[own] = found.get(own, 0.0) + median(layer.seconds_s)
+    return found
+
+
+def _ratio(counted: float | None, expected: float | None) -> float | None:
+    return counted / expected if counted is not None and expected else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if len(known) == len(values) else None

@@ -1,0 +1,160 @@
+"""Networks that were counted: the tables in a folder of runs and imported rows, by their setting.
+
+The table of a network that ``mansard ncu run`` counted is what is kept; rows are made of it when
+they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mansard.analytics.data.ingest import COUNTER_RUNS
+from mansard.analytics.data.run_folder import MANIFEST
+from mansard.analytics.models.counters.importing import ExportOrigin, import_counters, in_calls
+from mansard.core.documents import read_document
+from mansard.core.errors import MansardError, UsageError
+from mansard.core.files import entries_in
+from mansard.core.hardware import BOARD_CACHES, MODULES
+from mansard.core.jsonl import read_rows
+from mansard.core.ncu_metrics import capability_of
+from mansard.core.records import (
+    CounterRun,
+    KernelCounters,
+    LayerTime,
+    Manifest,
+    Measurement,
+    ModelScore,
+)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The kernels of one network in one setting, of all calls. ``notes``: a line each.
+
+    ``run``: what counted them; None of what was imported. Its table may be damaged: no rows then.
+    """
+
+    rows: Sequence[KernelCounters]
+    run: CounterRun | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether caches were not emptied before each kernel."""
+        return self.run is not None and self.run.cache_control == "none"
+
+    @property
+    def cache_bytes(self) -> int | None:
+        """The last-level cache of the GPU, by its compute capability and SMs; None: not known."""
+        sm, n_sms = self.rows[0].compute_capability, self.rows[0].n_sms
+        if sm == 80:
+            return BOARD_CACHES["a100"]
+        sizes = {m.l2_bytes for m in MODULES.values() if m.sm == sm and m.n_sms == n_sms}
+        return sizes.pop() if len(sizes) == 1 else None
+
+
+def by_setting(rows: Iterable[KernelCounters]) -> tuple[Counted, ...]:
+    """Imported rows by export and setting, in the order in which they come."""
+    found: dict[tuple[object, ...], list[KernelCounters]] = {}
+    for row in rows:
+        key = (row.device, row.mode, row.network, row.batch, row.precision, row.phase)
+        found.setdefault((*key, row.table_id), []).append(row)
+    return tuple(Counted(own) for own in found.values())
+
+
+def measured_counters(runs: Path) -> tuple[Counted, ...]:
+    """All networks that were counted in ``runs``; raises InputError, StorageError."""
+    if not runs.is_dir():
+        return ()
+    folders = [
+        runs / name
+        for name, kind in entries_in(runs, runs).items()
+        if kind == "folder" and {COUNTER_RUNS, MANIFEST} <= entries_in(runs / name, runs).keys()
+    ]
+    return tuple(each for folder in folders for each in counters_of_run(folder))
+
+
+def counters_of_run(folder: Path) -> tuple[Counted, ...]:
+    """The networks that the run in ``folder`` counted; raises InputError, StorageError.
+
+    A table that cannot be read is a note of its network.
+    """
+    manifest = read_document(folder / MANIFEST, Manifest, folder.parent)
+    rows = read_rows(folder / COUNTER_RUNS, CounterRun, folder.parent).rows
+    return tuple(_read(folder, row, manifest) for row in rows if row.export is not None)
+
+
+def _read(folder: Path, run: CounterRun, manifest: Manifest) -> Counted:
+    path = folder / (run.export or "")
+    origin = ExportOrigin(
+        source=run.source,
+        table_id=run.run_id,
+        device=manifest.machine.name,
+        mode=manifest.mode_read_back.name,
+        network=run.model,
+        model_hash=run.model_hash,
+        batch=run.batch,
+        precision=run.precision,
+        phase=run.phase,
+        compute_capability=capability_of(run.chip),
+        tool=run.tool,
+    )
+    try:
+        found = import_counters(path, origin)
+    except MansardError as error:
+        remedy = f"move {folder} away, and the next 'mansard ncu run' counts again"
+        return Counted((), run, (f"{error.what}: {path}; {remedy}",))
+    if any(row.iteration is not None for row in found.rows):
+        return Counted(found.rows, run, found.notes)
+    try:  # no range names the call
+        return Counted(in_calls(found.rows, run.n_calls, str(path)), run, found.notes)
+    except UsageError:
+        note = "the calls launched different kernels: sums are means of all calls"
+        return Counted(found.rows, run, (*found.notes, note))
+
+
+def is_of(score: ModelScore, counted: Counted) -> bool:
+    """Whether a score is of the network in the setting that was counted."""
+    row, run = counted.rows[0], counted.run
+    same = row.model_hash == score.model_hash if row.model_hash else row.network == score.model
+    return (
+        same
+        and score.phase == row.phase
+        and (row.batch is None or score.batch == row.batch)
+        and (row.precision is None or score.precision == row.precision)
+        and (run is None or score.dimensions == run.dimensions)
+    )
+
+
+def layers_of(
+    measured: Iterable[tuple[str, str, Measurement]], counted: Counted
+) -> tuple[LayerTime, ...]:
+    """The layers of the newest run that timed the same network in the same setting.
+
+    ``measured``: device, mode and row of each. Of imported counters nothing here was measured.
+    """
+    run, first = counted.run, counted.rows[0]
+    found = [
+        row
+        for device, mode, row in measured
+        if run is not None
+        and (device, mode) == (first.device, first.mode)
+        and all(getattr(row, name) == getattr(run, name) for name in _SETTING)
+    ]
+    newest = max(found, key=lambda row: row.started_utc, default=None)
+    return (newest.layers or ()) if newest else ()
+
+
+_SETTING = (
+    "model_hash",
+    "batch",
+    "precision",
+    "phase",
+    "dimensions",
+    "engine",
+    "engine_version",
+    "provider",
+    "source",
+)

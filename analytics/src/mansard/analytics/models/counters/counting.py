@@ -1,0 +1,187 @@
+"""Quantities of a launch, made of its metrics: time, clocks, FLOP and bytes, with their formulas.
+
+Each formula stands beside its result. Those of the tensor pipe and of a Tegra's memory were checked
+on recorded kernels whose work is known (docs/use/counters.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mansard.analytics.models.counters.launch import Launch
+from mansard.analytics.models.counters.tensor_work import tensor_work
+from mansard.analytics.models.counters.traffic import traffic
+from mansard.core.ncu_metrics import CUDA_CORE_WORK, PACKED_WORK, SINCE_PACKED, base_name
+from mansard.core.records import TrafficCount, WorkCount
+
+
+@dataclass(frozen=True)
+class LaunchCounts:
+    """What the counters of one launch say; ``unknown`` has the reason of each None."""
+
+    time_s: float | None
+    clocks_hz: Mapping[str, float]
+    n_sms: int | None
+    sm_cycles: float | None
+    work: tuple[WorkCount, ...]
+    work_flop: float | None
+    traffic: tuple[TrafficCount, ...]
+    unknown: Mapping[str, str]
+
+
+def count(
+    launch: Launch,
+    *,
+    precision: str | None = None,
+    sm: int | None = None,
+    all_asked: bool = False,
+) -> LaunchCounts:
+    """The quantities of ``launch``. ``precision``: of the network, where a kernel's name says none.
+
+    ``sm``: the compute capability (87 is 8.7) where the export does not say it. ``all_asked``: all
+    metrics that the chip lists were asked for, so that it has no others.
+    """
+    m = launch.metrics
+    sm = launch.compute_capability or sm
+    n_sms, cycles = _n_sms(m), _cycles(m)
+    unknown: dict[str, str] = {}
+    time_s = _time_s(m)
+    if time_s is None:
+        unknown["time_s"] = "the export has no gpu__time_duration"
+    if n_sms is None:
+        unknown["n_sms"] = "the export does not say it"
+    if cycles is None:
+        unknown["sm_cycles"] = "the export has no sm__cycles_elapsed"
+    cuda, no_cuda = _cuda_work(m, precision, has_packed=(sm or 0) >= SINCE_PACKED and not all_asked)
+    tensor, no_tensor = tensor_work(launch, precision, sm, n_sms, cycles)
+    work = (*tensor, *cuda)
+    missing = [why for why in (no_tensor, no_cuda) if why]
+    if missing:
+        unknown["work_flop"] = "; ".join(missing)
+    return LaunchCounts(
+        time_s=time_s,
+        clocks_hz=_clocks_hz(m),
+        n_sms=n_sms,
+        sm_cycles=cycles,
+        work=work,
+        work_flop=None if missing else float(sum(each.flop for each in work)),
+        traffic=tuple(traffic(m, sm)),
+        unknown=unknown,
+    )
+
+
+def _first(metrics: Mapping[str, float], *names: str) -> float | None:
+    return next((metrics[name] for name in names if name in metrics), None)
+
+
+def _time_s(metrics: Mapping[str, float]) -> float | None:
+    """The duration, or the SMs' cycles over their clock."""
+    time_s = _first(metrics, "gpu__time_duration.sum", "gpu__time_duration.avg")
+    if time_s is not None:
+        return time_s
+    cycles, hz = (metrics.get(f"sm__cycles_elapsed.avg{end}") for end in ("", ".per_second"))
+    return cycles / hz if cycles and hz else None
+
+
+def _n_sms(metrics: Mapping[str, float]) -> int | None:
+    said = _first(metrics, "device__attribute_multiprocessor_count", "launch__sm_count")
+    if said:
+        return round(said)
+    total, mean = (metrics.get(f"sm__cycles_elapsed.{end}") for end in ("sum", "avg"))
+    return round(total / mean) if total and mean else None
+
+
+def _cycles(metrics: Mapping[str, float]) -> float | None:
+    own = _first(
+        metrics, "sm__cycles_elapsed.avg", "smsp__cycles_elapsed.avg", "sm__cycles_elapsed.max"
+    )
+    total, n_sms = metrics.get("sm__cycles_elapsed.sum"), _n_sms(metrics)
+    return own if own is not None else total / n_sms if total and n_sms else None
+
+
+_CLOCKS = MappingProxyType(
+    {"gpc": "gpc", "sm": "sm", "l2": "lts", "memory": "dram"}  # by what their metrics begin with
+)
+
+
+def _clocks_hz(metrics: Mapping[str, float]) -> dict[str, float]:
+    found = {
+        name: _first(metrics, f"{prefix}__cycles_elapsed.avg.per_second")
+        for name, prefix in _CLOCKS.items()
+    }
+    return {name: hz for name, hz in found.items() if hz}
+
+
+# CUDA cores.
+
+
+def _cuda_work(
+    metrics: Mapping[str, float], precision: str | None, *, has_packed: bool
+) -> tuple[list[WorkCount], str | None]:
+    """Thread instructions × FLOP of each; and why the work of a precision is not known."""
+    found: list[WorkCount] = []
+    missing = None
+    terms: dict[str, dict[str, int]] = {}
+    for name, each in CUDA_CORE_WORK.items():
+        terms.setdefault(each.precision, {})[name] = each.flop
+    packed = [name for name in PACKED_WORK if _threads(metrics, name) is not None]
+    if packed or has_packed:
+        terms["fp32"] |= {name: each.flop for name, each in PACKED_WORK.items()}
+    for own, flops in terms.items():
+        if own == "fp16" and precision not in ("fp16", "bf16"):
+            continue  # in other networks a half instruction moves a constant: it is no work
+        counts = {name: _threads(metrics, name) for name in flops}
+        if None in counts.values():
+            missing = missing or _why_no_cuda(metrics, own)
+        elif flop := sum((threads or 0) * flops[name] for name, threads in counts.items()):
+            formula = " + ".join(
+                f"{each}·{_OP.sub('', base_name(name))}" for name, each in flops.items()
+            )
+            found.append(
+                WorkCount(
+                    unit="CUDA core",
+                    precision=precision if own == "fp16" and precision else own,
+                    flop=flop,
+                    formula=f"{formula} of sm__sass_thread_inst_executed_op_*_pred_on",
+                )
+            )
+    return found, missing
+
+
+_OP = re.compile(r"^.*_op_|_pred_on$")
+
+
+def _threads(metrics: Mapping[str, float], name: str) -> float | None:
+    """Thread instructions: counted, or so many a cycle × cycles (the default sections)."""
+    other = name.replace("sm__", "smsp__", 1)
+    own = _first(metrics, name, other)
+    rate = _first(metrics, f"{name}.per_cycle_elapsed", f"{other}.per_cycle_elapsed")
+    cycles = _first(
+        metrics,
+        "smsp__cycles_elapsed.max",
+        "smsp__cycles_elapsed.avg",
+        "sm__cycles_elapsed.max",
+        "sm__cycles_elapsed.avg",
+    )
+    if own is not None:
+        return own
+    return rate * cycles if rate is not None and cycles is not None else None
+
+
+def _why_no_cuda(metrics: Mapping[str, float], precision: str) -> str | None:
+    if precision == "fp64":
+        return None  # no network has any
+    if precision == "fp16":
+        ran = [
+            value
+            for name, value in metrics.items()
+            if name.startswith(
+                ("sm__inst_executed_pipe_fma_type_fp16", "sm__inst_executed_pipe_fp16")
+            )
+        ]
+        if ran and max(ran) == 0:
+            return None
+    return f"{precision} instructions of CUDA cores were not counted"

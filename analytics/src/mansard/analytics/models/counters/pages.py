@@ -1,0 +1,229 @@
+"""The tables that Nsight Compute exports: the raw page, the details page, the summary by kernel.
+
+The raw page (``--csv --page raw``) has a row for each launch and a column for each metric, with the
+units in the second row. The details page (``--csv``) and a summary (``--print-summary per-kernel``)
+have a row for each metric of a launch, with its unit. A table that a person made of a raw page has
+neither a units row nor, at times, the kernels' names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mansard.analytics.models.counters.cells import (
+    base_factor,
+    capability,
+    has_decimal_comma,
+    parse_number,
+    triple,
+    unit_factor,
+)
+from mansard.analytics.models.counters.launch import METRIC_NAME, Export, Launch, wanted
+from mansard.core.errors import InputError
+
+KERNEL = "Kernel Name"
+METRIC = "Metric Name"
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The rows of a CSV file after its header, with the line at which each ends.
+
+    ``cut``: whether the last row is not whole. ``skipped``: lines that are no rows.
+    """
+
+    where: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[int, list[str]]]
+    cut: bool
+    skipped: int
+
+    def dicts(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Rows by column; the columns that a short row lacks are empty."""
+        for line, cells in self.rows:
+            yield line, dict(zip(self.header, cells + [""] * len(self.header), strict=False))
+
+
+@dataclass
+class Opened:
+    """A launch whose rows are being gathered; ``texts``: number, unit and line of each metric."""
+
+    line: int
+    cells: Mapping[str, str]
+    texts: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+
+
+def read_raw(lines: Lines) -> Export:
+    """The raw page: a launch for each row; raises InputError."""
+    columns = {name: metric for name in lines.header if (metric := wanted(name))}
+    units, rows = _units_row(lines)
+    notes = []
+    if not units:
+        notes.append("has no units row: numbers are taken to be in base units (ns, byte, hz)")
+    found = [
+        Opened(
+            line,
+            cells,
+            {metric: (cells[name], units.get(name, ""), line) for name, metric in columns.items()},
+        )
+        for line, cells in rows
+    ]
+    return export_of("raw page", lines, found, notes, has_units=bool(units))
+
+
+def _units_row(lines: Lines) -> tuple[dict[str, str], list[tuple[int, dict[str, str]]]]:
+    """The units by column, empty where there is no such row, and the other rows."""
+    rows = list(lines.dicts())
+    if rows and KERNEL in lines.header and not rows[0][1][KERNEL].strip():
+        return rows[0][1], rows[1:]
+    return {}, rows
+
+
+def read_details(lines: Lines) -> Export:
+    """The details page: a launch for each ID of a process; raises InputError."""
+    return _gathered("details page", lines, "Metric Value", ("Process ID", "ID"))
+
+
+def read_summary(lines: Lines) -> Export:
+    """The summary by kernel: the mean of the launches of each kernel with one grid and block."""
+    key = ("Process ID", KERNEL, "Grid Size", "Block Size", "Device")
+    return _gathered("summary by kernel", lines, "Average", key)
+
+
+def _gathered(form: str, lines: Lines, value: str, key: Sequence[str]) -> Export:
+    found: dict[tuple[str, ...], Opened] = {}
+    for line, cells in lines.dicts():
+        own = found.setdefault(tuple(cells.get(name, "") for name in key), Opened(line, cells))
+        name = cells[METRIC].strip()  # empty in rows that hold only what a rule says
+        if name:
+            own.seen.add(name)
+        metric = wanted(name)
+        if metric is not None:
+            own.texts.setdefault(metric, (cells.get(value, ""), cells.get("Metric Unit", ""), line))
+    launches = list(found.values())
+    notes = []
+    if len(launches) > 1:
+        usual = set.intersection(*(each.seen for each in launches[:-1]))
+        if lacking := usual - launches[-1].seen:
+            notes.append(
+                f"its last launch lacks {len(lacking)} of the metrics that all others have: the "
+                "file may be cut"
+            )
+    return export_of(form, lines, launches, notes, has_units=True)
+
+
+def read_metric_table(lines: Lines) -> Export:
+    """A table with columns called as metrics are, and no names of kernels."""
+    columns = {name: metric for name in lines.header if (metric := wanted(name))}
+    others = [name for name in lines.header if not METRIC_NAME.fullmatch(name)][:4]
+    found = []
+    for line, cells in lines.dicts():
+        texts = {metric: (cells[name], "", line) for name, metric in columns.items()}
+        said = ", ".join(f"{name or 'row'}={cells[name]}" for name in others)
+        found.append(Opened(line, {**cells, KERNEL: said or f"line {line}"}, texts))
+    notes = ["has neither kernels' names nor units: numbers are taken to be in base units"]
+    return export_of("table of metrics", lines, found, notes, has_units=False)
+
+
+def export_of(
+    form: str, lines: Lines, found: Sequence[Opened], notes: list[str], *, has_units: bool
+) -> Export:
+    """The launches with their numbers in SI; raises InputError for what is none."""
+    texts = (text for each in found for text, _, _ in each.texts.values())
+    comma = has_decimal_comma(texts, lines.where)
+    launches = [_launch(each, lines.where, comma=comma, has_units=has_units) for each in found]
+    if lines.cut:
+        notes.append(
+            f"ends in the middle of a row: it was left out, and {len(launches)} launches were kept"
+        )
+    if lines.skipped:
+        notes.append(f"lines that are no rows of the table were left out: {lines.skipped}")
+    if not launches:
+        raise InputError("holds no kernel launch", where=lines.where, fix="export the whole report")
+    return Export(form, tuple(launches), tuple(notes))
+
+
+def _launch(opened: Opened, where: str, *, comma: bool, has_units: bool) -> Launch:
+    metrics: dict[str, float] = {}
+    for metric, (text, unit, line) in opened.texts.items():
+        try:
+            value = parse_number(text, comma=comma)
+        except ValueError:
+            raise InputError(
+                f"line {line}: {metric} is {text[:40]!r}, which is no count",
+                where=where,
+                fix="remove the row, or export it again",
+            ) from None
+        said = unit.strip() if has_units else ""
+        factor = unit_factor(said) if said else base_factor(metric)
+        if factor is None:
+            raise InputError(
+                f"line {line}: {metric} is in {unit[:40]!r}, a unit that is not known",
+                where=where,
+                fix="export it with --print-units base",
+            )
+        if value is not None:
+            metrics[metric] = value * factor
+    cells = opened.cells
+    return Launch(
+        line=opened.line,
+        kernel=cells[KERNEL].strip() or "(no name)",
+        metrics=metrics,
+        n_launches=_count(cells.get("Invocations") or "1", opened.line, where),
+        grid=triple(cells.get("Grid Size", "")),
+        block=triple(cells.get("Block Size", "")),
+        compute_capability=capability(cells.get("CC", "")),
+        nvtx=_ranges(cells),
+    )
+
+
+def _count(text: str, line: int, where: str) -> int:
+    bare = text.replace(",", "").strip()
+    if not re.fullmatch("[0-9]{1,9}", bare) or not int(bare):
+        raise InputError(
+            f"line {line}: {text[:40]!r} invocations", where=where, fix="export it again"
+        )
+    return int(bare)
+
+
+_RANGES = ("Push/Pop_Range", "Start/Stop_Range")  # in the columns' names, with --nvtx
+_RANGE = re.compile(r'"([^"]*)"')
+_RANGE_FIELDS = 6  # after a range's name: payload, colour, and kinds of both and of the message
+
+
+def _ranges(cells: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The NVTX ranges around a launch, outermost first; None where the export has none.
+
+    A cell is ``7  "<default domain>:outer:none:none:…"  "<default domain>:inner:none:none:…"``.
+    """
+    names = [name for name in cells if any(part in name for part in _RANGES)]
+    if not names:
+        return None
+    return tuple(
+        said
+        for name in names
+        for found in _RANGE.findall(cells[name])
+        if (said := _range_name(found))
+    )
+
+
+def _range_name(text: str) -> str:
+    parts = text.split(":")
+    name = parts[1:-_RANGE_FIELDS] if len(parts) > _RANGE_FIELDS + 1 else parts[1:2]
+    return ":".join(name).strip()
+
+
+def is_metric_table(header: Sequence[str]) -> bool:
+    """Whether a header has metrics, and no kernels' names."""
+    return KERNEL not in header and sum(wanted(name) is not None for name in header) >= 2
+
+
+def twice(header: Sequence[str]) -> str | None:
+    """A column that stands in a header more than once, if it is one that is read."""
+    counted = Counter(header)
+    own = {KERNEL, METRIC, "Metric Value", "Average", "ID"}
+    return next((n for n, k in counted.items() if k > 1 and (n in own or wanted(n))), None)

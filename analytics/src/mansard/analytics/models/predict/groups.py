@@ -1,0 +1,230 @@
+"""What is predicted: the fused groups of each score, and a row for each score.
+
+A runtime starts one kernel for a group of nodes and moves only what enters or leaves the group
+(docs/understand/traffic.md). Fusion is modelled for inference alone. Where a score has no fused
+traffic each of its layers is a group of its own and moves its algorithmic traffic; ``note`` of the
+score then says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from mansard.analytics.data.frames import BOUND, FrameSchema
+from mansard.analytics.data.model_frames import GROUP_SCHEMA
+from mansard.analytics.data.names import network_key
+from mansard.analytics.models.predict.op_classes import layer_class
+
+TENSOR, CUDA = "tensor core", "CUDA core"
+# CUDA cores have no arithmetic in these formats: what is kept in them is computed in fp32.
+COMPUTED_IN = {"tf32": "fp32", "fp8": "fp32"}
+_NODE = ("op_type", "layer_precision", "unit", "sum_length", "input_share")
+_IS_INTEGER = pl.col("layer_precision").str.contains("^(u?int|bool)")
+
+
+def group_frame(layers: pl.DataFrame) -> pl.DataFrame:
+    """The groups of every score of ``layers`` (data.frames.LAYER_SCHEMA), as GROUP_SCHEMA.
+
+    Multiply-adds of a layer whose unit is the tensor core are ``tensor_flop``, all other work is
+    ``cuda_flop`` (on a CPU too), each in the precision of the layer that has most of it. Integer
+    work without multiply-adds (positions, masks, a requantised result) is in neither: no integer
+    peak is measured, and its traffic says how long it takes. FLOP, bytes.
+    """
+    own = layers.lazy().with_columns(
+        is_fused=is_fused(),
+        is_tensor=pl.col("unit") == TENSOR,
+        precision_of_cuda=pl.col("layer_precision").replace(COMPUTED_IN),
+    )
+    found = (
+        own.with_columns(
+            group=pl.when("is_fused").then("fused_group").otherwise("index"),
+            moved=pl.when("is_fused").then("fused_traffic_bytes").otherwise("traffic_bytes"),
+            tensor=pl.when("is_tensor").then("multiply_add_flop").otherwise(0),
+            cuda=_cuda_flop(),
+        )
+        .with_columns(n_starts=_n_starts())
+        .with_columns(**_SUMS)
+        .join(_classes(layers), on=_NODE, how="left", nulls_equal=True)
+        .group_by("score_id", "group")
+        .agg(
+            _of_head("layer").alias("name"),
+            _of_head("op_class"),
+            _main_precision("layer_precision", "tensor").alias("tensor_precision"),
+            _sum_of_known("tensor").alias("tensor_flop"),
+            _main_precision("precision_of_cuda", "cuda").alias("cuda_precision"),
+            _sum_of_known("cuda").alias("cuda_flop"),
+            _sum_of_known("moved").alias("traffic_bytes"),
+            pl.col("n_starts").max().alias("n_launches"),
+            _reason().alias("reason"),
+        )
+        .sort("score_id", "group")
+    )
+    return found.select(pl.col(name).cast(kind) for name, kind in GROUP_SCHEMA.items()).collect()
+
+
+def is_fused() -> pl.Expr:
+    """Whether the fused traffic of the layer's whole score is known."""
+    known = pl.col("fused_group").is_not_null() & pl.col("fused_traffic_bytes").is_not_null()
+    return known.all().over("score_id")
+
+
+def _cuda_flop() -> pl.Expr:
+    untimed = _IS_INTEGER & (pl.col("is_tensor") | (pl.col("macs") == 0))
+    beside = pl.col("work_flop") - pl.col("multiply_add_flop")
+    return (
+        pl.when(untimed & pl.col("work_flop").is_not_null())
+        .then(0)
+        .when("is_tensor")
+        .then(beside)
+        .otherwise("work_flop")
+    )
+
+
+def _n_starts() -> pl.Expr:
+    """Kernels that a layer starts in one pass, were it alone: docs/understand/prediction.md.
+
+    In training the forward one, one for each gradient of a product (its backward pass has as
+    many multiply-adds again for each) or one for any other, and the optimizer's.
+    """
+    is_busy = ~((pl.col("work_flop") == 0) & (pl.col("moved") == 0)).fill_null(value=False)
+    backward, update = pl.col("backward_flop").fill_null(0), pl.col("update_flop").fill_null(0)
+    forward = pl.col("work_flop") - backward - update
+    n_gradients = (
+        pl.when(backward == 0)
+        .then(0)
+        .when((pl.col("macs") > 0) & (forward > 0))
+        .then((backward / forward).round().clip(1))
+        .otherwise(1)
+    )
+    n_kernels = 1 + n_gradients + pl.when(update > 0).then(1).otherwise(0)
+    return pl.when(is_busy).then(pl.col("runs") * n_kernels).otherwise(0)
+
+
+# Of layers with multiply-adds: how many of them an output has, and how much is read for it.
+_ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
+_N_OUTPUTS = pl.col("output_bytes") / pl.col("layer_precision").replace_strict(
+    _ELEMENT_BYTES, default=None, return_dtype=pl.Float64
+)
+_HAS_SUMS = (pl.col("macs") > 0) & (pl.col("output_bytes") > 0)
+_SUMS = {
+    "sum_length": pl.when(_HAS_SUMS).then(pl.col("macs") / _N_OUTPUTS),
+    "input_share": pl.when(_HAS_SUMS).then(pl.col("input_bytes") / pl.col("output_bytes")),
+}
+
+
+def _classes(layers: pl.DataFrame) -> pl.LazyFrame:
+    kinds = layers.with_columns(**_SUMS).select(_NODE).unique()
+    found = [layer_class(*row) for row in kinds.iter_rows()]
+    return kinds.with_columns(pl.Series("op_class", found, pl.String)).lazy()
+
+
+def halves(groups: pl.DataFrame) -> pl.DataFrame:
+    """``groups`` (GROUP_SCHEMA) with the work and the traffic of each as rows of their own.
+
+    The times of work and traffic then add, each with its own factor; the time of a whole group is
+    the longer of the two. The launches of a group are in the row of its work, or of its traffic if
+    it has no work.
+    """
+    has_work = (pl.col("tensor_flop") + pl.col("cuda_flop") > 0).fill_null(value=True)
+    work = groups.with_columns(
+        op_class=_half_class(WORK),
+        traffic_bytes=pl.lit(0.0),
+        n_launches=pl.when(has_work).then("n_launches").otherwise(0),
+    )
+    traffic = groups.with_columns(
+        op_class=_half_class(TRAFFIC),
+        tensor_flop=pl.lit(0.0),
+        cuda_flop=pl.lit(0.0),
+        n_launches=pl.when(has_work).then(0).otherwise("n_launches"),
+    )
+    return pl.concat([work, traffic]).sort("score_id", "group", maintain_order=True)
+
+
+WORK, TRAFFIC = "work", "traffic"
+
+
+def _half_class(half: str) -> pl.Expr:
+    return pl.format("{} {}", pl.col("op_class"), pl.lit(half))
+
+
+def _of_head(name: str) -> pl.Expr:
+    return pl.col(name).filter(pl.col("index") == pl.col("group")).first()
+
+
+def _main_precision(precision: str, flop: str) -> pl.Expr:
+    most = pl.col(precision).gather(pl.col(flop).arg_max()).first()
+    return pl.when(pl.col(flop).max() > 0).then(most)
+
+
+def _sum_of_known(name: str) -> pl.Expr:
+    return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum())
+
+
+def _reason() -> pl.Expr:
+    return pl.coalesce(
+        pl.format("the {} of {} is unknown", pl.lit(what), _first_without(name))
+        for what, name in (("work", "work_flop"), ("traffic", "moved"))
+    )
+
+
+def _first_without(name: str) -> pl.Expr:
+    return pl.col("op_type").filter(pl.col(name).is_null()).first()
+
+
+SCORE_SCHEMA: FrameSchema = {
+    "score_id": pl.String,
+    "network": pl.String,  # as it is shown
+    "model": pl.String,
+    "model_hash": pl.String,
+    "batch": pl.Int64,
+    "precision": pl.String,
+    "phase": pl.String,
+    "n_layers": pl.Int64,
+    "n_layers_unknown": pl.Int64,
+    "work_flop": pl.Int64,  # null where that of a layer is unknown
+    "traffic_bytes": pl.Int64,  # fused, or else algorithmic; null where unknown
+    "note": pl.String,  # that counts are upper bounds, and why the traffic is not the fused one
+}
+
+
+def score_frame(layers: pl.DataFrame, names: Mapping[str, str] | None = None) -> pl.DataFrame:
+    """One row for each score of ``layers`` (data.frames.LAYER_SCHEMA), as SCORE_SCHEMA.
+
+    ``names``: how networks are called, by ``data.names.network_key``; None: as their files.
+    """
+    same = ("model", "model_hash", "batch", "precision", "phase")
+    traffic = pl.when("is_fused").then("fused_traffic_bytes").otherwise("traffic_bytes")
+    why = pl.col("unknown_json").str.json_path_match("$.fused_traffic_bytes").drop_nulls().first()
+    unfused = pl.when(~pl.col("is_fused").first()).then(
+        pl.format("its traffic is unfused: {}", why.fill_null("no group is known"))
+    )
+    is_bound = pl.col("dimensions_json").first().str.contains(f'"{BOUND}', literal=True)
+    bound = pl.when(is_bound).then(
+        pl.lit("sizes that depend on data count with their upper bounds: it needs at most this")
+    )
+    lost = pl.col("work_flop").is_null() | pl.col("moved").is_null()
+    found = (
+        layers.lazy()
+        .with_columns(is_fused=is_fused())
+        .with_columns(moved=traffic)
+        .group_by("score_id")
+        .agg(
+            *(pl.col(name).first() for name in same),
+            pl.len().alias("n_layers"),
+            lost.sum().alias("n_layers_unknown"),
+            _sum_of_known("work_flop").alias("work_flop"),
+            _sum_of_known("moved").alias("traffic_bytes"),
+            pl.coalesce(pl.format("{}; {}", bound, unfused), bound, unfused).alias("note"),
+        )
+        .sort("model", "batch", "precision", "phase", "score_id", nulls_last=True)
+        .collect()
+    )
+    known = names or {}
+    shown = [
+        known.get(network_key(model, model_hash), model)
+        for model, model_hash in found.select("model", "model_hash").iter_rows()
+    ]
+    named = found.with_columns(pl.Series("network", shown, pl.String))
+    return named.select(pl.col(name).cast(kind) for name, kind in SCORE_SCHEMA.items())

@@ -1,0 +1,208 @@
+"""Times of an engine's layers beside the groups of nodes that a score models.
+
+An engine fuses in its own way: a layer may be several groups, and a group several layers. What
+shares a layer or a group is one row, with the sum of the times. Time of layers without a node that
+works (reformats, and what the engine put in itself) belongs to no group: it is a share of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from mansard.analytics.data.frames import FrameSchema
+from mansard.analytics.data.names import (
+    device_labels,
+    engine_name,
+    network_key,
+    network_names,
+)
+from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA
+from mansard.analytics.models.predict.group_rows import predict_groups
+from mansard.analytics.models.predict.groups import halves, is_fused
+from mansard.analytics.models.predict.models import Models
+from mansard.analytics.models.scaling.observations import counted_measurements
+from mansard.core.records import LayerTime
+
+_SETTING = ("network", "batch", "precision", "phase")
+# What disturbs a profiled call only lengthens it: of the calls the lower quartile counts.
+_QUANTILE = 0.25
+_OF_GROUP = ("op_class", "roof_s", "n_launches")
+# A group of a layer; ``group`` and ``score_id`` say which.
+LAYER_GROUP_SCHEMA: FrameSchema = {
+    **{name: kind for name, kind in TIMED_SCHEMA.items() if name not in _OF_GROUP},
+    "phase": pl.String,
+    "engine": pl.String,
+    "score_id": pl.String,
+    "group": pl.Int64,
+}
+# Seconds of each score at the roofs of a mode, by the class of halves of its groups.
+ROOF_SCHEMA: FrameSchema = {
+    "device": pl.String,
+    "mode": pl.String,
+    "score_id": pl.String,
+    "op_class": pl.String,
+    "roof_s": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class JoinedLayers:
+    """``parts``: seconds of a call and the groups that they are of; ``other_s``: of none."""
+
+    parts: tuple[tuple[float, tuple[int, ...]], ...]
+    other_s: float
+
+
+def join_layers(layers: Sequence[LayerTime], group_of: Mapping[int, int]) -> JoinedLayers:
+    """``layers`` of a call beside groups. ``group_of``: the group of each node that works."""
+    parent: dict[int, int] = {}
+
+    def root(group: int) -> int:
+        while parent.setdefault(group, group) != group:
+            group = parent[group]
+        return group
+
+    timed: list[tuple[float, int]] = []
+    other_s = 0.0
+    for layer in layers:
+        seconds = float(np.quantile(layer.seconds_s, _QUANTILE)) if layer.seconds_s else 0.0
+        known = list(dict.fromkeys(group_of[n] for n in layer.nodes or () if n in group_of))
+        if not known:
+            other_s += seconds
+            continue
+        for group in known[1:]:
+            parent[root(group)] = root(known[0])
+        timed.append((seconds, root(known[0])))
+    members: dict[int, list[int]] = {}
+    for group in sorted(parent):
+        members.setdefault(root(group), []).append(group)
+    sums = dict.fromkeys(members, 0.0)
+    for seconds, group in timed:
+        sums[root(group)] += seconds
+    return JoinedLayers(
+        tuple((sums[head], tuple(groups)) for head, groups in members.items()), other_s
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TimedNetworks:
+    """What engines took layer by layer.
+
+    ``rows``: TIMED_SCHEMA with phase and engine, of the halves of groups. ``roofs``: ROOF_SCHEMA
+    of the observed networks in the modes that were measured. ``other_share``: of the time in no
+    group, by device, phase and engine.
+    """
+
+    rows: pl.DataFrame
+    roofs: pl.DataFrame
+    other_share: Mapping[tuple[str, str, str], float]
+
+
+def timed_networks(
+    models: Models,
+    layers: pl.DataFrame,
+    groups: pl.DataFrame,
+    scores: pl.DataFrame,
+    coefficients: pl.DataFrame,
+    modes: pl.DataFrame,
+) -> TimedNetworks | None:
+    """The measurements of ``models`` with a profile, beside ``scores``; None where there is none.
+
+    ``layers`` (LAYER_SCHEMA), ``groups`` and ``scores`` (SCORE_SCHEMA) are of the same networks,
+    ``coefficients`` and ``modes`` of their devices. Networks that were not observed are left out.
+    """
+    rows: list[dict[str, object]] = []
+    times_s: dict[tuple[str, str, str], tuple[float, float]] = {}  # in no group, and of all layers
+    found = list(_profiled(models, _known(scores)))
+    if not found:
+        return None
+    observed = scores.filter(pl.col("network").is_in(list(models.observed_networks())))
+    groups = groups.join(observed, on="score_id", how="semi", maintain_order="left")
+    busy = groups.filter(pl.col("n_launches") > 0)
+    group_of = _groups_of(layers, busy, {score_id for _, score_id, _ in found})
+    for same, score_id, profile in found:
+        joined = join_layers(profile, group_of.get(score_id, {}))
+        total_s = sum(seconds for seconds, _ in joined.parts) + joined.other_s
+        place = (str(same["device"]), str(same["phase"]), str(same["engine"]))
+        other_s, all_s = times_s.get(place, (0.0, 0.0))
+        times_s[place] = (other_s + joined.other_s, all_s + total_s)
+        rows += [
+            {**same, "score_id": score_id, "layer": at, "group": group, "measured_s": seconds}
+            for at, (seconds, own) in enumerate(joined.parts)
+            for group in own
+        ]
+    other_share = {
+        place: other_s / all_s if all_s > 0 else 0.0 for place, (other_s, all_s) in times_s.items()
+    }
+    timed = pl.DataFrame(rows, schema=LAYER_GROUP_SCHEMA)
+    return at_roofs(timed, groups, coefficients, modes, other_share)
+
+
+def at_roofs(
+    timed: pl.DataFrame,
+    groups: pl.DataFrame,
+    coefficients: pl.DataFrame,
+    modes: pl.DataFrame,
+    other_share: Mapping[tuple[str, str, str], float],
+) -> TimedNetworks:
+    """``timed`` (LAYER_GROUP_SCHEMA) with what work and traffic of each group take at the roofs."""
+    where = modes.join(timed, on=["device", "mode"], how="semi")
+    of_roofs = coefficients.filter(pl.col("quantity") != "launch")
+    by_group = predict_groups(halves(groups), of_roofs, where).rename({"time_s": "roof_s"})
+    place = ["device", "mode", "score_id"]
+    own = by_group.select(*place, "group", *_OF_GROUP)
+    sums = by_group.group_by(*place, "op_class").agg(pl.col("roof_s").sum())
+    return TimedNetworks(
+        rows=timed.join(own, on=[*place, "group"]).select(*TIMED_SCHEMA, "phase", "engine"),
+        roofs=sums.select(list(ROOF_SCHEMA)),
+        other_share=other_share,
+    )
+
+
+def _profiled(
+    models: Models, known: Mapping[tuple[object, ...], str]
+) -> Iterator[tuple[dict[str, object], str, Sequence[LayerTime]]]:
+    """What each measurement is of, its score, and its layers."""
+    dataset = models.dataset
+    runs = {run.run_id: run for run in dataset.workload_manifests}
+    devices, names = device_labels(dataset.all_manifests), network_names(dataset)
+    for row in counted_measurements(dataset):
+        name = names[network_key(row.model, row.model_hash)]
+        score_id = known.get((name, row.batch, row.precision, row.phase))
+        device = devices[row.run_id]
+        if not row.layers or score_id is None or device not in models.devices:
+            continue
+        mode = runs[row.run_id].mode_read_back.name
+        same: dict[str, object] = {"device": device, "mode": mode, "engine": engine_name(row)}
+        setting = (name, row.batch, row.precision, row.phase)
+        yield same | dict(zip(_SETTING, setting, strict=True)), score_id, row.layers
+
+
+def _known(scores: pl.DataFrame) -> dict[tuple[object, ...], str]:
+    """The first score of each setting."""
+    first = scores.unique(_SETTING, keep="first", maintain_order=True)
+    return {tuple(key): score_id for *key, score_id in first.select(*_SETTING, "score_id").rows()}
+
+
+def _groups_of(
+    layers: pl.DataFrame, busy: pl.DataFrame, score_ids: set[str]
+) -> dict[str, dict[int, int]]:
+    """For each score the group of each node that is in one that works."""
+    placed = (
+        layers.filter(pl.col("score_id").is_in(list(score_ids)))
+        .with_columns(is_fused=is_fused())
+        .select(
+            "score_id",
+            "index",
+            group=pl.when("is_fused").then("fused_group").otherwise("index"),
+        )
+        .join(busy, on=["score_id", "group"], how="semi")
+    )
+    return {
+        str(score_id): dict(part.select("index", "group").iter_rows())
+        for (score_id,), part in placed.partition_by("score_id", as_dict=True).items()
+    }

@@ -1,0 +1,213 @@
+"""What is known of the devices of a dataset: roofs, costs, and models of their modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset, whole_machine
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
+from mansard.analytics.data.names import device_labels, device_machines
+from mansard.analytics.data.published.store import (
+    Published,
+    batch_notes,
+    device_names,
+    doubt_lines,
+    known_modes,
+    published_coefficients,
+    published_in,
+    published_modes,
+    published_observations,
+)
+from mansard.analytics.models.energy.fit import EnergyFit
+from mansard.analytics.models.energy.points import fit_runs
+from mansard.analytics.models.roofs.published_rooflines import published_rooflines
+from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
+from mansard.analytics.models.roofs.roofline import Roofline, rooflines
+from mansard.analytics.models.scaling.coefficients import (
+    measured_coefficients,
+    measured_modes,
+    roof_coefficients,
+)
+from mansard.analytics.models.scaling.node_launches import (
+    NodeLaunch,
+    find_node_launches,
+    node_coefficients,
+)
+from mansard.analytics.models.scaling.observations import measured_observations, workload_modes
+from mansard.core.errors import UsageError
+from mansard.core.records import MachineIdentity
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """What was measured and published of the devices of one dataset.
+
+    ``devices``: those that predictions are about, all or the one that was chosen; everything else
+    is of all devices. ``roofs``: of each run and of each published mode; ``energies``: the fit of
+    each run that was metered. ``modes``, ``coefficients`` and ``observations``: see
+    ``data.model_frames``. Modes in which only networks or programs ran have no coefficients.
+    ``notes``: what was measured and is no observation. ``node_launches``: of engines on CPUs.
+    """
+
+    dataset: Dataset
+    devices: tuple[str, ...]
+    rates: tuple[TrialRate, ...]
+    roofs: tuple[Roofline, ...]
+    energies: dict[str, EnergyFit]
+    published: Published
+    modes: pl.DataFrame
+    coefficients: pl.DataFrame
+    observations: pl.DataFrame
+    notes: tuple[str, ...]
+    node_launches: tuple[NodeLaunch, ...]
+
+    def of_devices(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of ``frame`` that are of ``devices``."""
+        return frame.filter(pl.col("device").is_in(list(self.devices)))
+
+    @cached_property
+    def cpus(self) -> frozenset[str]:
+        """The devices that are CPUs."""
+        labels = device_labels(self.dataset.all_manifests)
+        names = device_names(self.published)
+        runs = self.dataset.all_manifests
+        measured = (labels[e.run_id] for e in runs if e.gpu is None and not whole_machine(e))
+        rows = self.published.rows
+        return frozenset(
+            [*measured, *(names[e.device, e.table_id] for e in rows if e.processor == "cpu")]
+        )
+
+    def own_settings(self, modes: pl.DataFrame) -> pl.DataFrame:
+        """``modes`` (MODE_SCHEMA), those of CPUs without settings of the GPU beside them."""
+        is_cpu = pl.col("device").is_in(list(self.cpus))
+        return modes.with_columns(
+            pl.when(~is_cpu).then(pl.col(name)).alias(name) for name in ("gpu_hz", "n_sms")
+        )
+
+    @cached_property
+    def mode_notes(self) -> tuple[str, ...]:
+        """What no table says of published modes of ``devices``, and which times it leaves out."""
+        notes = known_modes(self.published).notes
+        lines = [f"{name}: {line}" for name in self.devices for line in notes.get(name, ())]
+        return (*lines, *batch_notes(self.published), *doubt_lines(self.published))
+
+    def observed_networks(self) -> frozenset[str]:
+        """Networks whose times were measured or published."""
+        return frozenset(self.observations["network"].to_list())
+
+    def mode_names(self) -> tuple[str, ...]:
+        """The modes that were measured or published, each name once."""
+        return tuple(dict.fromkeys(self.of_devices(self.modes)["mode"].to_list()))
+
+    def modes_of(self, device: str) -> pl.DataFrame:
+        """MODE_SCHEMA of the modes of ``device`` that were measured or published."""
+        return self.modes.filter(pl.col("device") == device)
+
+    @cached_property
+    def machines(self) -> dict[str, MachineIdentity]:
+        """The machine of each device that was measured, by the device's label."""
+        return device_machines(self.dataset.all_manifests)
+
+    @cached_property
+    def run_modes(self) -> pl.DataFrame:
+        """MODE_SCHEMA: each roof as a mode of its own, named by its run id.
+
+        Of one mode several runs may be there. Only the power limit of the mode is known here.
+        """
+        limits_w = {
+            each.run_id: each.mode_read_back.power_limit_w for each in self.dataset.manifests
+        }
+        rows = [
+            {
+                "device": roof.machine,
+                "mode": roof.run_id,
+                "power_limit_w": limits_w.get(roof.run_id),
+            }
+            for roof in self.roofs
+        ]
+        return pl.DataFrame(rows, schema=MODE_SCHEMA)
+
+    @cached_property
+    def run_coefficients(self) -> pl.DataFrame:
+        """COEFFICIENT_SCHEMA of ``run_modes``, with the costs of a launch of every mode."""
+        of_roofs = [
+            roof_coefficients(
+                roof, self.energies.get(roof.run_id), device=roof.machine, mode=roof.run_id
+            )
+            for roof in self.roofs
+        ]
+        labels = device_labels(self.dataset.all_manifests)
+        others = [
+            (labels.get(roof.run_id, roof.machine), roof.mode, roof.machine, roof.run_id)
+            for roof in self.roofs
+            if not roof.launches
+        ]
+        schema = dict.fromkeys(("device", "mode", "machine", "run_id"), pl.String)
+        launches = (
+            self.coefficients.filter(pl.col("quantity") == "launch")
+            .join(pl.DataFrame(others, schema=schema, orient="row"), on=["device", "mode"])
+            .with_columns(device="machine", mode="run_id")
+        )
+        empty = pl.DataFrame(schema=COEFFICIENT_SCHEMA)
+        return pl.concat([empty, *of_roofs, launches.select(list(COEFFICIENT_SCHEMA))])
+
+
+def find_models(dataset: Dataset, device: str | None = None) -> Models:
+    """The models of ``dataset``; the same rows always give the same.
+
+    ``device``: the name of a device or a part of one; None: all devices. Raises UsageError where
+    there is no such device.
+    """
+    rates = trial_rates(dataset)
+    measured = rooflines(dataset, rates)
+    energies = fit_runs(dataset, measured)
+    published = published_in(dataset.locations)
+    manifests, labels = dataset.manifests, device_labels(dataset.all_manifests)
+    own = pl.concat([measured_modes(manifests, measured, labels), workload_modes(dataset)])
+    own = own.unique(["device", "mode"], keep="first", maintain_order=True)
+    modes = pl.concat([own, published_modes(published)])
+    coefficients = [
+        measured_coefficients(manifests, measured, energies, labels),
+        published_coefficients(published),
+    ]
+    node_launches = find_node_launches(dataset, labels)
+    coefficients.append(_new_launches(node_coefficients(node_launches), coefficients))
+    observed = measured_observations(dataset)
+    return Models(
+        dataset=dataset,
+        devices=_choose_devices(list(dict.fromkeys(modes["device"].to_list())), device),
+        rates=rates,
+        roofs=(*measured, *published_rooflines(published)),
+        energies=energies,
+        published=published,
+        modes=modes,
+        coefficients=pl.concat(coefficients),
+        observations=pl.concat([observed.rows, published_observations(published)]),
+        notes=(*observed.notes, *batch_notes(published), *doubt_lines(published)),
+        node_launches=node_launches,
+    )
+
+
+def _new_launches(found: pl.DataFrame, others: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Those of ``found`` in modes that have a roof, and no launches of their kernels.
+
+    Launches alone would make a mode look as if it had one.
+    """
+    known, where = pl.concat(others), ["device", "mode"]
+    launches = known.filter(pl.col("quantity") == "launch")
+    return found.join(known, on=where, how="semi").join(launches, on=where, how="anti")
+
+
+def _choose_devices(names: Sequence[str], device: str | None) -> tuple[str, ...]:
+    if device is None:
+        return tuple(names)
+    chosen = [name for name in names if name == device] or [
+        name for name in names if device.casefold() in name.casefold()
+    ]
+    if not chosen:
+        raise UsageError(f"no device is called {device!r}", fix=f"there are {', '.join(names)}")
+    return tuple(chosen)

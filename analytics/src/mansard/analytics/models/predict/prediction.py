@@ -1,0 +1,361 @@
+"""The one prediction: networks in modes, from what a dataset knows.
+
+Recommendations, batch sizes, plans and the report ask ``predict``. A network with scores is
+predicted by the roofs of each mode; one of which only times are known is fitted to these times.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset, score_id
+from mansard.analytics.data.frames import layer_frame
+from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA
+from mansard.analytics.data.names import network_names
+from mansard.analytics.models.predict.calibration_gap import calibration_gap
+from mansard.analytics.models.predict.engine import predict_scores
+from mansard.analytics.models.predict.groups import group_frame, score_frame
+from mansard.analytics.models.predict.layer_groups import timed_networks
+from mansard.analytics.models.predict.models import Models, find_models
+from mansard.analytics.models.predict.timed_classes import predict_by_classes
+from mansard.analytics.models.predict.totals_calibration import (
+    Calibration,
+    apply_totals,
+    calibrate_totals,
+    place_name,
+)
+from mansard.analytics.models.scaling.board import scale
+from mansard.analytics.models.scaling.network_predict import predict_observed
+from mansard.core.errors import InputError
+from mansard.core.records import ModelScore, Phase
+
+# Predictions at a time, about 1 kB each until they are decided on. Fewer rows cost more time: each
+# part is planned and joined anew.
+_MOST_ROWS = 300_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSelection:
+    """A network to predict, or all networks of a dataset.
+
+    ``name``: how predictions call it; None: every network. ``scores``: of its graph; None: those
+    that the dataset has; empty: only its known times count. Of the dataset's scores and times those
+    of these batches, precisions and phase are taken; empty or None: any.
+    """
+
+    name: str | None = None
+    scores: Sequence[ModelScore] | None = None
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+    phase: Phase | None = "inference"
+
+    def keeps(self, name: str) -> pl.Expr:
+        """Of a frame with batch, precision, phase and, in the column ``name``, the network."""
+        keep = pl.lit(value=True)
+        if self.name is not None:
+            keep &= pl.col(name) == self.name
+        if self.phase is not None:
+            keep &= pl.col("phase") == self.phase
+        if self.batches:
+            keep &= pl.col("batch").is_in(list(self.batches))
+        if self.precisions:
+            keep &= pl.col("precision").is_in(list(self.precisions))
+        return keep
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Networks in modes, with what the prediction rests on.
+
+    ``modes``, ``coefficients``, ``groups`` and ``predictions``: frames of ``data.model_frames``;
+    ``scores``: SCORE_SCHEMA of ``predict.groups``. ``calibration``: by what the predictions were
+    scaled; empty where they were not.
+    """
+
+    models: Models
+    modes: pl.DataFrame
+    coefficients: pl.DataFrame
+    groups: pl.DataFrame
+    scores: pl.DataFrame
+    predictions: pl.DataFrame
+    calibration: Calibration
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """By what calibrated predictions were scaled, and how far off they are."""
+        return _notes(self.calibration)
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """All that predictions in ``modes`` rest on: frames alone, so that another process can predict
+    some of the networks, and none holds all of them.
+
+    ``known`` and ``measured``: the modes that were measured or published, and their coefficients;
+    ``observations``: of all devices; ``selected``: those of networks that are asked for.
+    ``is_filled``: what is not known in a mode is modelled from the other modes of its device.
+    """
+
+    known: pl.DataFrame
+    measured: pl.DataFrame
+    observations: pl.DataFrame
+    modes: pl.DataFrame
+    groups: pl.DataFrame
+    scores: pl.DataFrame
+    selected: pl.DataFrame
+    calibration: Calibration
+    is_filled: bool
+
+    @cached_property
+    def coefficients(self) -> pl.DataFrame:
+        """COEFFICIENT_SCHEMA in ``modes``."""
+        found = self.measured
+        if self.is_filled:
+            found = scale(self.known, found, self.modes)
+        return _comparable(found, self.modes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """By what calibrated predictions are scaled, and how far off they are."""
+        return _notes(self.calibration)
+
+    def parts(self, *, each_network: bool = False) -> list[str | None]:
+        """Networks to predict one after the other, or None for all at once where that is little."""
+        key = ("network", "batch", "precision", "phase")
+        cases = pl.concat([self.scores.select(key), self.selected.select(key)]).unique()
+        if not each_network and cases.height * self.modes.height <= _MOST_ROWS:
+            return [None]
+        names = (frame["network"].to_list() for frame in (self.scores, self.selected))
+        return list(dict.fromkeys(itertools.chain(*names)))
+
+    def predictions(self, network: str | None = None) -> pl.DataFrame:
+        """PREDICTION_SCHEMA of all networks, or of the one with this name."""
+        groups, scores, selected = self.groups, self.scores, self.selected
+        if network is not None:
+            scores, selected = scores.filter(network=network), selected.filter(network=network)
+            groups = groups.join(scores, on="score_id", how="semi", maintain_order="left")
+        roofed = predict_roofed(groups, scores, self.coefficients, self.modes)
+        if self.calibration:
+            roofed = apply_calibration(
+                roofed, self.calibration, groups, scores, self.coefficients, self.modes
+            )
+        # Networks that no roof predicts, by their times.
+        alone = selected.join(roofed, on=list(PREDICTION_KEY), how="anti", nulls_equal=True)
+        roofed = roofed.select(list(PREDICTION_SCHEMA))
+        return pl.concat([roofed, predict_observed(alone, self.known, self.modes)])
+
+
+def predict(
+    dataset: Dataset | Models,
+    networks: Sequence[NetworkSelection] | None = None,
+    modes: pl.DataFrame | Sequence[pl.DataFrame] | None = None,
+    *,
+    calibrate: bool = False,
+    measured_scores: Sequence[ModelScore] = (),
+    fill_gaps: bool = True,
+    each_run: bool = False,
+) -> Prediction:
+    """Time, energy and power of ``networks`` in ``modes``.
+
+    ``dataset``: or its models, where they were needed before. ``networks``: None means every
+    network that the dataset has scores or times of. ``modes``: one MODE_SCHEMA frame or several;
+    None means the modes that were measured or published.
+
+    ``calibrate``: scale the predictions to the measured networks that the dataset has scores of,
+    or ``networks``, or ``measured_scores``; raises InputError where there is none.
+    ``fill_gaps``: model what is not known in a mode from the other modes of its device.
+    ``each_run``: the modes are the runs, each with its own roofs, as ``Models.run_modes``; the
+    predictions have SHARE_SCHEMA too, and networks without scores are left out.
+    """
+    models = dataset if isinstance(dataset, Models) else find_models(dataset)
+    if each_run:
+        layers = _layers(models.dataset, networks)
+        shown = None if _has_scores(networks) else network_names(models.dataset)
+        groups, scores = group_frame(layers), score_frame(layers, shown)
+        modes, coefficients = (
+            models.run_modes,
+            _comparable(models.run_coefficients, models.run_modes),
+        )
+        found = predict_scores(groups, scores, coefficients, modes, with_shares=True)
+        return Prediction(models, modes, coefficients, groups, scores, found.collect(), {})
+    basis = basis_of(
+        models,
+        networks,
+        modes,
+        calibrate=calibrate,
+        measured_scores=measured_scores,
+        fill_gaps=fill_gaps,
+    )
+    return predict_all(models, basis)
+
+
+def predict_all(models: Models, basis: Basis) -> Prediction:
+    """Every network of ``basis``, which is of ``models``."""
+    found, coefficients = basis.predictions(), basis.coefficients
+    groups, scores, calibration = basis.groups, basis.scores, basis.calibration
+    return Prediction(models, basis.modes, coefficients, groups, scores, found, calibration)
+
+
+def basis_of(
+    models: Models,
+    networks: Sequence[NetworkSelection] | None = None,
+    modes: pl.DataFrame | Sequence[pl.DataFrame] | None = None,
+    *,
+    calibrate: bool = False,
+    measured_scores: Sequence[ModelScore] = (),
+    fill_gaps: bool = True,
+) -> Basis:
+    """What ``predict`` rests on, asked as that is; raises InputError as that does."""
+    layers = _layers(models.dataset, networks)
+    shown = None if _has_scores(networks) else network_names(models.dataset)
+    known = models.of_devices(models.modes)
+    if modes is None:
+        modes = known
+    elif not isinstance(modes, pl.DataFrame):
+        modes = pl.concat([known.clear(), *modes])
+    modes = models.own_settings(modes)
+    calibration: Calibration = {}
+    if calibrate:
+        every = pl.concat([layers, layer_frame(list(measured_scores))])
+        every = every.unique(["score_id", "index"], keep="first", maintain_order=True)
+        calibration = _calibrate(models, every, shown)
+    return Basis(
+        known=known,
+        measured=models.of_devices(models.coefficients),
+        observations=models.observations,
+        modes=modes,
+        groups=group_frame(layers),
+        scores=score_frame(layers, shown),
+        selected=_observations(models, networks),
+        calibration=calibration,
+        is_filled=fill_gaps,
+    )
+
+
+def _notes(calibration: Calibration) -> tuple[str, ...]:
+    return tuple(
+        line for place, each in calibration.items() for line in each.notes(place_name(*place))
+    )
+
+
+def check_any(dataset: Dataset, *, is_any: bool) -> None:
+    """Raises InputError where nothing is predicted from ``dataset``."""
+    if not is_any:
+        raise InputError(
+            "there is nothing to predict: no roof with a scored network, and no times of one",
+            where=", ".join(dataset.locations),
+            fix="name a network, measure with 'mansard bench', or import with 'mansard import'",
+        )
+
+
+def calibration_of(models: Models) -> Calibration:
+    """By the measured networks that the dataset has scores of; empty where there is none."""
+    layers = models.dataset.layers
+    scores = score_frame(layers, network_names(models.dataset))
+    scores = scores.filter(pl.col("network").is_in(list(models.observed_networks())))
+    if scores.is_empty():
+        return {}
+    layers = layers.join(scores, on="score_id", how="semi", maintain_order="left")
+    return _calibration(models, layers, scores)[0]
+
+
+def _calibration(
+    models: Models, layers: pl.DataFrame, scores: pl.DataFrame
+) -> tuple[Calibration, pl.DataFrame]:
+    """By the measured networks of ``scores``, and what the roofs say of all of these."""
+    groups, modes = group_frame(layers), models.of_devices(models.modes)
+    coefficients = scale(modes, models.of_devices(models.coefficients), modes)
+    predictions = predict_roofed(groups, scores, _comparable(coefficients, modes), modes)
+    timed = timed_networks(models, layers, groups, scores, coefficients, modes)
+    observations = models.of_devices(models.observations)
+    return calibrate_totals(predictions, observations, models.modes, timed), predictions
+
+
+def apply_calibration(
+    roofed: pl.DataFrame,
+    calibration: Calibration,
+    groups: pl.DataFrame,
+    scores: pl.DataFrame,
+    coefficients: pl.DataFrame,
+    modes: pl.DataFrame,
+) -> pl.DataFrame:
+    """``roofed``, which is ``predict_roofed`` of the rest, by the classes and lines of its devices.
+
+    Where layers were timed, classes of operators come first.
+    """
+    classes = {key: each.classes for key, each in calibration.items() if each.classes}
+    if classes:
+        key = ["device", "mode", "score_id"]
+        found = predict_by_classes(groups, scores, coefficients, modes, classes)
+        places = roofed.select(*key, "n_launches").with_row_index("place")
+        known = found.join(places, on=key).select(*roofed.columns, "place")
+        rest = roofed.with_row_index("place").join(known, on="place", how="anti")
+        roofed = pl.concat([known, rest.select(known.columns)]).sort("place").drop("place")
+    return apply_totals(roofed, calibration, coefficients)
+
+
+def _comparable(coefficients: pl.DataFrame, modes: pl.DataFrame) -> pl.DataFrame:
+    """Without the costs of launches where they are not known in all of ``modes`` with a roof.
+
+    Beside a board without them one that has them would look slower than it is.
+    """
+    where = ["device", "mode"]
+    roofed = modes.join(coefficients, on=where, how="semi")
+    is_launch = pl.col("quantity") == "launch"
+    known = coefficients.filter(is_launch, pl.col("value").is_not_null())
+    if roofed.join(known, on=where, how="anti").is_empty():
+        return coefficients
+    return coefficients.filter(~is_launch)
+
+
+def predict_roofed(
+    groups: pl.DataFrame, scores: pl.DataFrame, coefficients: pl.DataFrame, modes: pl.DataFrame
+) -> pl.DataFrame:
+    """PREDICTION_SCHEMA, SHARE_SCHEMA and n_launches, in those of ``modes`` that have a roof."""
+    roofed = modes.join(coefficients, on=["device", "mode"], how="semi", maintain_order="left")
+    found = predict_scores(groups, scores, coefficients, roofed, with_shares=True).collect()
+    starts = groups.group_by("score_id").agg(pl.col("n_launches").sum())
+    return found.join(starts, on="score_id", how="left", maintain_order="left")
+
+
+def _calibrate(models: Models, layers: pl.DataFrame, names: dict[str, str] | None) -> Calibration:
+    """By all measured networks of ``layers``, which are called ``names``, and of the dataset."""
+    own = models.dataset.layers.filter(~pl.col("score_id").is_in(layers["score_id"].to_list()))
+    scores = pl.concat(
+        [score_frame(layers, names), score_frame(own, network_names(models.dataset))]
+    )
+    found, predictions = _calibration(models, pl.concat([layers, own]), scores)
+    if not found:
+        observations = models.of_devices(models.observations)
+        raise calibration_gap(predictions, scores, observations, models.dataset.locations)
+    return found
+
+
+def _has_scores(networks: Sequence[NetworkSelection] | None) -> bool:
+    return any(each.scores is not None for each in networks or ())
+
+
+def _layers(dataset: Dataset, networks: Sequence[NetworkSelection] | None) -> pl.DataFrame:
+    """LAYER_SCHEMA of the selected scores, each score once."""
+    if networks is None:
+        return dataset.layers
+    given = {score_id(score): score for each in networks for score in each.scores or ()}
+    layers = layer_frame(list(given.values()))
+    known = [each.keeps("model") for each in networks if each.scores is None]
+    if not known:
+        return layers
+    own = dataset.layers.filter(pl.any_horizontal(known), ~pl.col("score_id").is_in(list(given)))
+    return pl.concat([layers, own])
+
+
+def _observations(models: Models, networks: Sequence[NetworkSelection] | None) -> pl.DataFrame:
+    rows = models.of_devices(models.observations)
+    if networks is None:
+        return rows
+    kept = [rows.filter(each.keeps("network")) for each in networks]
+    return pl.concat(kept).unique(maintain_order=True) if kept else rows.clear()

@@ -1,0 +1,169 @@
+"""What was measured of kernels, as the frames that models exchange: modes and coefficients.
+
+One mode of a device is one set of rows. Of several runs in one mode the newest one counts: first
+those that came to their end, of them those of the most trials, of them the one begun last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from mansard.analytics.data.dataset import device_id, processor_of
+from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, MODE_SCHEMA
+from mansard.analytics.data.names import display_name
+from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
+from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.models.roofs.gpu_kernels import ONE_BY_ONE, KernelLaunch
+from mansard.analytics.models.roofs.roofline import Roofline
+from mansard.core.records import Manifest, Source
+
+TENSOR, CUDA = "tensor core", "CUDA core"  # a CPU's work is said to be on the latter too
+_TENSOR_ENDING = " tensor"  # of an energy fit's names
+
+
+def newest_runs(manifests: Sequence[Manifest]) -> tuple[Manifest, ...]:
+    """One run for each mode of each device, in the order of their first."""
+    best: dict[tuple[str, str], Manifest] = {}
+    for manifest in manifests:
+        mode = (device_id(manifest), manifest.mode_read_back.name)
+        if mode not in best or _rank(manifest) > _rank(best[mode]):
+            best[mode] = manifest
+    return tuple(best.values())
+
+
+def run_notes(manifests: Sequence[Manifest], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """One line for each mode of a device that several runs measured: which of them counts.
+
+    ``labels``: the name of the device of each run, by run id.
+    """
+    counted = newest_runs(manifests)
+    n_runs = Counter((device_id(m), m.mode_read_back.name) for m in manifests)
+    return tuple(
+        f"{labels[run.run_id]}: {n_runs[mode]} runs in mode {display_name(mode[1])}; what is "
+        f"modelled rests on that of {run.started_utc[:16].replace('T', ' ')}"
+        for run in counted
+        for mode in ((device_id(run), run.mode_read_back.name),)
+        if n_runs[mode] > 1
+    )
+
+
+def _rank(manifest: Manifest) -> tuple[bool, int, str, str]:
+    is_finished = manifest.finished_utc is not None
+    return (is_finished, manifest.n_trials, manifest.started_utc, manifest.run_id)
+
+
+def measured_modes(
+    manifests: Sequence[Manifest], roofs: Sequence[Roofline], labels: Mapping[str, str]
+) -> pl.DataFrame:
+    """MODE_SCHEMA: one row for each mode of each device that was measured.
+
+    ``labels``: the name of the device of each run, by run id. The GPU's clock is null for a CPU,
+    whose modes do not set it; SMs are those that were on while the kernels ran. Runs without a
+    roof are left out.
+    """
+    by_run = {roof.run_id: roof for roof in roofs}
+    rows = []
+    for manifest in newest_runs(manifests):
+        if manifest.run_id not in by_run:
+            continue
+        mode, is_gpu = manifest.mode_read_back, processor_of(manifest) == "gpu"
+        rows.append(
+            {
+                "device": labels[manifest.run_id],
+                "mode": mode.name,
+                "gpu_hz": mode.gpu_hz if is_gpu else None,
+                "memory_hz": mode.memory_hz,
+                "cpu_hz": mode.cpu_hz,
+                "n_sms": by_run[manifest.run_id].n_sms if is_gpu else None,
+                "n_cpus": mode.n_cpus,
+                "power_limit_w": mode.power_limit_w,
+            }
+        )
+    return pl.DataFrame(rows, schema=MODE_SCHEMA)
+
+
+def measured_coefficients(
+    manifests: Sequence[Manifest],
+    roofs: Sequence[Roofline],
+    energies: Mapping[str, EnergyFit],
+    labels: Mapping[str, str],
+) -> pl.DataFrame:
+    """COEFFICIENT_SCHEMA of the modes of ``measured_modes``.
+
+    Peaks, bandwidths of every level for what is mostly read, and where the run was metered the
+    costs of its fit; on a GPU what it takes to launch a kernel, where that was measured. What has
+    no value is there with the reason.
+    """
+    by_run = {roof.run_id: roof for roof in roofs}
+    frames = [
+        roof_coefficients(
+            by_run[manifest.run_id],
+            energies.get(manifest.run_id),
+            device=labels[manifest.run_id],
+            mode=manifest.mode_read_back.name,
+        )
+        for manifest in newest_runs(manifests)
+        if manifest.run_id in by_run
+    ]
+    return pl.concat([pl.DataFrame(schema=COEFFICIENT_SCHEMA), *frames])
+
+
+def roof_coefficients(
+    roof: Roofline, energy: EnergyFit | None, *, device: str, mode: str
+) -> pl.DataFrame:
+    """COEFFICIENT_SCHEMA of one roof, under any names; ``energy``: None where not metered."""
+    names = {"device": device, "mode": mode}
+    rows = [{**names, **row} for row in _roof_rows(roof, energy)]
+    return pl.DataFrame(rows, schema=COEFFICIENT_SCHEMA)
+
+
+def _roof_rows(roof: Roofline, energy: EnergyFit | None) -> Iterator[dict[str, object]]:
+    for peak in roof.peaks:
+        unit = TENSOR if peak.family == "tensor" else CUDA
+        yield _row("peak", peak.subject, unit, peak, roof.source)
+    for level in roof.levels:
+        bandwidth = roof.traffic_bandwidth(level.name)
+        yield _row("bandwidth", level.name, "", bandwidth, roof.source)
+    for launch in roof.launches:
+        if launch.kernel == ONE_BY_ONE:
+            yield _launch_row(launch, roof.source)
+    if energy is None:
+        return
+    for name, cost in energy.flop_j.items():
+        is_tensor = name.endswith(_TENSOR_ENDING)
+        precision = name.removesuffix(_TENSOR_ENDING)
+        yield _row("flop_energy", precision, TENSOR if is_tensor else CUDA, cost, roof.source)
+    for name, cost in energy.byte_j.items():
+        yield _row("byte_energy", name, "", cost, roof.source)
+    yield _row("constant_power", "", "", energy.constant_w, roof.source)
+
+
+def _launch_row(found: KernelLaunch, source: Source) -> dict[str, object]:
+    """Launches one by one: how an engine starts the kernels of a network, if it makes no graph."""
+    values = {"value": found.value_s, "low": found.low_s, "high": found.high_s}
+    reason = found.unknown.get("value_s") or found.unknown.get("low_s")
+    return {**_names("launch", "", "", source), **values, "reason": reason}
+
+
+def _row(
+    quantity: str, subject: str, unit: str, found: Ceiling | Coefficient, source: Source
+) -> dict[str, object]:
+    values = {"value": found.value, "low": found.low, "high": found.high}
+    reason = found.unknown.get("value") or found.unknown.get("low")
+    return {**_names(quantity, subject, unit, source), **values, "reason": reason}
+
+
+def _names(quantity: str, subject: str, unit: str, source: Source) -> dict[str, object]:
+    """What a measured coefficient is called, and that no law was fitted to it."""
+    return {
+        "quantity": quantity,
+        "subject": subject,
+        "unit": unit,
+        "source": source,
+        "error": None,
+        "n_fitted": None,
+        "is_extrapolated": False,
+    }

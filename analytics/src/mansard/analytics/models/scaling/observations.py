@@ -1,0 +1,366 @@
+"""Networks and programs that were measured, as observations: how long, and at what power.
+
+Of a network that one engine ran several times alike in one mode, the newest run counts; versions
+may differ. What failed or was disturbed is no observation. Of several engines, or numbers of
+threads, those count that ran the network in the most modes: fits and calibrations are of one.
+
+A program is a network without batch and precision; each of its named windows is one as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset, device_id, whole_machine
+from mansard.analytics.data.model_frames import MODE_SCHEMA, OBSERVATION_SCHEMA, PREDICTION_KEY
+from mansard.analytics.data.names import (
+    device_labels,
+    display_name,
+    display_text,
+    engine_name,
+    network_key,
+    network_names,
+    window_name,
+)
+from mansard.analytics.data.repeats import repetition_deviation
+from mansard.analytics.data.run_frames import known_totals, meter_deviation
+from mansard.analytics.models.scaling.call_energy import call_energy
+from mansard.core.records import (
+    EnergyWindow,
+    Manifest,
+    Measurement,
+    NamedWindow,
+    ProgramRepetition,
+    ProgramRun,
+    chain_length,
+)
+
+_MOST_NAMED = 4
+_NUMBER = re.compile(r"\b\d+(?:\.\d+)?\b")
+PROGRAM = "program"  # the engine name of programs
+_PHASE = "inference"  # the phase of programs: the default of commands
+
+
+@dataclass(frozen=True)
+class Observations:
+    """``rows``: OBSERVATION_SCHEMA. ``notes``: what is no observation, and why."""
+
+    rows: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+def measured_observations(dataset: Dataset) -> Observations:
+    """The median latency and power of each network, program and window that counts.
+
+    The latency of a program is the wall time of one run of it, that of a window its length.
+    """
+    runs = {run.run_id: run for run in dataset.workload_manifests}
+    devices, names = device_labels(dataset.all_manifests), network_names(dataset)
+    modes = _modes(dataset)
+    networks, programs = counted_measurements(dataset), counted_programs(dataset)
+    unused = [
+        *(
+            (why_unused(row), names[_key(row)])
+            for row in _with_uncounted(networks, network_measurements(dataset), modes)
+        ),
+        *(
+            (why_unused(row), display_name(row.workload))
+            for row in _with_uncounted(programs, dataset.programs, modes)
+        ),
+    ]
+    rows: list[dict[str, object]] = []
+    for found in networks:
+        where = _where(runs[found.run_id], devices)
+        rows.append({**where, **_network_row(found, names[_key(found)])})
+    for program in programs:
+        where = _where(runs[program.run_id], devices)
+        rows += [{**where, **row} for row in _program_rows(program)]
+    frame, others = _of_one_engine(pl.DataFrame(rows, schema=OBSERVATION_SCHEMA))
+    changed = _changed_programs(dataset.programs, programs, modes)
+    return Observations(frame, (*_joined(unused), *changed, *others))
+
+
+def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
+    """The newest good measurement of each network, engine and mode, in the dataset's order."""
+    modes = _modes(dataset)
+    good = [row for row in network_measurements(dataset) if not why_unused(row)]
+    return _newest(good, lambda row: _identity(row, modes))
+
+
+def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
+    """All of whole networks but the chains of tiny nodes (``scaling.node_launches``).
+
+    A layer or stage that was cut out of a network and run alone is no network: see ``shown_parts``.
+    """
+    return (
+        row for row in dataset.measurements if chain_length(row.model) is None and not row.is_part
+    )
+
+
+def shown_parts(dataset: Dataset) -> tuple[Measurement, ...]:
+    """The newest good row of each layer or stage that was run alone, else its newest one.
+
+    Of a network's layers, or stages, those count that are cut and run as the newest of them: an
+    earlier cut, other dimensions or another version of the engine do not.
+    """
+    modes = _modes(dataset)
+
+    def network(row: Measurement) -> object:
+        what = (row.part.whole, row.part.whole_hash, row.phase, row.precision, row.batch)
+        return (modes[row.run_id], what, engine_name(row), row.part.kind)
+
+    def cut(row: Measurement) -> object:
+        return (row.part.n_parts, ran_as(row))
+
+    def part(row: Measurement) -> object:
+        return (network(row), row.part.number)
+
+    rows = [row for row in dataset.measurements if row.part.kind in {"layer", "stage"}]
+    last = {network(row): cut(row) for row in _newest(rows, network)}
+    rows = [row for row in rows if cut(row) == last[network(row)]]
+    counted = _newest((row for row in rows if not why_unused(row)), part)
+    known = {part(row) for row in counted}
+    return counted + _newest((row for row in rows if part(row) not in known), part)
+
+
+def ran_as(row: Measurement) -> object:
+    """What has to be equal for times of a network and of its parts to be compared."""
+    return (tuple(sorted(row.dimensions.items())), row.engine_version)
+
+
+def counted_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
+    """The newest good run of each program in each mode, in the dataset's order.
+
+    Of a program that was changed in between, only runs of its last version on the device.
+    """
+    modes = _modes(dataset)
+    good = [row for row in dataset.programs if not why_unused(row)]
+    last = _newest(good, lambda row: _workload(row, modes))
+    hashes = {_workload(row, modes): row.program_hash for row in last}
+    own = [row for row in good if row.program_hash == hashes[_workload(row, modes)]]
+    return _newest(own, lambda row: _identity(row, modes))
+
+
+def _workload(row: ProgramRun, modes: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    return (modes[row.run_id][0], row.workload)
+
+
+def _changed_programs(
+    rows: Iterable[ProgramRun],
+    counted: Iterable[ProgramRun],
+    modes: Mapping[str, tuple[str, str]],
+) -> Iterator[str]:
+    """One line for each program of which runs of an earlier version are here."""
+    hashes = {_workload(row, modes): row.program_hash for row in counted}
+    n_old = Counter(
+        row.workload
+        for row in rows
+        if not why_unused(row) and row.program_hash != hashes[_workload(row, modes)]
+    )
+    for name, n_runs in n_old.items():
+        yield (
+            f"{display_name(name)}: the program, a file it names or its environment was changed; "
+            f"{n_runs} earlier {'run is' if n_runs == 1 else 'runs are'} in no model: measure "
+            "again in these modes"
+        )
+
+
+def shown_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
+    """As ``counted_measurements``, and the newest row of what has no usable one.
+
+    A network on an engine in a mode has none if all its runs failed or were disturbed.
+    """
+    counted, rows = counted_measurements(dataset), network_measurements(dataset)
+    return _with_uncounted(counted, rows, _modes(dataset))
+
+
+def shown_programs(dataset: Dataset) -> tuple[ProgramRun, ...]:
+    """As ``counted_programs``, and the newest row of programs in modes without a usable one."""
+    return _with_uncounted(counted_programs(dataset), dataset.programs, _modes(dataset))
+
+
+def workload_modes(dataset: Dataset) -> pl.DataFrame:
+    """MODE_SCHEMA: one row for each mode of each device in which networks or programs ran."""
+    devices = device_labels(dataset.all_manifests)
+    rows = []
+    for run in sorted(dataset.workload_manifests, key=lambda each: each.started_utc, reverse=True):
+        mode, is_cpu = run.mode_read_back, run.gpu is None and not whole_machine(run)
+        settings = {name: getattr(mode, name, None) for name in MODE_SCHEMA}
+        own: dict[str, int | None] = {"gpu_hz": None, "n_sms": None} if is_cpu else {}
+        if run.gpu is not None:
+            own["n_sms"] = run.gpu.n_sms
+        rows.append(settings | own | _where(run, devices))
+    frame = pl.DataFrame(rows, schema=MODE_SCHEMA)
+    return frame.unique(["device", "mode"], keep="first", maintain_order=True).reverse()
+
+
+def _modes(dataset: Dataset) -> dict[str, tuple[str, str]]:
+    return {
+        run.run_id: (device_id(run), run.mode_read_back.name) for run in dataset.workload_manifests
+    }
+
+
+def _where(run: Manifest, devices: Mapping[str, str]) -> dict[str, str]:
+    return {"device": devices[run.run_id], "mode": run.mode_read_back.name}
+
+
+def _key(row: Measurement) -> str:
+    return network_key(row.model, row.model_hash)
+
+
+_Row = TypeVar("_Row", Measurement, ProgramRun)
+
+
+def _with_uncounted(
+    counted: tuple[_Row, ...], rows: Iterable[_Row], modes: Mapping[str, tuple[str, str]]
+) -> tuple[_Row, ...]:
+    known = {_identity(row, modes) for row in counted}
+    others = (row for row in rows if _identity(row, modes) not in known)
+    return counted + _newest(others, lambda row: _identity(row, modes))
+
+
+def _identity(row: Measurement | ProgramRun, modes: Mapping[str, tuple[str, str]]) -> object:
+    """A key that is equal for rows that measure the same; one of them is used."""
+    if isinstance(row, ProgramRun):
+        return (modes[row.run_id], row.workload)
+    what = (_key(row), row.phase, row.precision, row.batch)
+    return (modes[row.run_id], what, engine_name(row))
+
+
+def _newest(rows: Iterable[_Row], identity: Callable[[_Row], object]) -> tuple[_Row, ...]:
+    best: dict[object, _Row] = {}
+    for row in rows:
+        other = best.get(identity(row))
+        if other is None or (row.started_utc, row.run_id) > (other.started_utc, other.run_id):
+            best[identity(row)] = row
+    return tuple(best.values())
+
+
+def why_unused(row: Measurement | ProgramRun) -> str:
+    """Why a row is no observation; empty where it is one."""
+    if isinstance(row, Measurement):
+        if row.failure is not None:
+            return row.failure
+        return "; ".join(row.disturbances) or ("" if row.seconds_s else _why_untimed(row))
+    if row.disturbances:
+        return "; ".join(row.disturbances)
+    return "" if row.repetitions else "it was never run to its end"
+
+
+def _why_untimed(row: Measurement) -> str:
+    reasons = Counter(row.rejected_reason).most_common(1)
+    return f"every sample was rejected: {reasons[0][0]}" if reasons else "no call was timed"
+
+
+def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """One line for each reason why networks and programs are no observations."""
+    groups: dict[str, list[str]] = {}
+    for why, name in unused:
+        if why:  # reasons that differ in a number are one
+            groups.setdefault(_NUMBER.sub("…", why), []).append(name)
+    for why, names in groups.items():
+        shown = list(dict.fromkeys(names))
+        more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+        named = f"{', '.join(shown[:_MOST_NAMED])}{more}"
+        yield f"{named}: run, but in no model: {display_text(why)}"
+
+
+def _network_row(found: Measurement, name: str) -> dict[str, object]:
+    windows = found.energy or ()
+    return {
+        "network": name,
+        "batch": found.batch,
+        "precision": found.precision,
+        "phase": found.phase,
+        "engine": engine_name(found),
+        **_values(found.seconds_s, windows, found.unknown.get("energy")),
+        "source": found.source,
+    }
+
+
+def _program_rows(program: ProgramRun) -> Iterator[dict[str, object]]:
+    """The whole program, then each of its windows by name, in the order they first appear."""
+    runs = program.repetitions
+    name = display_name(program.workload)
+    yield _program_row(program, name, [each.wall_s for each in runs], runs)
+    for title, windows in windows_by_name(runs).items():
+        name = window_name(program.workload, title)
+        yield _program_row(program, name, [window.window_s for window in windows], windows)
+
+
+def windows_by_name(runs: Iterable[ProgramRepetition]) -> dict[str, list[NamedWindow]]:
+    """The windows of all ``runs`` under their names, in the order these first appear."""
+    found: dict[str, list[NamedWindow]] = {}
+    for window in (window for each in runs for window in each.windows):
+        found.setdefault(window.name, []).append(window)
+    return found
+
+
+def _program_row(
+    program: ProgramRun,
+    name: str,
+    seconds_s: Sequence[float],
+    timed: Sequence[ProgramRepetition] | Sequence[NamedWindow],
+) -> dict[str, object]:
+    energies = [each.energy for each in timed if each.energy is not None]
+    why = next((each.unknown["energy"] for each in timed if each.energy is None), None)
+    return {
+        "network": name,
+        "phase": _PHASE,
+        "engine": PROGRAM,
+        **_values(seconds_s, energies, why, is_program=True),
+        "source": program.source,
+    }
+
+
+def _values(
+    seconds_s: Sequence[float],
+    windows: Sequence[EnergyWindow],
+    why_no_window: str | None,
+    *,
+    is_program: bool = False,
+) -> dict[str, object]:
+    # Windows of no length are those that the timer did not resolve.
+    times_s = [value for value in seconds_s if value > 0]
+    energy = call_energy(windows, times_s, is_program=is_program)
+    calm = [each for each in known_totals(windows) if not each[1].is_disturbed]
+    powers_w = [total_j / window.window_s for total_j, window in calm]
+    reasons = [] if times_s else ["no repetition was timed"]
+    reasons += [] if energy.power_w else [why_no_window or energy.reason]
+    return {
+        "latency_s": float(np.median(times_s)) if times_s else None,
+        "latency_deviation": repetition_deviation(times_s),
+        "power_w": energy.power_w,
+        # That of repetitions has the meter's share in it already, where there are enough of them.
+        "power_deviation": max(repetition_deviation(powers_w) or 0.0, meter_deviation(windows))
+        or None,
+        "citation": None,
+        "reason": "; ".join(reasons) or None,
+    }
+
+
+def _of_one_engine(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The rows of the engine that ran each network in the most modes, and what is left out."""
+    counts = rows.group_by(*PREDICTION_KEY, "engine", maintain_order=True).agg(
+        n=pl.col("mode").n_unique()
+    )
+    chosen = counts.sort("n", descending=True, maintain_order=True).unique(
+        PREDICTION_KEY, keep="first", maintain_order=True
+    )
+    by = [*PREDICTION_KEY, "engine"]
+    kept = rows.join(chosen, on=by, how="semi", nulls_equal=True, maintain_order="left")
+    left = counts.join(chosen, on=by, how="anti", nulls_equal=True)
+    engines = left.group_by("device", "engine", maintain_order=True).agg("network")
+    notes = [
+        f"{device}: {', '.join(dict.fromkeys(networks[:_MOST_NAMED]))} by {engine}: in the tables, "
+        "but in no model, for another engine ran it in as many modes or more"
+        for device, engine, networks in engines.iter_rows()
+    ]
+    return kept, tuple(notes)

@@ -1,0 +1,1 @@
+"""What people see: figures, tables, words, and the pages that hold them."""

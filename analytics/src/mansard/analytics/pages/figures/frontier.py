@@ -1,0 +1,132 @@
+"""Hierarchical inference: accuracy over latency, energy and share, with the chosen threshold.
+
+Latencies are in ms and energies in mJ of one sample, accuracies and shares in percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.data.names import in_order
+from mansard.analytics.decisions.offload.records import Amount, Hierarchical, HiPoint
+from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, shape, told
+from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
+from mansard.analytics.pages.figures.tables import Table
+from mansard.analytics.pages.words.offload import POINT_COLUMNS, point_cells
+
+_SIZE_PX = (300, 270)
+CAPTION = (
+    "The line: the chosen rule in the chosen mode at every threshold, from no offload at the left "
+    "to all at the right; the band holds 95 % of samples drawn again. Marks: rules at their best "
+    "thresholds, the best of each other mode, and the baselines, with the intervals of their "
+    "accuracy.",
+)
+UNANSWERED = (
+    "Where answers of offloaded samples were not recorded, the line is the least accuracy, and the "
+    "band reaches to the most."
+)
+_TEXTS = ("rule", "mode", "below", "offloaded", "said", "time", "item", "cost", "limits")
+_SCHEMA = schema_of(
+    text=f"what {' '.join(_TEXTS)}", number="accuracy low high share latency energy"
+)
+_AXES = (
+    ("latency", "Mean latency, ms"),
+    ("energy", "Mean energy, mJ"),
+    ("share", "Offloaded, %"),
+)
+_NUMERIC = frozenset(range(2, 8))
+
+
+def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
+    """Accuracy over what is known of latency, energy and share; None where nothing was chosen."""
+    if found.chosen is None:
+        return None
+    line = _frame(map(_numbers, found.frontier))
+    marks = _frame(_marks(found))
+    # The first mark is the chosen point: what is not known of it has no line.
+    axes = [(field, title) for field, title in _AXES if marks[field][0] is not None][:2]
+    panels = [_panel(line, marks, field, title) for field, title in axes]
+    chart = alt.hconcat(*panels, spacing=34).properties(
+        description="Accuracy over the mean cost of a sample at every threshold of hierarchical "
+        "inference, with the chosen threshold and the baselines"
+    )
+    where = "held out" if found.is_held_out else "all"
+    table = Table(
+        f"Rules, modes and baselines on {found.n_judged:,} samples ({where})",
+        [name.capitalize() for name in POINT_COLUMNS],
+        marks.select(_TEXTS).rows(),
+        _NUMERIC,
+    )
+    notes = (UNANSWERED,) if any(each.n_unanswered for each in found.frontier) else ()
+    return make_figure(name, chart, table, CAPTION, notes)
+
+
+def _marks(found: Hierarchical) -> Iterator[Row]:
+    """The chosen point first, then rules, modes and baselines; each once."""
+    chosen = found.chosen
+    if chosen is None:
+        return
+    yield _mark(chosen, "chosen", found)
+    yield from (
+        _mark(each, "other mode", found)
+        for each in found.modes
+        if each.mode != chosen.mode and each.rule == chosen.rule
+    )
+    yield from (_mark(each, each.rule, found) for each in found.rules if each != chosen)
+
+
+def _mark(point: HiPoint, what: str, found: Hierarchical) -> Row:
+    texts = dict(zip(_TEXTS, point_cells(point, found), strict=True))
+    return {"what": what, **texts, **_numbers(point)}
+
+
+def _numbers(point: HiPoint) -> Row:
+    return {
+        "accuracy": 100 * point.accuracy_least,
+        "low": 100 * point.accuracy_low,
+        "high": 100 * point.accuracy_high,
+        "share": 100 * point.share,
+        "latency": _milli(point.latency),
+        "energy": _milli(point.energy),
+    }
+
+
+def _milli(found: Amount | None) -> float | None:
+    return None if found is None else found.value / MILLI
+
+
+def _frame(rows: Iterator[Row]) -> pl.DataFrame:
+    frame = pl.DataFrame(list(rows), schema=_SCHEMA)
+    numbers = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
+    return frame.with_columns(pl.col(name).round_sig_figs(5) for name in numbers)
+
+
+def _panel(line: pl.DataFrame, marks: pl.DataFrame, field: str, title: str) -> Chart:
+    names = in_order(marks["what"].to_list())
+    known, shown = line.drop_nulls(field), marks.drop_nulls(field)
+    x = alt.X(f"{field}:Q", scale=alt.Scale(zero=False), axis=rate_axis(title))
+    y: dict[str, Any] = {"scale": alt.Scale(zero=False)}
+    accuracy = alt.Y("accuracy:Q", axis=rate_axis("Accuracy, %"), **y)
+    across = plot(known).encode(x=x)
+    dots = told(
+        plot(shown),
+        what="rule",
+        mode="mode",
+        below="offloads below",
+        offloaded="offloaded",
+        said="accuracy",
+        time="latency",
+        item="energy",
+    ).encode(x=x, color=colour("what", names))
+    return alt.layer(
+        across.mark_area(style="m-roof-area").encode(y=alt.Y("low:Q", **y), y2="high:Q"),
+        across.mark_line(style="m-front").encode(y=accuracy),
+        dots.mark_rule(style="m-interval").encode(y=alt.Y("low:Q", **y), y2="high:Q"),
+        dots.mark_point(size=80, filled=True, opacity=0.95).encode(
+            y=accuracy, shape=shape("what", names)
+        ),
+    ).properties(width=_SIZE_PX[0], height=_SIZE_PX[1])

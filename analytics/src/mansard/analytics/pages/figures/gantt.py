@@ -1,0 +1,164 @@
+"""A schedule as a Gantt chart: what each accelerator runs when, and what that costs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import counted
+from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, told
+from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
+from mansard.analytics.pages.figures.tables import Column, tabulate
+from mansard.analytics.pages.words.schedules import slowdown_of
+from mansard.core.records import Problem, Schedule, ScheduledGroup
+
+_WIDTH_PX, _ROW_PX = 760, 64
+_PX_OF_A_LETTER = 9.0
+_FAR = 1.5  # times the end of the last group: later deadlines are not drawn
+_IN_A_ROW = 7  # names in the legend, as many as there are colours
+BARS = "A bar is a group of layers on its accelerator, its colour the network."
+PALE = "The pale end of a bar is what contention adds to the time alone."
+NARROW = "A narrow bar is a transition, out of one accelerator or into the next."
+DEADLINES = "Dashed lines are deadlines."
+REPEATED = "Networks in one column of the legend share a colour."
+LAST_RUNS = "The last run of each network is drawn; those before it, and beside it, are not."
+_SCHEMA = schema_of(
+    text="accelerator network group part label",
+    number="from_ms to_ms start end alone slowdown transition",
+)
+_COLUMNS = (
+    Column.text("Network", "network"),
+    Column.text("Group", "group"),
+    Column.text("Accelerator", "accelerator"),
+    Column.number("Start, ms", "start"),
+    Column.number("End, ms", "end"),
+    Column.number("Alone, ms", "alone"),
+    Column.number("Slowdown", "slowdown", ".3f"),
+    Column.number("Transitions, ms", "transition"),
+)
+_ALONE, _MORE, _MOVE = "alone", "contention", "transition"
+
+
+def gantt_figure(name: str, problem: Problem, found: Schedule, end_s: float) -> Figure:
+    """The Gantt chart of ``found`` until ``end_s``, its table, and its words."""
+    frame = _frame(problem, found, end_s)
+    accelerators = [display_name(each.name) for each in problem.accelerators]
+    networks = [display_name(each.name) for each in problem.networks]
+    deadlines = pl.DataFrame(
+        [
+            {"network": network, "deadline": float(f"{each.max_latency_s / MILLI:.5g}")}
+            for network, each in zip(networks, problem.networks, strict=True)
+            if 0 < each.max_latency_s <= end_s and not found.is_steady
+        ],
+        schema=schema_of(text="network", number="deadline"),
+    )
+    chart = _chart(frame, deadlines, accelerators, networks, end_s).properties(
+        description=f"Gantt chart of {counted(len(networks), 'network')} on "
+        f"{counted(len(accelerators), 'accelerator')}, {found.method}: which group runs where "
+        "and when, in ms"
+    )
+    whole = frame.filter(part=_ALONE)
+    table = tabulate(f"Groups by {found.method}", _COLUMNS, whole.iter_rows(named=True))
+    parts = {*frame["part"]}
+    words = [BARS, *([PALE] if _MORE in parts else []), *([NARROW] if _MOVE in parts else [])]
+    words += [] if deadlines.is_empty() else [DEADLINES]
+    notes = [LAST_RUNS] if found.is_steady else []
+    notes += [REPEATED] if len(networks) > _IN_A_ROW else []
+    return make_figure(name, chart, table, (" ".join(words),), notes)
+
+
+def last_s(problem: Problem, found: Sequence[Schedule]) -> float:
+    """The end of the last group, or of the last deadline that is not far behind it."""
+    end_s = max(group.end_s for each in found for group in each.groups)
+    limits_s = [each.max_latency_s for each in problem.networks]
+    is_once = not any(each.is_steady for each in found)
+    return max([end_s, *(limit for limit in limits_s if is_once and limit <= _FAR * end_s)])
+
+
+def _frame(problem: Problem, found: Schedule, end_s: float) -> pl.DataFrame:
+    """A row for each part of each group; the table's values are in all of them."""
+    ms_of_a_px = end_s / MILLI / _WIDTH_PX
+    rows = [row for group in found.groups for row in _rows(problem, group, ms_of_a_px)]
+    frame = pl.DataFrame(rows, schema=_SCHEMA)
+    numbers = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
+    return frame.with_columns(pl.col(name).round_sig_figs(5) for name in numbers)
+
+
+def _rows(problem: Problem, group: ScheduledGroup, ms_of_a_px: float) -> Iterator[Row]:
+    network = problem.networks[group.network]
+    slowdown = slowdown_of(group)
+    name = display_name(network.groups[group.group].name)
+    shared = {
+        "accelerator": display_name(group.accelerator),
+        "network": display_name(network.name),
+        "group": name,
+        "start": group.start_s / MILLI,
+        "end": group.end_s / MILLI,
+        "alone": group.alone_s / MILLI,
+        "slowdown": slowdown,
+        "transition": (group.enter_s + group.leave_s) / MILLI,
+    }
+    begin_s, leave_s = group.start_s + group.enter_s, group.end_s - group.leave_s
+    ends = (group.start_s, begin_s, min(begin_s + group.alone_s, leave_s), leave_s, group.end_s)
+    for part, start_s, end_s in zip((_MOVE, _ALONE, _MORE, _MOVE), ends, ends[1:], strict=False):
+        has_room = (end_s - start_s) / MILLI > ms_of_a_px * _PX_OF_A_LETTER * (len(name) + 1)
+        if part == _ALONE or end_s - start_s > 1e-6 * group.alone_s:
+            yield shared | {
+                "part": part,
+                "label": name if part == _ALONE and has_room else "",
+                "from_ms": start_s / MILLI,
+                "to_ms": end_s / MILLI,
+            }
+
+
+def _chart(
+    frame: pl.DataFrame,
+    deadlines: pl.DataFrame,
+    accelerators: list[str],
+    networks: list[str],
+    end_s: float,
+) -> Chart:
+    y = alt.Y(
+        "accelerator:N",
+        sort=accelerators,
+        scale=alt.Scale(domain=accelerators),
+        axis=alt.Axis(title=None, labelLimit=160),
+    )
+    colours = colour("network", networks).legend(columns=_IN_A_ROW)
+    ends = [0, float(f"{end_s / MILLI:.6g}")]
+    scale = alt.Scale(domain=ends, nice=False)
+    x = alt.X("from_ms:Q", scale=scale, axis=rate_axis("Time, ms"))
+
+    def bars(part: str, height: float, opacity: float) -> Chart:
+        base = told(
+            plot(frame.filter(part=part)),
+            network="network",
+            group="group",
+            part="part",
+            start="start, ms",
+            end="end, ms",
+            alone="alone, ms",
+            slowdown="slowdown",
+            transition="transitions, ms",
+        )
+        return base.mark_bar(style="m-network", height={"band": height}, opacity=opacity).encode(
+            x=x, x2="to_ms:Q", y=y, color=colours
+        )
+
+    labels = (
+        plot(frame.filter(pl.col("label") != ""))
+        .mark_text(style="m-cell-high", align="left", dx=4)
+        .encode(x="from_ms:Q", y=y, text="label:N")
+    )
+    rules = (
+        told(plot(deadlines), network="network", deadline="deadline, ms")
+        .mark_rule(style="m-interval", strokeDash=[6, 4])
+        .encode(x="deadline:Q", color=colours)
+    )
+    layers = [bars(_ALONE, 0.7, 1.0), bars(_MORE, 0.7, 0.4), bars(_MOVE, 0.24, 0.75), labels]
+    return alt.layer(*layers, *([] if deadlines.is_empty() else [rules])).properties(
+        width=_WIDTH_PX, height=_ROW_PX * len(accelerators)
+    )

@@ -1,0 +1,196 @@
+"""The layers of a network: time by class, the slowest layers, and what takes their energy."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.data.quantities import UNKNOWN
+from mansard.analytics.pages.figures.charting import Chart, bar_names, following, plot, told
+from mansard.analytics.pages.figures.figure import Figure, Following, Missing, make_figure
+from mansard.analytics.pages.figures.modes import NO_NETWORK
+from mansard.analytics.pages.figures.network_points import BOUNDS, Points, bound_scale
+from mansard.analytics.pages.figures.parameters import Chosen, Name, equals
+from mansard.analytics.pages.figures.selection import How, LiveTable, Shown, heading
+from mansard.analytics.pages.figures.tables import Column
+from mansard.core.precision import unit_title
+
+ENERGY_BOUNDS = ("work", "traffic", "constant")
+MOST_BARS = 14  # layers of one network
+_BAR_PX, _WIDTH_PX = 19, 220
+HEADING = "{network}, batch {batch}, {precision}, {mode}"
+_BY: dict[Name, How] = {"mode": "equal", "network": "first", "precision": "main"}
+CLASS_CAPTION = (
+    "All layers by class. Colour: what binds the time of each, as in the roofline. Modelled: the "
+    "best that the roofs allow, at the network's smallest batch.",
+)
+LAYER_CAPTION = (
+    f"The {MOST_BARS} fused layers that take most time, at best by the roofs; the table has more.",
+)
+ENERGY_CAPTION = (
+    "The same layers: their modelled energy, and whether it is mostly for work, for traffic, or "
+    "for the constant power meanwhile.",
+)
+NONE = (
+    "The layers of {network} in {precision} have no times in {mode}: it takes the network's ONNX "
+    "file and the roofs of the mode. `mansard bench model.onnx` gives both."
+)
+_COLUMNS = (
+    *(Column.text("Layer", "layer"), Column.text("Class", "operator")),
+    Column.number("Time at best, ms", "time_ms"),
+    *(Column.number("Share, %", "share"), Column.text("Bound by", "bound")),
+)
+_ENERGY_COLUMNS = (
+    Column.number("Energy at best, mJ", "energy_mj"),
+    Column.text("Energy mostly for", "energy_bound"),
+)
+_CLASS_COLUMNS = (
+    *(Column.text("Class", "operator"), Column.text("Bound by", "bound")),
+    *(Column.number("Layers", "n_layers", "d"), Column.number("Time at best, ms", "time_ms")),
+    Column.number("Share, %", "share"),
+)
+
+
+def layer_figures(points: Points, chosen: Chosen, first: str) -> dict[str, Figure | Missing]:
+    """The figures about the layers of a network, by name; of ``first`` where none is chosen.
+
+    Energy is among them where any is known.
+    """
+    if points.layers.is_empty():
+        return {"classes": Missing(NO_NETWORK), "layers": Missing(NO_NETWORK)}
+    names = set(points.layers["network"].to_list())
+    network = first if first in names else min(names)
+    slowest = Shown(points.layers, _BY, network, {"rank": MOST_BARS})
+    every = Shown(points.layers, _BY, network)
+    own = slowest.resolve(chosen)[0]
+    has_energy = bool(points.layers["energy_mj"].is_not_null().any())
+    precisions = points.layers["precision"].to_list()
+    columns = (
+        *_COLUMNS,
+        *(Column.number(unit_title("M{}", precisions), "mflop"), Column.number("MB", "mbytes")),
+        Column.number(unit_title("{}/byte", precisions), "intensity"),
+        *(_ENERGY_COLUMNS if has_energy else ()),
+    )
+    caption = f"Layers of {HEADING}: the slowest of {{n_layers}}"
+    table = LiveTable("layers", caption, columns, every, order="rank")
+    follows = Following(slowest, chosen, HEADING, NONE)
+    found: dict[str, Figure | Missing] = {
+        "classes": class_figure(points.classes, chosen, network),
+        "layers": make_figure(
+            "layers", bar_chart(points.layers, own), table, LAYER_CAPTION, follows=follows
+        ),
+    }
+    if has_energy:
+        chart = bar_chart(points.layers, own, "energy")
+        few = LiveTable("layer-energy", f"Energy of {HEADING}", columns, slowest, order="rank")
+        found["layer_energy"] = make_figure(
+            "layer-energy", chart, few, ENERGY_CAPTION, follows=follows
+        )
+    return found
+
+
+def class_figure(classes: pl.DataFrame, chosen: Chosen, network: str) -> Figure:
+    """Time by class of layers, each cut by what binds it."""
+    shown = Shown(classes, _BY, network)
+    table = LiveTable("layer-classes", f"Classes of layers of {HEADING}", _CLASS_COLUMNS, shown)
+    chart = class_chart(classes, shown.resolve(chosen)[0])
+    follows = Following(shown, chosen, HEADING, NONE)
+    return make_figure("layer-classes", chart, table, CLASS_CAPTION, follows=follows)
+
+
+def _longest_first(field: str) -> alt.EncodingSortField:
+    return alt.EncodingSortField(field, op="max", order="descending")
+
+
+def class_chart(classes: pl.DataFrame, chosen: Chosen) -> Chart:
+    """A bar for each class, the longest first; its words say how much of the time it takes."""
+    data = plot(classes).transform_filter(_own("network", "mode", "precision"))
+    base = told(
+        data,
+        operator="class",
+        bound="bound by",
+        n_layers="layers",
+        time_ms="time at best, ms",
+        share="of the network's time, %",
+    ).encode(y=bar_names("operator", _longest_first("class_ms")))
+    bars = base.mark_bar(height={"band": 0.74}).encode(
+        x=alt.X("time_ms:Q", axis=_axis("Time at best, ms")),
+        color=alt.Color("bound:N", scale=bound_scale(), legend=None),
+        order=alt.Order("share:Q", sort="descending"),
+    )
+    words = f"{_share('class_share')} + datum.said"
+    return following(
+        alt.layer(bars, _words(base.transform_filter("datum.is_first"), words)),
+        chosen,
+        *("mode", "network", "precision"),
+        width=_WIDTH_PX,
+        height=alt.Step(_BAR_PX),
+        title=_title("Time by class"),
+        description="Modelled time of the layers of a network by their class, coloured by what "
+        "bounds them",
+    )
+
+
+def bar_chart(layers: pl.DataFrame, chosen: Chosen, kind: str = "time") -> Chart:
+    """The slowest layers: their time, or their energy, and what bounds each beside its bar."""
+    field, bound, bounds, named = {
+        "time": ("time_ms", "bound", BOUNDS, "Time at best, ms"),
+        "energy": ("energy_mj", "energy_bound", ENERGY_BOUNDS, "Energy at best, mJ"),
+    }[kind]
+    # An unknown value is a bar of no length with a text: so the axis keeps an extent.
+    known = f"isValid(datum.{field})"
+    base = told(
+        plot(layers)
+        .transform_filter(f"{_own('network', 'mode', 'precision')} && datum.rank <= {MOST_BARS}")
+        .transform_calculate(length=f"{known} ? datum.{field} : 0"),
+        layer="layer",
+        operator="class",
+        time_ms="time at best, ms",
+        share="of the network's time, %",
+        energy_mj="energy at best, mJ",
+        intensity=unit_title("{}/byte", layers["precision"]),
+        bound="time bound by",
+        energy_bound="energy mostly for",
+    ).encode(y=bar_names("layer", _longest_first("time_ms")))
+    bars = base.mark_bar(height={"band": 0.74}).encode(
+        x=alt.X("length:Q", axis=_axis(named)),
+        color=alt.Color(f"{bound}:N", scale=alt.Scale(domain=list(bounds)), legend=None),
+    )
+    share = f"{_share('share')} + " if kind == "time" else ""
+    words = f"{known} ? {share}datum.{bound} : '{UNKNOWN}'"
+    return following(
+        alt.layer(bars, _words(base, words)),
+        chosen,
+        *("mode", "network", "precision"),
+        width=_WIDTH_PX,
+        height=alt.Step(_BAR_PX),
+        title=_title("Slowest layers" if kind == "time" else "Their energy"),
+        description=f"The layers of a network that take most time: their modelled {kind}, "
+        "coloured by what bounds it",
+    )
+
+
+def _own(*names: Name) -> str:
+    return " && ".join(equals(name) for name in names)
+
+
+def _axis(title: str) -> alt.Axis:
+    return alt.Axis(title=title, format=".3~r", tickCount=4)
+
+
+def _share(name: str) -> str:
+    """A share in percent, for Vega."""
+    return f"(datum.{name} < 0.1 ? '< 0.1' : format(datum.{name}, '.2r')) + ' %, '"
+
+
+def _words(base: Chart, words: str) -> Chart:
+    """A column of words right of the bars, where they cover nothing."""
+    return base.mark_text(
+        style="m-network-label", align="left", baseline="middle", x=alt.ExprRef("width + 8")
+    ).encode(text=alt.value(alt.ExprRef(words)))
+
+
+def _title(text: str) -> alt.TitleParams:
+    title = heading(text)
+    title.offset = 16
+    return title

@@ -1,0 +1,211 @@
+"""The names in a roofline of any kind: of its roofs and of its points, where they stand.
+
+They are laid out for two widths of the chart, once for each mode, and for each batch in it: the
+chart shows those of its own width, as ``layout_width`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from mansard.analytics.pages.figures.charting import Chart, plot
+from mansard.analytics.pages.figures.figure import Row, schema_of
+from mansard.analytics.pages.figures.label_layout import (
+    LONGEST_LABEL,
+    SLOPE_PX,
+    Layout,
+    shortened_label,
+)
+from mansard.analytics.pages.figures.parameters import EVERY, equals, equals_or_all
+from mansard.analytics.pages.figures.plane import NARROW_PX, Window
+
+POINT_NAME_SCHEMA = schema_of(
+    text="mode batch network precision text align",
+    number="x y point_x point_y",
+    count="width_px",
+    flag="is_led",
+)
+ROOF_NAME_SCHEMA = schema_of(
+    text="mode batch precision kind text", number="x y", count="width_px", flag="is_main"
+)
+_LONGEST_NARROW = 18  # characters of a point's name in a narrow chart
+
+
+@dataclass(frozen=True)
+class NamedLine:
+    """A roof and its name. ``path``: its corners from left to right, as values of the axes.
+    ``texts``: its name, then shorter ones for where there is no place for it.
+
+    ``precision``: those whose roof it is, with spaces between; "" of memory. ``kind``: whether the
+    name stands along a slope or level. ``is_alone``: it is shown without the
+    names of other roofs, so that none has to give way.
+    """
+
+    mode: str
+    precision: str
+    texts: Sequence[str]
+    kind: Literal["slope", "level"]
+    path: Sequence[tuple[float, float]]
+    is_main: bool = True
+    is_alone: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """Where names stand, and how many points have none: by mode, batch and width."""
+
+    roofs: pl.DataFrame  # ROOF_NAME_SCHEMA
+    points: pl.DataFrame  # POINT_NAME_SCHEMA
+    n_unnamed: dict[tuple[str, str, int], int]
+
+
+def place_names(
+    roofs: Sequence[NamedLine], marks: pl.DataFrame, points: pl.DataFrame, seen: Window
+) -> Names:
+    """Names for ``roofs`` and for ``points``, in a chart as wide as ``seen`` and in a narrow one.
+
+    ``points`` has mode, batch, network, precision, text, x and y, and is_measured: these are named
+    before others; ``marks`` has mode, x and y. No name covers any of both.
+    """
+    roof_rows: list[Row] = []
+    point_rows: list[Row] = []
+    n_unnamed: dict[tuple[str, str, int], int] = {}
+    batches = points["batch"].unique(maintain_order=True).to_list() or [EVERY]
+    for width_px in sorted({NARROW_PX, seen.width_px}):
+        own = seen.wide(width_px)
+        for mode in dict.fromkeys(each.mode for each in roofs):
+            inside = [each for each in roofs if each.mode == mode]
+            empty = Layout(own.width_px, own.height_px)
+            for each in inside:
+                empty.line([own.pixels(*corner) for corner in each.path])
+            there = marks.filter(pl.col("mode") == mode).select("x", "y").unique()
+            empty.mark([own.pixels(*spot) for spot in there.rows()])
+            for batch in batches:
+                there = points.filter(pl.col("mode") == mode, pl.col("batch") == batch)
+                layout = empty.copy()
+                layout.mark([own.pixels(*spot) for spot in there.select("x", "y").rows()])
+                roof_rows += [{**row, "batch": batch} for row in _roof_names(inside, layout, own)]
+                if len(there):
+                    named, n_unnamed[mode, batch, width_px] = _point_names(there, layout, own)
+                    point_rows += named
+    return Names(
+        pl.DataFrame(roof_rows, ROOF_NAME_SCHEMA),
+        pl.DataFrame(point_rows, POINT_NAME_SCHEMA),
+        n_unnamed,
+    )
+
+
+def _roof_names(roofs: Sequence[NamedLine], layout: Layout, seen: Window) -> Iterator[Row]:
+    """The names of roofs, which then are in ``layout``."""
+    taken = []
+    for each in roofs:
+        own = layout.copy() if each.is_alone else layout
+        yield from _roof_name(each, own, seen)
+        taken += [own.taken[len(layout.taken) :]] if each.is_alone else []
+    layout.taken = np.vstack([layout.taken, *taken])
+
+
+def _roof_name(each: NamedLine, layout: Layout, seen: Window) -> Iterator[Row]:
+    path = [seen.pixels(*corner) for corner in each.path]
+    for text in each.texts:
+        if each.kind == "slope":
+            anchor = layout.on_slope(text, path[0], path[-1])
+        else:
+            placed = layout.along(text, path)
+            anchor = None if placed is None else placed.anchor
+        if anchor is not None:
+            x, y = seen.values(*anchor)
+            yield {
+                **{name: getattr(each, name) for name in ("mode", "precision", "kind", "is_main")},
+                "text": text,
+                "x": x,
+                "y": y,
+                "width_px": seen.width_px,
+            }
+            return
+
+
+def _point_names(points: pl.DataFrame, layout: Layout, seen: Window) -> tuple[list[Row], int]:
+    rows = points.rows(named=True)
+    spots = [seen.pixels(row["x"], row["y"]) for row in rows]
+    n_most = _LONGEST_NARROW if seen.width_px == NARROW_PX else LONGEST_LABEL
+    texts = [shortened_label(row["text"], n_most) for row in rows]
+    places = layout.beside(texts, spots, len(points.filter("is_measured")))
+    found: list[Row] = []
+    for row, text, placed in zip(rows, texts, places, strict=True):
+        if placed is None:
+            continue
+        x, y = seen.values(*placed.anchor)
+        found.append(
+            {
+                **{name: row[name] for name in ("mode", "batch", "network", "precision")},
+                "text": text,
+                "align": placed.align,
+                "x": x,
+                "y": y,
+                "point_x": row["x"],
+                "point_y": row["y"],
+                "width_px": seen.width_px,
+                "is_led": placed.is_led,
+            }
+        )
+    return found, len(rows) - len(found)
+
+
+def layout_width(seen: Window) -> str:
+    """For Vega: the width that the names of a chart were laid out for, which is at most its own."""
+    return f"(width < {seen.width_px} ? {NARROW_PX} : {seen.width_px})"
+
+
+def roof_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> list[Chart]:
+    """The names of roofs, each on a halo."""
+    own = names.with_columns(pl.col("x", "y").round_sig_figs(5))
+    base = plot(own).transform_filter(
+        f"{equals('mode')} && {equals_or_all('batch')} && datum.width_px === {layout_width(seen)}"
+        " && (precision === '' || datum.precision === ''"
+        " || indexof(split(datum.precision, ' '), precision) >= 0)"
+    )
+    base = base.encode(x=x, y=y, text="text:N")
+    marks = []
+    for style in ("m-roof-label-halo", "m-roof-label"):
+        slope = base.mark_text(
+            style=style, align="left", dy=-SLOPE_PX, angle=alt.ExprRef(seen.angle)
+        )
+        level = base.mark_text(style=style, align="right", baseline="middle")
+        marks += [
+            mark.transform_filter(f"datum.kind === '{kind}'")
+            for kind, mark in (("slope", slope), ("level", level))
+            if kind in own["kind"]
+        ]
+    return marks
+
+
+def point_name_marks(names: pl.DataFrame, x: alt.X, y: alt.Y, seen: Window) -> list[Chart]:
+    """The names of points, each on a halo, and the thin lines to those that stand apart.
+
+    Of a network that is chosen the title has the name: its layers stand around it.
+    """
+    own = names.with_columns(pl.col("x", "y", "point_x", "point_y").round_sig_figs(5))
+    shown = (
+        f"network === '' && {equals('mode')} && {equals('batch')} && {equals_or_all('precision')}"
+        f" && datum.width_px === {layout_width(seen)}"
+    )
+    base = plot(own).transform_filter(shown)
+    leaders = base.transform_filter("datum.is_led").mark_rule(style="m-leader")
+    ends: dict[str, Any] = {"x": "point_x:Q", "y": "point_y:Q", "x2": "x:Q", "y2": "y:Q"}
+    return [
+        leaders.encode(**ends),
+        *(
+            base.transform_filter(f"datum.align === '{align}'")
+            .mark_text(style=style, align=align, baseline="middle")
+            .encode(x=x, y=y, text="text:N")
+            for style in ("m-network-label-halo", "m-network-label")
+            for align in ("left", "right", "center")
+        ),
+    ]

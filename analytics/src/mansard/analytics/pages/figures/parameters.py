@@ -1,0 +1,213 @@
+"""What a reader chooses, once for all charts of a page: parameters, filters and controls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import altair as alt
+
+from mansard.analytics.data.names import device_labels, display_name, in_order, network_key
+from mansard.analytics.pages.figures.tables import batch_text
+from mansard.analytics.pages.results import Results
+
+# "picked" is a mode too, but one that need not have been measured: any point of the grid.
+Name = Literal["mode", "network", "precision", "batch", "device", "picked"]
+Key = tuple[str, str]  # device and mode, as the frames of the models have them
+EVERY = ""  # no network, no precision, no mode chosen
+MOST_BUTTONS = 4  # of more options a control is a list that opens
+# A filter: rows of the chosen precision; where none is chosen, of the one marked is_main.
+OF_PRECISION = "(precision === '' ? datum.is_main : datum.precision === precision)"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the charts show; the page sets it from its controls (report.js)."""
+
+    mode: str = EVERY
+    network: str = EVERY
+    precision: str = EVERY
+    batch: str = EVERY
+    device: str = EVERY
+    picked: str = EVERY
+
+    def parameter(self, name: Name) -> alt.Parameter:
+        """The parameter ``name`` at its first value; the page sets it later."""
+        return alt.param(name=name, value=getattr(self, name))
+
+
+def equals(name: Name) -> str:
+    """A filter: rows of the chosen ``name``."""
+    return f"datum.{name} === {name}"
+
+
+def equals_or_all(name: Name) -> str:
+    """A filter: rows of the chosen ``name``, all where none is, and always those without one."""
+    return f"({name} === '' || datum.{name} === '' || datum.{name} === {name})"
+
+
+def roof_devices(results: Results) -> dict[str, str]:
+    """The device of each roof, by its label."""
+    devices = device_labels(results.dataset.all_manifests)
+    return {roof.label: devices.get(roof.run_id, roof.machine) for roof in results.roofs}
+
+
+def mode_labels(results: Results) -> dict[Key, str]:
+    """The label of every device and mode in ``results``: that of its roof, where it has one."""
+    frames = (results.modes, results.predictions, results.observations)
+    keys = sorted(
+        {key for frame in frames for key in frame.select("device", "mode").unique().iter_rows()}
+    )
+    devices = roof_devices(results)
+    # Of several runs of one mode the newest, which comes last.
+    roofs = {(devices[roof.label], roof.mode): roof.label for roof in results.roofs}
+    several = len({device for device, _ in (*keys, *roofs)}) > 1
+    plain = {key: display_name(f"{key[0]}, {key[1]}") if several else key[1] for key in keys}
+    return plain | roofs
+
+
+class Option(NamedTuple):
+    """One choice of a control; a mode is of a device, other choices are of all."""
+
+    value: str
+    text: str
+    device: str = EVERY
+
+
+_ALL = Option(EVERY, "all")
+
+
+@dataclass(frozen=True)
+class Control:
+    """One choice, and the value chosen first."""
+
+    name: Name
+    title: str
+    options: Sequence[Option]
+    value: str
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its options are too many for buttons."""
+        return len(self.options) > MOST_BUTTONS
+
+
+def first_choice(results: Results) -> Chosen:
+    """What the page shows first: the recommended device and mode, the smallest batch."""
+    batches = batch_options(results)
+    devices = device_options(results)
+    picks = [each.choice.device for each in results.recommendations if each.choice is not None]
+    n_roofs = Counter(roof_devices(results).values())
+    # Of several one that can save energy, then the one with most roofs; of those the first that
+    # something is recommended for.
+    saving = {
+        each.device
+        for each in results.recommendations
+        for other in each.savings[:1]
+        if each.choice and other.mode != each.choice.mode and other.energy_ratio is not None
+    }
+    device = max(
+        [*picks, *devices],
+        key=lambda name: (name in saving and n_roofs[name] > 1, n_roofs[name]),
+        default=EVERY,
+    )
+    start = starts(results).get(device, Start(EVERY, EVERY))
+    return Chosen(
+        mode=start.mode,
+        batch=batches[0] if batches else "1",
+        device=device if len(devices) > 1 else EVERY,
+        picked=start.picked,
+    )
+
+
+class Start(NamedTuple):
+    """What a page shows first of a device: its mode, and the mode marked where modes are drawn."""
+
+    mode: str
+    picked: str
+
+
+def starts(results: Results) -> dict[str, Start]:
+    """For each device the mode that is recommended most often, else its last.
+
+    A recommended mode without a roof of its own is only marked.
+    """
+    labels = mode_labels(results)
+    wanted: dict[str, Counter[str]] = {}
+    for each in results.recommendations:
+        if each.choice is not None:
+            label = labels.get((each.choice.device, each.choice.mode), each.choice.mode)
+            wanted.setdefault(each.choice.device, Counter())[label] += 1
+    found = {}
+    for device, modes in _modes_of_devices(results).items():
+        ranked = [label for label, _ in wanted.get(device, Counter()).most_common()]
+        mode = next((label for label in ranked if label in modes), modes[-1])
+        found[device] = Start(mode, ranked[0] if ranked else mode)
+    return found
+
+
+def _modes_of_devices(results: Results) -> dict[str, list[str]]:
+    """The modes to choose from: those with a roof; of a device without any, all of its modes."""
+    found: dict[str, list[str]] = {}
+    for label, device in roof_devices(results).items():
+        found.setdefault(device, []).append(label)
+    without: dict[str, list[str]] = {}
+    for (device, _), label in mode_labels(results).items():
+        if device not in found:
+            without.setdefault(device, []).append(label)
+    return found | without
+
+
+def controls(results: Results, chosen: Chosen) -> list[Control]:
+    """The controls of a page about ``results``; what leaves no choice is left out."""
+    scored = results.networks.select("model", "model_hash").unique().iter_rows()
+    # Others were imported with their times alone: they have modes and no place under a roof.
+    networks = in_order(
+        [
+            *(results.names[network_key(*key)] for key in scored),
+            *results.predictions["network"].unique().to_list(),
+        ]
+    )
+    frames = (results.networks, results.predictions)
+    precisions = in_order([name for each in frames for name in each["precision"].drop_nulls()])
+    found = [
+        Control("device", "Device", _same(device_options(results)), chosen.device),
+        Control("mode", "Power mode", mode_options(results), chosen.mode),
+        Control("network", "Network", [_ALL, *_same(networks)], chosen.network),
+        Control("precision", "Precision", [_ALL, *_same(precisions)], chosen.precision),
+        Control("batch", "Batch", _same(batch_options(results)), chosen.batch),
+    ]
+    least = {"mode": 2, "network": 2, "precision": 3, "batch": 2, "device": 2}
+    return [each for each in found if len(each.options) >= least[each.name]]
+
+
+def mode_options(results: Results) -> list[Option]:
+    """The modes of every device; the device's own name is left out of their texts."""
+    found = _modes_of_devices(results)
+    is_one = len(found) < 2
+    return [
+        Option(
+            label,
+            display_name(label.removeprefix(f"{device}, ")),
+            EVERY if is_one else device,
+        )
+        for device, labels in found.items()
+        for label in labels
+    ]
+
+
+def batch_options(results: Results) -> list[str]:
+    """The batch sizes of all networks, the smallest first."""
+    found = {batch_text(batch) for batch in results.networks["batch"].to_list()}
+    return sorted(found, key=lambda batch: (not batch.isdigit(), len(batch), batch))
+
+
+def device_options(results: Results) -> list[str]:
+    """The devices that have roofs or modes."""
+    return in_order([*_modes_of_devices(results)])
+
+
+def _same(values: Sequence[str]) -> list[Option]:
+    return [Option(value, display_name(value)) for value in values]

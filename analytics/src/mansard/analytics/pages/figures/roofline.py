@@ -1,0 +1,368 @@
+"""The roofline of time: the roofs of each mode, and the networks under them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+import altair as alt
+import polars as pl
+
+from mansard.analytics.data.quantities import quantity
+from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.models.roofs.levels import DRAM
+from mansard.analytics.models.roofs.roofline import Ridge, Roofline
+from mansard.analytics.pages.figures.charting import Chart, following, log_scale, plot, told
+from mansard.analytics.pages.figures.figure import (
+    GIGA,
+    Figure,
+    Following,
+    Missing,
+    Row,
+    dropped_note,
+    make_figure,
+    schema_of,
+)
+from mansard.analytics.pages.figures.naming import (
+    NamedLine,
+    Names,
+    layout_width,
+    place_names,
+    point_name_marks,
+    roof_name_marks,
+)
+from mansard.analytics.pages.figures.network_points import (
+    MOST_HOLLOW,
+    SIGNS,
+    Points,
+    layer_marks,
+    network_marks,
+    spots,
+    under_roofs,
+)
+from mansard.analytics.pages.figures.parameters import Chosen, Name, equals, equals_or_all
+from mansard.analytics.pages.figures.plane import Window, extent
+from mansard.analytics.pages.figures.selection import How, LiveTable, Shown, title_lines
+from mansard.analytics.pages.figures.tables import Column, ceiling_text, value_text
+from mansard.analytics.pages.results import Results
+from mansard.core.precision import unit_title, work_unit
+
+WIDTH_PX = 500
+ONE_LINE = 0.02  # peaks this near to each other have one name, with the value of the highest
+LOWEST = 15  # the height of the plane goes at least as far below the highest roof
+_CAPTION = (
+    "Heavy lines: main memory and arithmetic; thin lines: caches, lower peaks. Shaded: within "
+    "reach from main memory. Diamonds: ridge points. Colour and shape: what binds most of the "
+    "time, by the model. A network that is chosen shows its slowest layers, larger where they take "
+    "more of its time, as far as the axes go."
+)
+_CHOICE_CAPTION = (
+    "{solid}{hollow} Hollow: modelled, at the best that the roofs allow. At most {most} of these "
+    "are drawn: those that stand farthest apart, the least and the greatest intensity among them, "
+    "one of each precision, and one of those that would be one mark. The table has all. Names "
+    "without a place are left out and counted."
+)
+_SOLID_CAPTION = "{sign} Solid: measured, the work over the measured time. "
+NO_ROOFS = (
+    "No roofs: no kernel was measured here and no ceilings were imported. `mansard bench` measures "
+    "them, `mansard import` takes a table of GFLOP/s and GB/s."
+)
+NO_ROOF_HERE = (
+    "{mode} has no roofs: no kernel was measured in it and no ceilings of it were imported. "
+    "`mansard bench` measures them, `mansard import` takes a table of GFLOP/s and GB/s."
+)
+HEADING = "{mode}, batch {batch}"
+# A filter: rows of the chosen mode and precision.
+OF_MODE = f"{equals('mode')} && {equals_or_all('precision')}"
+# "precision" is that of a peak, and "" for a memory roof.
+_LINE_SCHEMA = schema_of(text="mode line level precision", number="x y low high")
+
+
+def roofline_figure(results: Results, chosen: Chosen, points: Points) -> Figure | Missing:
+    """The roofs of each mode and the networks under them, or why there are none."""
+    if not results.roofs:
+        return Missing(NO_ROOFS)
+    seen = window(results.roofs, points)
+    lines = roof_lines(results.roofs, seen)
+    ridges = ridge_points(results.roofs)
+    names = place_names(named_roofs(results.roofs, seen), ridges, spots(points.marks, "rate"), seen)
+    precisions = [peak.subject for roof in results.roofs for peak, _ in _known(roof.peaks)]
+    precisions += points.every["precision"].to_list()
+    rate, intensity = (unit_title(form, precisions) for form in ("G{}/s", "{}/byte"))
+    x, y = axes(seen, "y", rate, intensity)
+    marks = [
+        _bands(lines, x),
+        *_lines(lines, x, y),
+        _ridges(ridges, x, y),
+        layer_marks(points.layers, "rate"),
+    ]
+    area = plot(roof_area(results.roofs, seen)).mark_area(style="m-roof-area")
+    chart = following(
+        alt.layer(
+            area.encode(x=x, y=y, y2=alt.Y2("base:Q")).transform_filter(equals("mode")),
+            *[mark.transform_filter(OF_MODE) for mark in marks],
+            *roof_name_marks(names.roofs, x, y, seen),
+            *network_marks(points, "rate", with_key=True),
+            *point_name_marks(names.points, x, y, seen),
+        ).resolve_scale(size="independent", shape="shared"),
+        chosen,
+        *("mode", "batch", "network", "precision"),
+        width=seen.width_px,
+        height=seen.height_px,
+        title=title("Roofs"),
+        description=f"Time roofline: attainable {rate} over intensity in {intensity}, with the "
+        "roofs of the chosen power mode and the networks under them",
+    )
+    why = "their time or their work is unknown or zero; counted over all modes"
+    notes = dropped_note(points.n_networks_dropped, "networks", why)
+    caption = "{network} in {mode}, batch {batch}, drawn or not"
+    table = LiveTable("roofline", caption, _columns(points), under(points))
+    follows = Following(Shown(lines, {"mode": "equal"}), chosen, HEADING, NO_ROOF_HERE)
+    return make_figure(
+        "roofline",
+        chart,
+        table,
+        captions(points),
+        notes,
+        follows=follows,
+        subtitle=subtitle(points, names, seen),
+    )
+
+
+def _columns(points: Points) -> tuple[Column, ...]:
+    precisions = points.every["precision"].to_list()
+    return (
+        *(Column.text("Network", "network"), Column.text("Batch", "batch")),
+        Column.text("Precision", "precision"),
+        Column.number(unit_title("{}/byte", precisions), "intensity"),
+        Column.number(unit_title("G{}/s", precisions), "rate"),
+        Column.number("Of the roof, %", "share"),
+        *(Column.text("Time", "time", is_numeric=True), Column.text("Bound by", "bound")),
+        *([] if points.measured.is_empty() else [Column.text("Modelled, or run by", "engine")]),
+    )
+
+
+def captions(points: Points) -> tuple[str, ...]:
+    """What the marks of the roofline are, and which networks are drawn."""
+    if points.networks.is_empty():
+        return (_CAPTION,)
+    solid = "" if points.measured.is_empty() else _SOLID_CAPTION.format(sign=SIGNS["measured"])
+    choice = _CHOICE_CAPTION.format(solid=solid, hollow=SIGNS["modelled"], most=MOST_HOLLOW)
+    return (choice, _CAPTION)
+
+
+def title(text: str, offset_px: float = 4.0) -> alt.TitleParams:
+    """A chart's title: ``text``, what the chart shows now, and the network that is chosen."""
+    one = "(network === '' ? '' : ', ' + network)"
+    lines = title_lines(f"'{text}, ' + heading + {one}")
+    return alt.TitleParams(text=lines, offset=offset_px)
+
+
+def subtitle(points: Points, names: Names, seen: Window, height: str = "rate") -> str:
+    """What is drawn and what is not, for Vega, at its choice of mode and batch and its width."""
+    said: dict[str, str] = {}
+    for row in points.counts(height).iter_rows(named=True):
+        ran = f"{SIGNS['measured']} {row['n_measured']} measured" if row["n_measured"] else ""
+        of = "" if row["n_drawn"] == row["n_modelled"] else f" of {row['n_modelled']}"
+        hollow = f"{SIGNS['modelled']} {row['n_drawn']}{of} modelled" if row["n_modelled"] else ""
+        for (mode, batch, width_px), n_unnamed in names.n_unnamed.items():
+            if (mode, batch) == (row["mode"], row["batch"]):
+                unnamed = f"{n_unnamed} unnamed" if n_unnamed else ""
+                line = ", ".join(filter(None, (ran, hollow, unnamed)))
+                said[f"{mode}|{batch}|{width_px}"] = line
+    key = f"mode + '|' + batch + '|' + {layout_width(seen)}"
+    return f"({json.dumps(said)})[{key}] || ''"
+
+
+def under(points: Points) -> Shown:
+    """The networks under the roofs of the chosen mode."""
+    by: dict[Name, How] = {"mode": "equal", "batch": "equal", "network": "all", "precision": "all"}
+    return Shown(points.every, by)
+
+
+def axes(seen: Window, height: str, title: str, intensity: str) -> tuple[alt.X, alt.Y]:
+    """Intensity across, in the unit ``intensity``, and the column ``height`` up, both
+    logarithmic."""
+
+    def axis(name: str, ticks: list[float]) -> alt.Axis:
+        return alt.Axis(title=name, format=".12~g", values=ticks)
+
+    return (
+        alt.X(
+            "x:Q",
+            scale=log_scale(seen.x_low, seen.x_high),
+            axis=axis(f"Intensity, {intensity}", seen.x_ticks),
+        ),
+        alt.Y(
+            f"{height}:Q",
+            scale=log_scale(seen.y_low, seen.y_high),
+            axis=axis(title, seen.y_ticks),
+        ),
+    )
+
+
+def window(roofs: Sequence[Roofline], points: Points) -> Window:
+    """One window for all modes, so that switching modes shows what moves.
+
+    It has the ridge points of main memory, those of the caches with the highest peak, and every
+    network; upwards a little more than the highest roof, downwards enough that roofs have a slope.
+    """
+    ridges = [ridge.value for roof in roofs for ridge in _outer_ridges(roof)]
+    networks = under_roofs(points.every, "rate")
+    across = [*ridges, *networks["intensity"].to_list()]
+    x_low, x_high = extent(across, 2.0, 3.0, least=30.0)
+    peaks = [peak / GIGA for roof in roofs for _, peak in _known(roof.peaks)]
+    slopes = [slope / GIGA for roof in roofs for _, slope in _slopes(roof)]
+    highs = [*networks["rate"].to_list(), *peaks] or [slope * x_high for slope in slopes]
+    top = max(highs, default=1.0)
+    y_low, y_high = extent([*highs, top / LOWEST], 2.0, 1.9, least=LOWEST)
+    return Window(x_low, x_high, y_low, y_high, WIDTH_PX)
+
+
+def _outer_ridges(roof: Roofline) -> list[Ridge]:
+    """The ridge points that show where all roofs of main memory and the outermost others bend."""
+    top = max((peak for _, peak in _known(roof.peaks)), default=0.0)
+    of_top = {(found.subject, found.family) for found, peak in _known(roof.peaks) if peak == top}
+    return [
+        ridge
+        for ridge in roof.ridges()
+        if ridge.level == DRAM or (ridge.precision, ridge.family) in of_top
+    ]
+
+
+def roof_lines(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
+    """Two ends of every roof: memory roofs up to their highest ridge, peaks from theirs."""
+    rows: list[Row] = []
+    for roof in roofs:
+        slopes, peaks = _slopes(roof), _known(roof.peaks)
+        top = max((peak for _, peak in peaks), default=math.inf)
+        steepest = max((slope for _, slope in slopes), default=math.inf)
+        for found, slope in slopes:
+            own = {
+                "mode": roof.label,
+                "line": f"{found.subject}: {ceiling_text(found)}",
+                "level": found.subject,
+                "precision": "",
+            }
+            for x in (_left_end(slope, seen), min(top / slope, seen.x_high)):
+                high = None if found.high is None else min(top / GIGA, found.high * x / GIGA)
+                rows.append({**own, "x": x, **_heights(found, x), "high": high})
+        for found, peak in peaks:
+            own = {
+                "mode": roof.label,
+                "line": f"{found.name} peak: {ceiling_text(found)}",
+                "level": "peak" if peak == top else "lower peak",
+                "precision": found.subject,
+            }
+            for x in (max(peak / steepest, seen.x_low), seen.x_high):
+                rows.append({**own, "x": x, **_heights(found, 1.0)})
+    return pl.DataFrame(rows, schema=_LINE_SCHEMA)
+
+
+def roof_area(roofs: Sequence[Roofline], seen: Window) -> pl.DataFrame:
+    """What is attainable from main memory at the highest peak: three vertices per mode."""
+    rows: list[Row] = []
+    for roof in roofs:
+        slope = roof.bandwidth(DRAM).value
+        top = max((peak for _, peak in _known(roof.peaks)), default=None)
+        if slope is None or top is None:
+            continue
+        for x in (_left_end(slope, seen), top / slope, seen.x_high):
+            y = max(min(top, slope * x) / GIGA, seen.y_low)
+            rows.append({"mode": roof.label, "x": x, "y": y, "base": seen.y_low})
+    return pl.DataFrame(rows, schema=schema_of(text="mode", number="x y base"))
+
+
+def ridge_points(roofs: Sequence[Roofline]) -> pl.DataFrame:
+    """Where each peak meets the roof of main memory."""
+    rows = [
+        {
+            "mode": roof.label,
+            "precision": ridge.precision,
+            "text": f"{ridge.name} meets {ridge.level}",
+            "interval": quantity(
+                ridge.value, f"{work_unit(ridge.precision)}/byte", ridge.low, ridge.high
+            ),
+            "x": ridge.value,
+            "y": (roof.peak(ridge.precision, ridge.family).value or 0.0) / GIGA,
+        }
+        for roof in roofs
+        for ridge in roof.ridges()
+        if ridge.level == DRAM
+    ]
+    return pl.DataFrame(rows, schema=schema_of(text="mode precision text interval", number="x y"))
+
+
+def named_roofs(roofs: Sequence[Roofline], seen: Window) -> list[NamedLine]:
+    """Each roof with its name and its corners in ``seen``, main memory and the best peak first."""
+    found: list[NamedLine] = []
+    for roof in roofs:
+        slopes, peaks = _slopes(roof), _known(roof.peaks)
+        top = max((peak for _, peak in peaks), default=math.inf)
+        steepest = max((slope for _, slope in slopes), default=math.inf)
+        ranked = sorted(peaks, key=lambda each: (-each[1], each[0].name))
+        while ranked:
+            ceiling, peak = ranked[0]
+            alike = [each for each, value in ranked if value > peak * (1 - ONE_LINE)]
+            ranked = ranked[len(alike) :]
+            height = peak / GIGA
+            ends = [(max(peak / steepest, seen.x_low), height), (seen.x_high, height)]
+            texts = [_name_all(alike), f"{ceiling.name} {value_text(ceiling)}", ceiling.name]
+            precisions = " ".join(each.subject for each in alike)
+            found.append(NamedLine(roof.label, precisions, texts, "level", ends))
+        for ceiling, slope in sorted(slopes, key=lambda each: each[1]):
+            xs = (_left_end(slope, seen), min(top / slope, seen.x_high, seen.y_high * GIGA / slope))
+            ends = [(x, slope * x / GIGA) for x in xs]
+            texts = [f"{ceiling.subject} {value_text(ceiling)}", ceiling.subject]
+            if xs[0] < xs[1]:
+                found.append(NamedLine(roof.label, "", texts, "slope", ends))
+    return found
+
+
+def _name_all(alike: Sequence[Ceiling]) -> str:
+    """Peaks of one height by name, with the height in the unit of each: operations of integers."""
+    by_unit: dict[str, list[Ceiling]] = {}
+    for each in alike:
+        by_unit.setdefault(each.unit, []).append(each)
+    return ", ".join(
+        f"{', '.join(each.name for each in peaks)} {value_text(peaks[0])}"
+        for peaks in by_unit.values()
+    )
+
+
+def _known(ceilings: Iterable[Ceiling]) -> list[tuple[Ceiling, float]]:
+    return [(ceiling, ceiling.value) for ceiling in ceilings if ceiling.value]
+
+
+def _slopes(roof: Roofline) -> list[tuple[Ceiling, float]]:
+    return _known(roof.bandwidth(level.name) for level in roof.levels)
+
+
+def _left_end(slope: float, seen: Window) -> float:
+    return max(seen.x_low, seen.y_low * GIGA / slope)
+
+
+def _heights(found: Ceiling, factor: float) -> dict[str, float | None]:
+    ends = {"y": found.value, "low": found.low, "high": found.high}
+    return {name: None if end is None else end * factor / GIGA for name, end in ends.items()}
+
+
+def _bands(lines: pl.DataFrame, x: alt.X) -> Chart:
+    known = plot(lines.filter(pl.col("low").is_not_null()))
+    band = known.mark_area(style="m-roof-band", clip=True)
+    return band.encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), detail="line:N")
+
+
+def _lines(lines: pl.DataFrame, x: alt.X, y: alt.Y) -> list[Chart]:
+    base = plot(lines).encode(x=x, y=y, detail="line:N", tooltip="line:N")
+    bold = "datum.level === 'DRAM' || datum.level === 'peak'"
+    return [
+        base.mark_line(style="m-roof-cache", clip=True).transform_filter(f"!({bold})"),
+        base.mark_line(style="m-roof", clip=True).transform_filter(bold),
+    ]
+
+
+def _ridges(ridges: pl.DataFrame, x: alt.X, y: alt.Y) -> Chart:
+    diamonds = plot(ridges).mark_point(style="m-ridge", size=60, shape="diamond", opacity=1)
+    return told(diamonds, text="ridge", interval="at").encode(x=x, y=y)

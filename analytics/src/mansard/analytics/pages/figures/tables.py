@@ -1,0 +1,181 @@
+"""Tables, their columns, and the texts of their cells."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, digits, percent, quantity
+from mansard.analytics.models.roofs.ceilings import Ceiling
+
+MOST_TABLE_ROWS = 200  # of the table under a chart
+LEAST_COLUMNS = 2  # of a table that loses columns
+_DASH = "–"
+_NO_WORD = frozenset({"", _DASH, UNKNOWN})
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; the first column of each row is its header."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: frozenset[int] = field(default_factory=frozenset)
+    live: str = ""  # the name by which report.js writes it again; see ``selection.LiveTable``
+
+
+class Bar(str):
+    """The text of a cell with a bar beside it; ``share``: of the longest bar."""
+
+    share: float
+
+    def __new__(cls, text: str, share: float) -> Bar:
+        found = super().__new__(cls, text)
+        found.share = share
+        return found
+
+
+@dataclass(frozen=True)
+class Column:
+    """A title, the text of a row's cell, and whether the cells stand at the right."""
+
+    title: str
+    cell: Callable[[Any], str]
+    is_numeric: bool = False
+    field: str = ""  # of the row; "" where the cell is made of several
+    form: str = ""  # of a number; "" where the field is a text
+
+    @staticmethod
+    def text(title: str, name: str, *, is_numeric: bool = False) -> Column:
+        """The text ``row[name]`` as it stands, or that it is unknown."""
+        return Column(title, lambda row: str(_or_unknown(row[name])), is_numeric, name)
+
+    @staticmethod
+    def name(title: str, name: str) -> Column:
+        """A name from outside, made readable."""
+        return Column(title, lambda row: display_name(row[name]), field=name)
+
+    @staticmethod
+    def number(title: str, name: str, form: str = ",.4g") -> Column:
+        """The number ``row[name]`` in the format ``form``, or that it is unknown."""
+        return Column(
+            title,
+            lambda row: UNKNOWN if row[name] is None else _formatted(row[name], form),
+            is_numeric=True,
+            field=name,
+            form=form,
+        )
+
+
+def tabulate(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> Table:
+    """A table with a line for each of ``rows``."""
+    return Table(
+        caption,
+        [column.title for column in columns],
+        [[column.cell(row) for column in columns] for row in rows],
+        frozenset(at for at, column in enumerate(columns) if column.is_numeric),
+    )
+
+
+def shortened(table: Table) -> Table:
+    """``table`` with at most MOST_TABLE_ROWS rows; its caption says how many there were."""
+    n_rows = len(table.rows)
+    if n_rows <= MOST_TABLE_ROWS:
+        return table
+    caption = f"{table.caption}, the first {MOST_TABLE_ROWS} of {n_rows:,} rows"
+    return dataclasses.replace(table, caption=caption, rows=table.rows[:MOST_TABLE_ROWS])
+
+
+def condensed(table: Table, *, tells_same: bool = True) -> Table:
+    """``table`` without columns that say nothing or the same in every row; the caption tells these.
+
+    Of a single row nothing is the same, and two columns stay. ``tells_same``: else only columns
+    without a word go. report.js does the same to live tables.
+    """
+    if not table.rows:
+        return table
+    cells = [{row[at] for row in table.rows} for at in range(len(table.columns))]
+    several = tells_same and len(table.rows) > 1
+    gone = [
+        at for at, words in enumerate(cells) if words <= _NO_WORD or (several and len(words) == 1)
+    ]
+    gone = gone[: max(0, len(cells) - LEAST_COLUMNS)]
+    kept = [at for at in range(len(cells)) if at not in gone]
+    told = [at for at in gone if not cells[at] <= {"", _DASH}] if tells_same else []
+    same = [f"{_inside(table.columns[at])} {table.rows[0][at]}" for at in told]
+    return dataclasses.replace(
+        table,
+        caption=f"{table.caption}; in every row: {', '.join(same)}" if same else table.caption,
+        columns=[table.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in table.rows],
+        numeric=frozenset(new for new, old in enumerate(kept) if old in table.numeric),
+    )
+
+
+def _inside(title: str) -> str:
+    """A column's title within a sentence: ``batch``, but ``GFLOP``."""
+    title = title.replace(", ", " in ")
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
+def scaled(value: float | None, unit: float, n_digits: int = 4) -> str:
+    """``value`` in multiples of ``unit``, or that it is unknown."""
+    return UNKNOWN if value is None else digits(value / unit, n_digits)
+
+
+def ceiling_text(ceiling: Ceiling) -> str:
+    """A ceiling in words: "16.0 ± 0.1 GB/s (read)"."""
+    text = quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+    return f"{text} ({ceiling.kernel})" if ceiling.unit == "B/s" and ceiling.kernel else text
+
+
+def sets_text(ceiling: Ceiling) -> str:
+    """The working sets that a bandwidth rests on: "8.25 MiB", "1 MiB to 2 MiB"."""
+    if ceiling.family != "stream" or ceiling.sets_bytes is None:
+        return _DASH
+    return " to ".join(dict.fromkeys(capacity(n_bytes) for n_bytes in ceiling.sets_bytes))
+
+
+def value_text(ceiling: Ceiling) -> str:
+    """A ceiling without its interval: "16.00 GB/s"."""
+    return quantity(ceiling.value, ceiling.unit)
+
+
+def batch_text(batch: object) -> str:
+    """A batch size, or that the model has none."""
+    return "none" if batch is None else str(batch)
+
+
+def bound_text(bound: str | None, share: float | None) -> str:
+    """What bounds a network, and for which share of its time if that is known."""
+    if bound is None:
+        return UNKNOWN
+    return bound if share is None else f"{bound}{NBSP}{percent(share)}"
+
+
+def clock_text(clock_hz: float | None) -> str:
+    """A clock in MHz, four digits."""
+    return UNKNOWN if clock_hz is None else f"{scaled(clock_hz, 1e6)}{NBSP}MHz"
+
+
+def percent_fine(share: float | None) -> str:
+    """A share of a limit in percent with one decimal: 97.4 and 97.6 differ."""
+    return UNKNOWN if share is None else f"{100 * share:.1f}{NBSP}%"
+
+
+def _formatted(value: float, form: str) -> str:
+    """``value`` in ``form``, without an exponent: 13,520 and not 1.352e+04."""
+    text = format(value, form)
+    if "e" not in text:
+        return text
+    sign = "+" if form.startswith("+") else ""
+    return format(Decimal(text.replace(",", "")), f"{sign},f")
+
+
+def _or_unknown(value: object) -> object:
+    return UNKNOWN if value is None or value == "" else value

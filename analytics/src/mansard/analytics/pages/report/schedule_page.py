@@ -1,0 +1,57 @@
+"""One page about one schedule of several networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mansard.analytics.data.names import display_name, display_text, in_order
+from mansard.analytics.data.quantities import counted
+from mansard.analytics.pages.figures.figure import live_tables, pool
+from mansard.analytics.pages.figures.gantt import gantt_figure, last_s
+from mansard.analytics.pages.report.page import write_page
+from mansard.analytics.pages.tables.schedules import method_table, network_table
+from mansard.core.records import Problem, Schedule
+from mansard.core.text import listed
+
+_MOST_NAMES = 4  # in the title
+
+
+def write_schedule_page(
+    path: Path,
+    problem: Problem,
+    found: Sequence[Schedule],
+    baseline: Schedule | None,
+    sentence: str,
+    notes: Sequence[str],
+) -> None:
+    """Write the page to ``path``, whole or not at all; raises StorageError.
+
+    ``found``: the best schedule, then others. ``baseline`` is drawn below the best, on the same
+    axis: rounds that begin at one time can be compared, runs of steady schedules cannot.
+    """
+    best = found[0]
+    others = [] if baseline is None or best.is_steady else [baseline]
+    end_s = last_s(problem, (best, *others))
+    figures = [gantt_figure("gantt", problem, best, end_s)]
+    for other in others:  # what bars are is said above
+        figures.append(replace(gantt_figure("gantt-other", problem, other, end_s), caption=()))
+    headings = ["The best schedule", *(f"The best baseline, {each.method}" for each in others)]
+    names = [display_name(each.name) for each in problem.networks]
+    where = ", ".join(filter(None, (problem.machine, problem.mode)))
+    title = listed(names) if len(names) <= _MOST_NAMES else counted(len(names), "network")
+    context: dict[str, Any] = {
+        "title": f"Schedule of {title}",
+        "sentence": sentence,
+        "sources": in_order([each.source for one in problem.networks for each in one.groups]),
+        "where": display_text(where) if where else "",
+        "notes": list(map(display_text, notes)),
+        "charts": list(zip(headings, figures, strict=True)),
+        "numbers": [method_table(found), network_table(problem, best)],
+        "figures": figures,
+        "datasets": pool(figures),
+        "tables": live_tables(figures),
+    }
+    write_page("schedule.html.j2", context, path)

@@ -1,0 +1,214 @@
+"""The results of a report as one record, for a terminal table or ``--json``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import polars as pl
+from msgspec.structs import replace
+
+from mansard.analytics.data.accuracies import NetworkAccuracy
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.run_frames import idle_power_w
+from mansard.analytics.models.energy.fit import EnergyFit
+from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
+from mansard.analytics.models.roofs.ceilings import Ceiling
+from mansard.analytics.models.roofs.gpu_kernels import KernelComparison, KernelLaunch, Latency
+from mansard.analytics.models.roofs.rates import TrialRate
+from mansard.analytics.models.roofs.roofline import Ridge, Roofline
+from mansard.analytics.models.sanity.finding import Finding
+from mansard.analytics.pages.report.notices import notices
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables.calibration import CalibrationSummary, calibration_summaries
+from mansard.core.records import Manifest, Phase, Processor, Record, Source
+
+
+class ModeSummary(Record, frozen=True, kw_only=True):
+    """The ceilings of one run; ``bandwidths`` has the roof of each memory level.
+
+    ``traffic_bandwidth``: what the traffic of networks is priced at, from main memory.
+    """
+
+    run_id: str
+    machine_id: str
+    machine: str  # the processor that computed: a GPU's own name
+    host: str
+    processor: Processor
+    n_sms: int | None
+    clock_hz: float | None  # of the SMs, median over the trials
+    mode: str
+    label: str
+    source: Source
+    peaks: tuple[Ceiling, ...]
+    bandwidths: tuple[Ceiling, ...]
+    traffic_bandwidth: Ceiling
+    ridges: tuple[Ridge, ...]
+    standings: tuple[KernelComparison, ...]  # of a GPU's kernels beside their limits
+    latencies: tuple[Latency, ...]
+    launches: tuple[KernelLaunch, ...]
+    energy: EnergyFit | None
+    idle_power_w: float | None  # median of the idle windows' totals
+    n_trials: int
+    n_trials_disturbed: int  # kept, and in no ceiling
+    n_trials_unstable: int  # in a ceiling only where no other of it settled
+    n_trials_failed: int = 0  # could not be measured, each with its reason
+
+
+class NetworkSummary(Record, frozen=True, kw_only=True):
+    """One network in one mode: modelled seconds with the interval of the ceilings.
+
+    Operations of integers count as FLOP.
+    """
+
+    model: str
+    model_hash: str
+    run_id: str
+    label: str
+    phase: Phase
+    batch: int | None
+    precision: str
+    n_layers: int
+    n_groups: int  # fused layers that work, move or start something
+    work_flop: int | None
+    traffic_bytes: int | None
+    intensity_flop_per_byte: float | None
+    time_s: float | None
+    low_s: float | None
+    high_s: float | None
+    least_s: float  # the modelled time of what is known, also where time_s is None
+    bound: str | None
+    memory_share: float | None
+    bound_share: float | None  # of the time, in what it is bound by; null for a power limit
+    energy_j: float | None
+    energy_low_j: float | None
+    energy_high_j: float | None
+    power_w: float | None
+    energy_bound: str | None
+    interval: str | None  # what the ends mean: a key of data.model_frames.INTERVALS
+    notes: str | None  # what the time is without
+    source: Source
+
+
+class Summary(Record, frozen=True, kw_only=True):
+    """What ``mansard bench`` prints at its end."""
+
+    modes: tuple[ModeSummary, ...]
+    networks: tuple[NetworkSummary, ...]
+    measured: tuple[NetworkTimes, ...]  # networks that were run, beside what is predicted
+    programs: tuple[ProgramTimes, ...]  # programs that were run, and their windows
+    accuracies: tuple[NetworkAccuracy, ...]  # how often networks are right
+    calibrations: tuple[CalibrationSummary, ...]  # what --calibrate makes of those networks
+    findings: tuple[Finding, ...]  # what cannot be true of the measurements
+    notes: tuple[str, ...]
+
+    def of_runs(self, run_ids: Collection[str] | None) -> Summary:
+        """The same with what is of these runs alone; None: of every run."""
+        if run_ids is None:
+            return self
+        kept = set(run_ids)
+        return replace(
+            self,
+            modes=tuple(each for each in self.modes if each.run_id in kept),
+            networks=tuple(each for each in self.networks if each.run_id in kept),
+            measured=tuple(each for each in self.measured if not kept.isdisjoint(each.run_ids)),
+            programs=tuple(each for each in self.programs if each.run_id in kept),
+            accuracies=tuple(each for each in self.accuracies if each.run_id in kept),
+        )
+
+
+def summary(dataset: Dataset, results: Results | None = None) -> Summary:
+    """Ceilings per mode and predicted times per network; unknown is None with a reason."""
+    found = results or compute(dataset)
+    rates: dict[str, list[TrialRate]] = {}
+    for rate in found.rates:
+        rates.setdefault(rate.run_id, []).append(rate)
+    return Summary(
+        modes=tuple(_mode(roof, found, rates.get(roof.run_id, [])) for roof in found.roofs),
+        networks=tuple(_network(row) for row in found.networks.iter_rows(named=True)),
+        measured=found.measured,
+        programs=found.programs,
+        accuracies=found.accuracies,
+        calibrations=calibration_summaries(found.calibration, found.of_runs.models.node_launches),
+        findings=found.findings,
+        notes=notices(found),
+    )
+
+
+def _mode(roof: Roofline, results: Results, rates: Sequence[TrialRate]) -> ModeSummary:
+    trials = results.dataset.trials.filter(pl.col("run_id") == roof.run_id)
+    energy, idle_w, unmetered = None, None, "published figures have no energy of their own"
+    if roof.source != "published":
+        manifest = results.dataset.manifest(roof.run_id)
+        energy, idle_w = results.energies.get(roof.run_id), idle_power_w(manifest)
+        unmetered = _why_unmetered(manifest)
+    unknown = {} if energy else {"energy": unmetered}
+    unknown |= {name: roof.unknown[name] for name in ("n_sms", "clock_hz") if name in roof.unknown}
+    return ModeSummary(
+        run_id=roof.run_id,
+        machine_id=roof.machine_id,
+        machine=roof.machine,
+        host=roof.host,
+        processor=roof.processor,
+        n_sms=roof.n_sms,
+        clock_hz=roof.clock_hz,
+        mode=roof.mode,
+        label=roof.label,
+        source=roof.source,
+        peaks=roof.peaks,
+        bandwidths=tuple(roof.bandwidth(level.name) for level in roof.levels),
+        traffic_bandwidth=roof.traffic_bandwidth(),
+        ridges=roof.ridges(),
+        standings=roof.kernel_comparisons,
+        latencies=roof.latencies,
+        launches=roof.launches,
+        energy=energy,
+        idle_power_w=idle_w,
+        unknown=unknown if idle_w is not None else {**unknown, "idle_power_w": unmetered},
+        n_trials=len(rates),
+        n_trials_disturbed=sum(bool(rate.disturbances) for rate in rates),
+        n_trials_unstable=sum(rate.unstable for rate in rates),
+        n_trials_failed=trials["failure"].count(),  # those that are not null
+    )
+
+
+def _why_unmetered(manifest: Manifest) -> str:
+    if manifest.total_rails is None:
+        return f"no total power: {manifest.unknown['total_rails']}"
+    return "no window has a total energy"
+
+
+def _network(row: dict[str, Any]) -> NetworkSummary:
+    values = {**row, "intensity_flop_per_byte": row["intensity"], "source": "modelled"}
+    values = {name: values[name] for name in NetworkSummary.__struct_fields__ if name in values}
+    reasons = {name: why for name, why in _reasons(row).items() if values[name] is None}
+    return NetworkSummary(**values, unknown=reasons)
+
+
+def _reasons(row: dict[str, Any]) -> dict[str, str]:
+    counted = "the work or traffic of a layer is unknown"
+    reason = row["reason"]
+    time = str(reason or "the network has no work and no traffic")
+    no_interval = time if row["time_s"] is None else "a coefficient it needs has no interval"
+    no_share = time if row["bound"] is None else f"it is bound by {row['bound']} as a whole"
+    return {
+        "work_flop": counted,
+        "traffic_bytes": counted,
+        "batch": "the model does not say which dimension is the batch",
+        "time_s": time,
+        "low_s": no_interval,
+        "high_s": no_interval,
+        "bound": time,
+        "memory_share": time,
+        "bound_share": no_share,
+        "energy_j": time,
+        "energy_low_j": time if row["energy_j"] is None else no_interval,
+        "energy_high_j": time if row["energy_j"] is None else no_interval,
+        "power_w": time,
+        "energy_bound": time,
+        "interval": no_interval,
+        "notes": "there is nothing to say",
+        "intensity_flop_per_byte": counted
+        if row["traffic_bytes"] is None or row["work_flop"] is None
+        else "the network moves no bytes",
+    }

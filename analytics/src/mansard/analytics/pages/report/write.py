@@ -1,0 +1,278 @@
+"""The report of a folder of runs: one self-contained page."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from mansard.analytics.data.dataset import Dataset
+from mansard.analytics.data.names import display_name, display_text, in_order
+from mansard.analytics.decisions.offload.records import Hierarchical
+from mansard.analytics.models.contention import VictimContention
+from mansard.analytics.models.counters.check import CheckedNetwork
+from mansard.analytics.models.roofs.rates import unused_trials
+from mansard.analytics.pages.figures.accuracy import accuracy_figure
+from mansard.analytics.pages.figures.batches import batch_figure
+from mansard.analytics.pages.figures.energy_roofline import arch_figure
+from mansard.analytics.pages.figures.figure import Figure, evenly, live_tables, pool
+from mansard.analytics.pages.figures.layers import layer_figures
+from mansard.analytics.pages.figures.modes import gather, heat_figure, pareto_figure
+from mansard.analytics.pages.figures.network_points import roof_points
+from mansard.analytics.pages.figures.parameters import (
+    Chosen,
+    controls,
+    device_options,
+    first_choice,
+    starts,
+)
+from mansard.analytics.pages.figures.roof_shares import share_figure
+from mansard.analytics.pages.figures.roofline import roofline_figure
+from mansard.analytics.pages.figures.sweeps import chain_figure, latency_figure, staircase_figure
+from mansard.analytics.pages.report import choices, next_step, opening, page
+from mansard.analytics.pages.report.notices import notices, warnings
+from mansard.analytics.pages.results import Results, compute
+from mansard.analytics.pages.tables import (
+    advice,
+    calibration,
+    ceilings,
+    contention,
+    counters,
+    energy,
+    measured,
+    modes,
+    networks,
+    offloads,
+    provenance,
+)
+from mansard.core.text import listed
+
+MOST_ROOFS, LEAST_ROOFS = 16, 4  # power modes with roofs, sweeps and tables of their own
+MOST_NAMED = 3  # machines in the title
+_KINDS = (" (published)", " (simulated)")
+MOST_PAIRS = 300  # of a mode and a network in one precision, each with its layers
+
+
+def write_report(
+    dataset: Dataset,
+    path: Path,
+    results: Results | None = None,
+    *,
+    within: Path | None = None,
+    answers: Mapping[str, Hierarchical] = MappingProxyType({}),
+    checked: Sequence[CheckedNetwork] = (),
+    contended: Sequence[VictimContention] = (),
+) -> Path:
+    """Write the report of ``dataset`` to ``path``, whole or not at all; returns ``path``.
+
+    ``within``: a folder of runs that it is part of, as in ``core.files``. ``answers``: of
+    hierarchical inference, by name. ``checked``: estimates held against counters. ``contended``:
+    contention, with its fits. The same dataset gives the same page. Raises StorageError where the
+    page cannot be written.
+    """
+    context = _context(results or compute(dataset), answers, checked, contended)
+    return page.write_page("report.html.j2", context, path, within)
+
+
+def render(results: Results) -> str:
+    """The page as text."""
+    return page.render("report.html.j2", _context(results))
+
+
+def _context(
+    every: Results,
+    answers: Mapping[str, Hierarchical] = MappingProxyType({}),
+    checked: Sequence[CheckedNetwork] = (),
+    contended: Sequence[VictimContention] = (),
+) -> dict[str, Any]:
+    """What the template shows of ``every`` result, by the names in it."""
+    results, left_out = for_page(every)
+    machines = in_order([display_name(roof.full_name) for roof in results.roofs])
+    ran = in_order([row.source for row in results.measured])
+    ran_programs = in_order([row.source for row in results.programs])
+    times = [*results.observations["source"].to_list(), *ran, *ran_programs]
+    chosen = first_choice(results)
+    offloaded = offloads.sections(answers)
+    beside = contention.sections(contended)
+    own_figures = [figure for each in offloaded for figure in each.figures]
+    own_figures += [figure for each in beside for figure in each.figures]
+    return {
+        "offloads": offloaded,
+        "contention": beside,
+        "counted": counters.sections(checked),
+        "title": _title(results, machines),
+        "machines": machines,
+        # Where the roofs come from; without any, the times of networks.
+        "sources": in_order([roof.source for roof in results.roofs] or times),
+        "started": _started(results),
+        "warnings": warnings(every),
+        # Of all modes, drawn or not.
+        "notes": [*_refused(every), *left_out, *map(display_text, notices(every))],
+        "controls": controls(results, chosen),
+        "choice": page.choice(chosen, starts(results)),
+        **_first_screen(every, results, chosen),
+        "has_kernels": bool(results.dataset.manifests),
+        "is_metered": any(run.total_rails is not None for run in results.dataset.all_manifests),
+        "has_gpu": any(roof.processor == "gpu" for roof in results.roofs),
+        "known_modes": modes.known_modes_table(results),
+        "scaling": modes.scaling_table(results),
+        **_figures(results, chosen, own_figures),
+        "peaks": ceilings.peak_table(results),
+        "bandwidths": ceilings.bandwidth_table(results),
+        "ridges": ceilings.ridge_table(results),
+        "latencies": ceilings.latency_table(results),
+        "launches": ceilings.launch_table(results),
+        "backends": ceilings.backend_table(results),
+        "networks": networks.network_table(results),
+        "measured": networks.measured_tables(results),
+        "programs": networks.program_table(results),
+        "accuracies": networks.accuracy_table(results),
+        "parts": networks.part_tables(results),
+        "memory": networks.memory_tables(results),
+        "calibration": calibration.calibration_tables(
+            calibration.calibration_summaries(
+                results.calibration, results.of_runs.models.node_launches
+            )
+        ),
+        "measured_sources": ran,
+        "program_sources": ran_programs,
+        "machine_tables": measured.machine_tables(results),
+        "protocol": measured.protocol_facts(results),
+        "traffic": measured.traffic_facts(results),
+        "unstable": measured.unstable_table(results),
+        "disturbed": measured.disturbed_table(results),
+        "unused": list(unused_trials(results.dataset)),
+        "power": energy.power_table(results),
+        "meters": energy.meter_facts(results),
+        "energy": energy.energy_table(results),
+        "energy_facts": energy.energy_facts(results),
+        "operands": energy.operand_table(results),
+        "rails": energy.rail_table(results),
+        "origins": provenance.origin_table(results),
+        "provenance": provenance.provenance_table(results),
+        "published": provenance.published_table(results.published),
+        "published_sources": provenance.source_table(results.published),
+    }
+
+
+def _refused(every: Results) -> list[str]:
+    """Why nothing is recommended, where there are modes to choose between."""
+    return [] if opening.is_one_mode(every) else advice.refusals(every)
+
+
+def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str, Any]:
+    """Of one mode what it does and limits; of several the recommendation and the choices."""
+    is_one = opening.is_one_mode(every)
+    lines = zip(advice.overview(results), advice.overview_sources(results), strict=True)
+    own = f"{display_name(chosen.device)}: "  # of several devices the one that charts show
+    return {
+        "is_one_mode": is_one,
+        "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
+        "next": (step := next_step.next_step(every)).what,
+        "next_command": step.on_page(every),
+        "choices": [] if is_one else choices.choice_tables(every, chosen.device),
+        "overview": sorted(lines, key=lambda line: not line[0].startswith(own)),
+        "advice": advice.advice(results),
+        "advice_table": advice.advice_table(results),
+        "n_refused": 0 if is_one else sum(each.choice is None for each in every.recommendations),
+        "no_advice": advice.NO_ADVICE,
+    }
+
+
+def _figures(results: Results, chosen: Chosen, others: Sequence[Figure]) -> dict[str, Any]:
+    """Every chart of the page by the name the template has for it, and their data.
+
+    ``others``: of sections that bring their own.
+    """
+    points = roof_points(results)
+    mode_points = gather(results)
+    of_energy = arch_figure(results, chosen, points, "efficiency")
+    found = {
+        "roofline": roofline_figure(results, chosen, points),
+        "shares": share_figure(results, chosen, points),
+        "energy_roofline": of_energy,
+        "power_roof": arch_figure(results, chosen, points, "power"),
+        "pareto": pareto_figure(mode_points, chosen),
+        "heat": heat_figure(mode_points, chosen),
+        **layer_figures(points, chosen, mode_points.first),
+        "batches": batch_figure(results, chosen, mode_points.first),
+        "accuracy": accuracy_figure(results, chosen),
+        "staircase": staircase_figure(results, chosen),
+        "chains": chain_figure(results, chosen),
+        "latency": latency_figure(results, chosen),
+    }
+    drawn = [figure for figure in (*found.values(), *others) if isinstance(figure, Figure)]
+    return {
+        "layer_energy": None,  # where none is known
+        **found,
+        "mode_sources": in_order(mode_points.drawn.frame["source"].to_list()),
+        "layered": in_order(points.layers["network"].to_list()),
+        "figures": drawn,
+        "datasets": pool(drawn),
+        "tables": live_tables(drawn),
+    }
+
+
+def _started(results: Results) -> str:
+    """The day of the first run; published roofs have none."""
+    days = [manifest.started_utc[:10] for manifest in results.dataset.manifests]
+    return f"from {min(days)}" if days else ""
+
+
+def _title(results: Results, machines: list[str]) -> str:
+    """The machines, and once at the end what all of them are: published, simulated."""
+    names = machines or list(map(display_name, device_options(results)))
+    kinds = {kind for kind in _KINDS if all(name.endswith(kind) for name in names)}
+    plain = [name.removesuffix(next(iter(kinds), "")) for name in names]
+    if len(plain) > MOST_NAMED:
+        plain = [plain[0], f"{len(plain) - 1} more"]
+    title = f"{'Rooflines' if machines else 'Power modes'} of {listed(plain)}{''.join(kinds)}"
+    sources = {roof.source for roof in results.roofs}
+    if "simulated" not in sources or title.endswith("(simulated)"):
+        return title
+    return f"{title} (simulated)" if len(sources) == 1 else f"{title} (partly simulated)"
+
+
+def for_page(results: Results) -> tuple[Results, tuple[str, ...]]:
+    """``results`` with at most MOST_ROOFS roofs, fewer under many networks, and a note.
+
+    The recommended modes are kept, of the others an even choice in their order. Predictions,
+    modes and recommendations stay whole: their charts make a choice of their own. So the page
+    stays under 2 MB.
+    """
+    n_networks = results.networks.select("model", "model_hash", "precision").n_unique()
+    n_most = max(LEAST_ROOFS, min(MOST_ROOFS, MOST_PAIRS // max(1, n_networks)))
+    if len(results.roofs) <= n_most:
+        return results, ()
+    wanted = {each.choice.mode for each in results.recommendations if each.choice is not None}
+    first = [roof.run_id for roof in results.roofs if roof.mode in wanted][: n_most // 2]
+    others = [roof.run_id for roof in results.roofs if roof.run_id not in first]
+    kept = {*first, *evenly(others, n_most - len(first))}
+    own = pl.col("run_id").is_in(sorted(kept))
+    dataset, of_runs = results.dataset, results.of_runs
+    kept_results = dataclasses.replace(
+        results,
+        dataset=dataclasses.replace(
+            dataset,
+            manifests=tuple(each for each in dataset.manifests if each.run_id in kept),
+            trials=dataset.trials.filter(own),
+            repetitions=dataset.repetitions.filter(own),
+            energy=dataset.energy.filter(own),
+        ),
+        roofs=tuple(roof for roof in results.roofs if roof.run_id in kept),
+        of_runs=dataclasses.replace(
+            of_runs, modes=of_runs.modes.filter(pl.col("mode").is_in(sorted(kept)))
+        ),
+        rates=tuple(rate for rate in results.rates if rate.run_id in kept),
+        networks=results.networks.filter(own),
+        energies={run: fit for run, fit in results.energies.items() if run in kept},
+    )
+    note = (
+        f"{len(kept)} of {len(results.roofs)} modes have their roofs on this page; "
+        "predictions and recommendations use all of them."
+    )
+    return kept_results, (note,)

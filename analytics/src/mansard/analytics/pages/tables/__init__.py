@@ -1,0 +1,1 @@
+"""Tables that belong to no figure, one file a subject."""

@@ -1,0 +1,256 @@
+"""The recommended modes on the page, and why others were not chosen."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from mansard.analytics.data.names import display_name, display_text
+from mansard.analytics.data.quantities import (
+    NBSP,
+    UNKNOWN,
+    counted,
+    joules,
+    percent,
+    seconds,
+    watts,
+)
+from mansard.analytics.decisions.records import Candidate, Recommendation, Saving
+from mansard.analytics.pages.figures.tables import Table
+from mansard.analytics.pages.results import Results
+from mansard.analytics.pages.words.comparisons import change_of
+from mansard.core.text import listed
+
+MOST_NAMED = 4  # networks in one sentence
+MOST_TOLD = 8  # recommendations in full; the table has all of them
+
+
+MOST_ROWS = 100
+
+
+NO_ADVICE = (
+    "No mode is recommended yet: it takes a scored network (`mansard bench model.onnx`) whose time "
+    "is known in at least one mode. `mansard recommend model.onnx --max-latency 20ms` takes limits."
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One recommendation as the page tells it."""
+
+    sentence: str
+    why: Sequence[str]
+    neighbours: Table
+    set_lines: Sequence[str]
+    undo_lines: Sequence[str]
+    notes: Sequence[str]
+
+
+def overview(results: Results) -> list[str]:
+    """The recommendation in a sentence for each device; empty where there is none."""
+    by_device, programs = _by_device(results), _programs(results)
+    return [_device_line(told, len(by_device) > 1, programs) for told in by_device[:MOST_TOLD]]
+
+
+def overview_sources(results: Results) -> list[list[str]]:
+    """Where the figures behind each line of the overview come from."""
+    return [
+        list(dict.fromkeys(choice.source for choice in _choices(_in_commonest_mode(told))))
+        for told in _by_device(results)[:MOST_TOLD]
+    ]
+
+
+def _by_device(results: Results) -> list[list[Recommendation]]:
+    told = [each for each in results.recommendations if each.choice is not None]
+    devices = dict.fromkeys(each.device for each in told)
+    return [[each for each in told if each.device == device] for device in devices]
+
+
+def _in_commonest_mode(told: Sequence[Recommendation]) -> list[Recommendation]:
+    modes = Counter(choice.mode for choice in _choices(told))
+    mode, _ = max(modes.items(), key=lambda item: (item[1], item[0]))
+    return [each for each in told if each.choice is not None and each.choice.mode == mode]
+
+
+def _choices(told: Sequence[Recommendation]) -> list[Candidate]:
+    return [each.choice for each in told if each.choice is not None]
+
+
+def _programs(results: Results) -> set[str]:
+    """Programs that were run and their windows, by the names that predictions have for them."""
+    return {row.workload for row in results.programs}
+
+
+def _device_line(told: Sequence[Recommendation], several: bool, programs: Collection[str]) -> str:
+    if len(told) == 1:
+        return _line(told[0].sentence)
+    same = _in_commonest_mode(told)
+    choices, n_same = _choices(same), len(same)
+    mode = choices[0].mode
+    n_roofs = sum(choice.interval == "roof" for choice in choices)
+    whose = "" if n_roofs == n_same else f"for {n_roofs} of them "
+    by_roofs = (
+        f", {whose}by {'its roof' if n_roofs == 1 else 'their roofs'} alone" if n_roofs else ""
+    )
+    kinds = {each.network in programs for each in told}
+    what = (
+        "networks and programs" if len(kinds) > 1 else "programs" if True in kinds else "networks"
+    )
+    who = f"{n_same} of {len(told)} {what}" if n_same < len(told) else f"all {n_same} {what}"
+    where = f"{display_name(told[0].device)}: " if several else ""
+    claims = {each.claim for each in same}
+    claim = claims.pop() if len(claims) == 1 else "is recommended"
+    return f"{where}{display_name(mode)} {claim} for {who}{by_roofs}{_typical(same, mode)}."
+
+
+def _typical(same: Sequence[Recommendation], mode: str) -> str:
+    """The median change against the highest mode, in words; none against itself, or of bounds."""
+    savings = [each.savings[0] for each in same if each.savings]
+    if any(each.latency_ratio is None for each in savings):
+        return ""
+    if len({saving.mode for saving in savings}) != 1 or savings[0].mode == mode:
+        return ""
+    parts = [
+        f"{_change(median(ratios))} {what}"
+        for what, ratios in (
+            ("energy", [s.energy_ratio for s in savings if s.energy_ratio is not None]),
+            ("power", [s.power_ratio for s in savings if s.power_ratio is not None]),
+            ("time", [s.latency_ratio for s in savings if s.latency_ratio is not None]),
+        )
+        if ratios
+    ]
+    if not parts:
+        return ""
+    return f": against {display_name(savings[0].mode)} {', '.join(parts)} (medians)"
+
+
+def advice(results: Results) -> list[Advice]:
+    """The first recommendations in full."""
+    was_run = {row.network for row in results.measured} | _programs(results)
+    return [_advice(each, was_run) for each in results.recommendations[:MOST_TOLD]]
+
+
+def refusals(results: Results) -> list[str]:
+    """Networks for which no mode can be recommended, those of one reason in one line."""
+    said: dict[str, list[str]] = {}
+    for each in results.recommendations:
+        if each.choice is None:
+            name = display_name(each.network)
+            said.setdefault(each.sentence.replace(f"for {name}:", "for {}:", 1), []).append(name)
+    return [_line(text.replace("{}", _named(names), 1)) for text, names in said.items()]
+
+
+def _named(names: Sequence[str]) -> str:
+    """``a, b and c``; of many ``12 networks (a, b, c, …)``."""
+    if len(names) <= MOST_NAMED:
+        return listed(names)
+    return f"{counted(len(names), 'network')} ({', '.join(names[:MOST_NAMED])}, …)"
+
+
+def advice_table(results: Results) -> Table:
+    """Every network's recommended mode with what it costs and saves."""
+    several = len({each.device for each in results.recommendations}) > 1
+    programs = _programs(results)
+    told = [each for each in results.recommendations if each.choice is not None]
+    rows = [_row(each, several, programs) for each in told[:MOST_ROWS]]
+    n_left = len(told) - len(rows)
+    more = f", {MOST_ROWS} of {n_left + len(rows)}" if n_left else ""
+    device = ("Device",) * several
+    columns = (
+        *("Network", *device, "Mode", "Batch", "Precision", "Latency of one batch"),
+        *("Energy of one item", "Power", "Against", "Energy", "Time", "Power "),
+    )
+    numeric = frozenset({at + several for at in (2, 4, 5, 6, 8, 9, 10)})
+    what = "network or program" if programs else "network"
+    return Table(f"Recommended mode of each {what}{more}", columns, rows, numeric)
+
+
+def _advice(each: Recommendation, was_run: Collection[str]) -> Advice:
+    commands = each.commands
+    return Advice(
+        sentence=_line(each.sentence),
+        why=[_line(reason) for reason in (*each.why, *_beside(each, was_run))],
+        neighbours=_neighbours(each),
+        set_lines=commands.set_lines if commands is not None else (),
+        undo_lines=commands.undo_lines if commands is not None else (),
+        notes=[_line(note) for note in (*each.notes, *(commands.notes if commands else ()))],
+    )
+
+
+def _beside(each: Recommendation, was_run: Collection[str]) -> Iterator[str]:
+    """The best measured mode beside a modelled one, and the measurement that decides most.
+
+    ``was_run``: what Mansard ran, so that it can be run again; the page has no command for it.
+    """
+    if each.measured is not None:
+        yield f"best measured: {each.measured.why_lost}"
+    if each.measure_next is not None:
+        command = f"mansard recommend {shlex.quote(each.network)} says how"
+        how = command if each.network in was_run else each.measure_next.how
+        yield f"next: {each.measure_next.what}: {how}"
+
+
+def _neighbours(each: Recommendation) -> Table:
+    rows = [
+        [
+            display_name(other.candidate.mode),
+            str(other.candidate.batch),
+            *_costs(other.candidate),
+            _line(other.why_lost),
+        ]
+        for other in each.neighbours
+    ]
+    columns = ("Mode", "Batch", "Latency of one batch", "Energy of one item", "Power", "Why not")
+    caption = "Its neighbours on the Pareto front, and why they were not chosen"
+    return Table(caption, columns, rows, frozenset({1, 2, 3, 4}))
+
+
+def _row(each: Recommendation, with_device: bool, programs: Collection[str]) -> list[str]:
+    choice = each.choice
+    assert choice is not None  # noqa: S101 - the caller keeps those with a choice
+    head = [display_name(each.network), *([display_name(each.device)] if with_device else [])]
+    highest = next(iter(each.savings), None)
+    return [
+        *head,
+        display_name(choice.mode),
+        *(("–", "–") if each.network in programs else _setting(choice)),
+        *_costs(choice),
+        *_saving_cells(highest, choice.mode),
+    ]
+
+
+def _setting(of: Candidate) -> tuple[str, str]:
+    return str(of.batch), display_name(of.precision)
+
+
+def _costs(of: Candidate) -> list[str]:
+    return [
+        seconds(of.latency_s, of.latency_low_s, of.latency_high_s, of.interval),
+        joules(of.energy_j, of.energy_low_j, of.energy_high_j, of.interval),
+        watts(of.power_w, of.power_low_w, of.power_high_w, of.interval),
+    ]
+
+
+def _saving_cells(saving: Saving | None, mode: str) -> list[str]:
+    if saving is None:
+        return ["", "", "", ""]
+    if saving.mode == mode:
+        return [f"{display_name(mode)} itself", "", "", ""]
+    names = ("energy", "time", "power")
+    return [display_name(saving.mode), *[change_of(saving, name) or UNKNOWN for name in names]]
+
+
+def _line(text: str) -> str:
+    """A sentence with names from outside in it; the spaces before its units are our own."""
+    return display_text(text.replace(NBSP, " "))
+
+
+def _change(ratio: float | None) -> str:
+    if ratio is None:
+        return UNKNOWN
+    shown = percent(abs(ratio - 1))
+    sign = "+" if ratio > 1 else "\u2212"
+    return shown if shown == percent(0.0) else f"{sign}{shown}"

@@ -1,0 +1,239 @@
+"""Where the numbers of a page come from: kinds of numbers, runs, and tables of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from mansard.analytics.data.names import device_labels, display_name, display_text, in_order
+from mansard.analytics.data.published.limits import hardware_limit, module_called, unit_of
+from mansard.analytics.data.published.store import Published, device_names
+from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, seconds
+from mansard.analytics.models.roofs.published_rooflines import MOST_ROOFS
+from mansard.analytics.models.scaling.observations import PROGRAM
+from mansard.analytics.pages.figures.parameters import mode_labels
+from mansard.analytics.pages.figures.tables import Table, shortened
+from mansard.analytics.pages.results import Results
+from mansard.core.records import Manifest, PublishedRate
+
+
+def origin_table(results: Results) -> Table:
+    """One row for each kind of number: its source, how many there are, and what they rest on."""
+    rows = [
+        *_roof_rows(results),
+        _energy_row(results),
+        *_mode_rows(results),
+        _prediction_row(results),
+        *_observation_rows(results),
+        _clock_row(results),
+        _boundary_row(results),
+    ]
+    return Table("Where the numbers come from", ("What", "Source", "How many", "Rests on"), rows)
+
+
+def _roof_rows(results: Results) -> Iterator[list[str]]:
+    for source in in_order([roof.source for roof in results.roofs]):
+        own = {roof.run_id for roof in results.roofs if roof.source == source}
+        n_trials = sum(rate.run_id in own for rate in results.rates)
+        rests = "figures of others" if source == "published" else counted(n_trials, "trial")
+        yield ["Roofs", source, counted(len(own), "mode"), rests]
+
+
+def _energy_row(results: Results) -> list[str]:
+    n_points = sum(fit.n_points for fit in results.energies.values())
+    if not n_points:
+        return ["Energy of work, traffic and time", "unknown", "none", "no metered trial"]
+    n_modes = len(results.energies)
+    rests = f"{counted(n_points, 'metered point')}, by least squares"
+    return ["Energy of work, traffic and time", "modelled", counted(n_modes, "mode"), rests]
+
+
+def _mode_rows(results: Results) -> Iterator[list[str]]:
+    modelled = results.coefficients.filter(pl.col("source") == "modelled")
+    if modelled.is_empty():
+        return
+    n_modes = modelled.select("device", "mode").n_unique()
+    n_fitted = max((n for n in modelled["n_fitted"].to_list() if n is not None), default=None)
+    rests = f"scaled from {n_fitted or UNKNOWN} measured modes by their clocks"
+    yield ["Roofs and costs of other modes", "modelled", counted(n_modes, "mode"), rests]
+
+
+def _prediction_row(results: Results) -> list[str]:
+    found = results.predictions
+    if found.is_empty():
+        return ["Networks", "unknown", "none", "no network was scored or timed"]
+    is_scored = pl.col("score_id").is_in(results.dataset.layers["score_id"].unique().to_list())
+    n_scored = found.filter(is_scored).height
+    n_outside = found.filter(pl.col("is_extrapolated").fill_null(False)).height
+    n_calibrated = found.filter(pl.col("is_calibrated").fill_null(False)).height
+    n_unknown = found["latency_s"].null_count()
+    parts = ["work and traffic counted from the graphs"] if n_scored else []
+    parts += [f"{n_calibrated:,} fitted to measurements"] if n_calibrated else ["not calibrated"]
+    parts += [f"{n_outside:,} outside the measured clocks"] if n_outside else []
+    parts += [f"{n_unknown:,} unknown"] if n_unknown else []
+    return ["Networks", "modelled", counted(len(found), "prediction"), "; ".join(parts)]
+
+
+def _observation_rows(results: Results) -> Iterator[list[str]]:
+    what = (
+        pl.when(pl.col("engine") == PROGRAM).then(pl.lit("Programs")).otherwise(pl.lit("Networks"))
+    )
+    grouped = results.observations.group_by(what.alias("what"), "source").agg(
+        pl.len(), pl.col("citation").drop_nulls().unique().sort()
+    )
+    for row in grouped.sort("what", "source").iter_rows(named=True):
+        rests = "; ".join(display_text(each) for each in row["citation"]) or "runs beside this page"
+        name = f"{row['what']} that were run"
+        yield [name, row["source"], counted(row["len"], "time"), rests]
+
+
+def _clock_row(results: Results) -> list[str]:
+    known = [roof for roof in results.roofs if roof.clock_hz is not None]
+    source = in_order([roof.source for roof in known])
+    if not results.roofs:
+        return ["GPU clocks", "unknown", "none", "no kernel was measured"]
+    if not known:
+        reasons = in_order([roof.unknown.get("clock_hz", "") for roof in results.roofs])
+        return ["GPU clocks", "unknown", "none", display_text("; ".join(reasons))]
+    rests = "counted by the kernels themselves, median over the trials"
+    return ["GPU clocks", " and ".join(source), counted(len(known), "mode"), rests]
+
+
+def _boundary_row(results: Results) -> list[str]:
+    metered = [each for each in results.dataset.all_manifests if each.total_rails is not None]
+    if not metered:
+        return ["Power", "unknown", "none", "no meter gives a total"]
+    meters = in_order([name for each in metered for name in each.meters])
+    rules = in_order([each.total_rule or UNKNOWN for each in metered])
+    boundaries = in_order([each.boundary or UNKNOWN for each in metered])
+    rests = (
+        f"{display_text(', '.join(meters))}; total: {display_text(' or '.join(rules))}; "
+        f"boundary: {display_text(' or '.join(boundaries))}"
+    )
+    made_up = any(each.machine.is_simulated for each in metered)
+    return ["Power", "simulated" if made_up else "measured", counted(len(metered), "run"), rests]
+
+
+def _short_commit(manifest: Manifest) -> str:
+    """The commit's first twelve digits, with the mark of a changed checkout."""
+    if manifest.commit is None:
+        return f"unknown: {manifest.unknown['commit']}"
+    number, mark, rest = manifest.commit.partition("-")
+    return f"{number[:12]}{mark}{rest}"
+
+
+def _image(manifest: Manifest) -> str:
+    """The container's image with the start of its digest, or that there was none."""
+    if manifest.image is None:
+        return "none" if manifest.image_digest is None else display_name(manifest.image_digest)
+    digest = (manifest.image_digest or "").partition(":")[2][:12]
+    return display_name(f"{manifest.image}, {digest}" if digest else manifest.image)
+
+
+def _minute(utc: str) -> str:
+    """``2026-11-21T04:19:52+00:00`` as ``2026-11-21 04:19``."""
+    return utc[:16].replace("T", " ")
+
+
+def provenance_table(results: Results) -> Table:
+    """Which run came from where: ids, versions, times."""
+    rows = []
+    for label, manifest in _runs(results):
+        # "mansard" has a column of its own; kernels are named by the hash of their source.
+        versions = ", ".join(
+            f"{name} {value}"
+            for name, value in sorted(manifest.versions.items())
+            if name != "mansard"
+        )
+        rows.append(
+            [
+                display_name(manifest.run_id),
+                display_name(label),
+                display_name(manifest.profile),
+                display_name(manifest.tool_version),
+                display_name(_short_commit(manifest)),
+                display_name(_minute(manifest.started_utc)),
+                display_name(
+                    _minute(manifest.finished_utc) if manifest.finished_utc else "not finished"
+                ),
+                _image(manifest),
+                display_text(versions),
+            ]
+        )
+    columns = (
+        "Run",
+        "Mode",
+        "Profile",
+        "Mansard",
+        "Commit",
+        "Started (UTC)",
+        "Finished (UTC)",
+        "Container",
+        "Versions",
+    )
+    return shortened(Table("Runs behind this page", columns, rows))
+
+
+def _runs(results: Results) -> Iterator[tuple[str, Manifest]]:
+    """Runs of kernels by their roofs, then those of networks and programs, each with its mode."""
+    for roof in results.roofs:
+        if roof.source != "published":  # no run of ours; published_tables has its source
+            yield roof.label, results.dataset.manifest(roof.run_id)
+    labels, devices = mode_labels(results), device_labels(results.dataset.all_manifests)
+    for manifest in results.dataset.workload_manifests:
+        key = (devices[manifest.run_id], manifest.mode_read_back.name)
+        yield f"{labels.get(key, key[1])} ({manifest.kind})", manifest
+
+
+def published_table(published: Published) -> Table:
+    """One row for each figure of a device, with how it was come by; sources are another table's."""
+    names = device_names(published)
+    rows = [
+        [
+            display_name(names[rate.device, rate.table_id]),
+            display_name(rate.mode.name),
+            " ".join(filter(None, (rate.subject, rate.quantity))),
+            _figure(rate),
+            _limit(rate),
+            "not stated" if rate.method is None else display_text(rate.method),
+        ]
+        for rate in published.rates
+    ]
+    columns = ("Device", "Mode", "Figure", "Value", "Hardware's limit", "How")
+    return Table("Published figures", columns, rows, frozenset({3, 4}))
+
+
+def source_table(published: Published) -> Table:
+    """One row for each table that was imported: whose it is, and how much of it is here."""
+    names = device_names(published)
+    tables: dict[tuple[str, str, str], list[str]] = {}
+    for row in (*published.rows, *published.layers):
+        # Layers alone are no device of any figure, and have no name to keep apart from others.
+        device = names.get((row.device, row.table_id), f"{row.device} (published layers)")
+        tables.setdefault((device, row.citation, row.table_id), []).append(row.mode.name)
+    rows = [
+        [display_name(device), display_text(citation), str(len(modes)), _modes(modes), table_id]
+        for (device, citation, table_id), modes in tables.items()
+    ]
+    columns = ("Device", "Published in", "Figures", "Modes", "Table")
+    return Table("Sources of what is published", columns, rows, frozenset({2, 3}))
+
+
+def _modes(modes: list[str]) -> str:
+    n_modes = len(set(modes))
+    if n_modes <= MOST_ROOFS:
+        return str(n_modes)
+    return f"{n_modes:,}, {MOST_ROOFS} of them with a roof"
+
+
+def _limit(rate: PublishedRate) -> str:
+    """What the device's hardware can do at the mode's clocks, where it is a module that we know."""
+    limit = hardware_limit(rate, module_called(rate.device))
+    return UNKNOWN if limit is None else quantity(limit, unit_of(rate))
+
+
+def _figure(rate: PublishedRate) -> str:
+    if rate.quantity == "launch":
+        return seconds(rate.value)
+    return quantity(rate.value, unit_of(rate))

@@ -1,0 +1,223 @@
+"""One candidate beside another: what it saves, gives and takes, in words.
+
+Of bounds no value is told, because nothing tells where between them it lies: where one of two is
+known by bounds alone, the ratio has a range, and a difference is what it is at least.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.data.quantities import NBSP, digits
+from mansard.analytics.decisions.baselines import is_bounded
+from mansard.analytics.decisions.limits import spread_of
+from mansard.analytics.decisions.records import (
+    Candidate,
+    LimitCheck,
+    Objective,
+    Quantity,
+    Saving,
+    Wanted,
+)
+from mansard.analytics.pages.words.phrases import (
+    QUANTITY_WORDS,
+    amount,
+    asked_words,
+    figure,
+    figures,
+    likely,
+    limit_text,
+    mode_words,
+)
+from mansard.core.text import listed
+
+
+def change(ratio: float) -> str:
+    """A ratio as a change: 0.69 is −31 %, 3.2 is ×3.2."""
+    if ratio >= 2:
+        return f"×{digits(ratio, 3)}"
+    share = round(100 * (ratio - 1), 1 if abs(ratio - 1) < 0.1 else 0)
+    return f"{'+' if share > 0 else '−' if share < 0 else '±'}{abs(share):g}{NBSP}%"
+
+
+def compared_facts(facts: str, choice: Candidate, savings: Sequence[Saving]) -> str:
+    """The facts, and how the choice compares with other modes: the end of a sentence."""
+    compared = [
+        f"it is also {each.baseline}" if each.mode == choice.mode else saving_words(each)
+        for each in savings
+        if each.other is not None
+    ]
+    return "; ".join([facts, *compared]) + "."
+
+
+def saving_words(saving: Saving) -> str:
+    """``compared with MAXN (the board's highest mode): energy −31 %, power −54 %, time +49 %``."""
+    if saving.other is None:
+        return f"not compared with {saving.baseline}: {saving.unknown['other']}"
+    parts = [
+        f"{name} {words}"
+        for name in ("energy", "power", "time")
+        if (words := change_of(saving, name))
+    ]
+    ratios = (saving.energy_ratio, saving.power_ratio, saving.latency_ratio)
+    is_same = all(ratio == 1.0 for ratio in ratios if ratio is not None)
+    words = "no difference" if is_same and saving.latency_ratio else ", ".join(parts)
+    by = " by the roofs" if saving.other.interval == "roof" and saving.latency_ratio else ""
+    words = words or saving.unknown["latency_ratio"]
+    return f"compared with {display_name(saving.mode)}{by} ({saving.baseline}): {words}"
+
+
+def change_of(saving: Saving, name: str) -> str:
+    """``−31 %``; ``between −98 % and ×5.3`` where only bounds are known; empty: nothing is."""
+    field = f"{'latency' if name == 'time' else name}_ratio"
+    ratio, low, high = (getattr(saving, f"{field}{end}") for end in ("", "_low", "_high"))
+    if ratio is not None:
+        return change(ratio)
+    return f"between {change(low)} and {change(high)}" if low is not None else ""
+
+
+def measured_words(
+    other: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
+) -> str:
+    """What the best measured mode takes, which limits it keeps, and the gain of the choice."""
+    facts = f"{mode_words(other)} ({figures(other)}; {other.source})"
+    kept = _kept_words(checks)
+    mine, its = objective_value(choice, wanted.minimise), objective_value(other, wanted.minimise)
+    gain = ""
+    if mine is not None and its is not None and mine < its and not is_bounded(choice, other):
+        gain = (
+            f"; against it the choice, which is modelled: {_OBJECTIVE_WORDS[wanted.minimise]} "
+            f"{change(mine / its)}"
+        )
+    return f"{facts}{kept}{gain}"
+
+
+def _kept_words(checks: Sequence[LimitCheck]) -> str:
+    if not checks:
+        return ""
+    broken = [QUANTITY_WORDS[check.quantity] for check in checks if check.holds == "broken"]
+    if broken:
+        return f" breaks the limit of {' and '.join(broken)}"
+    if all(check.holds == "kept" for check in checks):
+        return " keeps every limit"
+    return " may keep every limit"
+
+
+_OBJECTIVE_WORDS: dict[Objective, str] = {
+    "energy": "energy",
+    "latency": "time",
+    "edp": "energy times time",
+    "power": "power",
+}
+
+
+def objective_value(of: Candidate, minimise: Objective) -> float | None:
+    """What is to be small: s, W, J of an item, or J·s."""
+    if minimise == "latency":
+        return of.latency_s
+    if minimise == "power":
+        return of.power_w
+    if of.energy_j is None:
+        return None
+    return of.energy_j * of.latency_s if minimise == "edp" else of.energy_j
+
+
+def lost_words(
+    other: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
+) -> str:
+    """Why ``other`` lost: the limit that it breaks or may break, or what it costs more."""
+    for check in sorted(checks, key=lambda each: each.holds != "broken"):
+        limit, word = limit_text(check.quantity, check.limit), QUANTITY_WORDS[check.quantity]
+        if check.holds == "broken":
+            value = figure(other, check.quantity)
+            return f"breaks the limit of {word}: {value}, limit {limit}"
+        if check.holds == "unknown" and check.probability is not None:
+            return (
+                f"keeps the limit of {limit} with a probability of only "
+                f"{likely(check.probability)}, {asked_words(wanted)} required"
+            )
+        if check.holds == "unknown":
+            return f"whether it keeps the limit of {word}, {limit}, is not known"
+    mine, its = (objective_value(each, wanted.minimise) for each in (choice, other))
+    is_less = mine is not None and its is not None and its < mine
+    if is_less and not other.is_measured and not is_bounded(other, choice):
+        return f"its advantage is within its uncertainty: {trade_words(other, choice)}"
+    return trade_words(other, choice)
+
+
+def trade_words(other: Candidate, choice: Candidate) -> str:
+    """``0.8 ms faster, but 1.9 W more``: what another one gives and takes beside the choice.
+
+    What the intervals do not tell apart is named without a number, and a difference of uncertain
+    values has two digits.
+    """
+    if (other.interval == "roof") != (choice.interval == "roof"):
+        whose = "" if other.interval == "roof" else "the choice is "
+        return f"not compared: {whose}known by its roof alone"
+    better: list[str] = []
+    worse: list[str] = []
+    alike: list[str] = []
+    same: list[str] = []
+    pairs: tuple[tuple[Quantity, str, str], ...] = (
+        ("latency", "faster", "slower"),
+        ("power", "less", "more"),
+        ("energy", "less per item", "more per item"),
+    )
+    for kind, less, more in pairs:
+        mine, its = spread_of(other, kind)[0], spread_of(choice, kind)[0]
+        name = "time" if kind == "latency" else kind
+        if mine is None or its is None:
+            continue
+        if math.isclose(mine, its) and not is_bounded(other, choice):
+            same.append(name)
+        elif _are_apart(other, choice, kind):
+            words = f"{_difference(kind, other, choice)} {less if mine < its else more}"
+            (better if mine < its else worse).append(words)
+        else:
+            alike.append(name)
+    told = ", but ".join(filter(None, (" and ".join(better), " and ".join(worse))))
+    if alike:
+        told = "; ".join(filter(None, (told, f"{listed(alike)} not told apart")))
+    return told or f"the same {listed(same)}"
+
+
+def _are_apart(other: Candidate, choice: Candidate, kind: Quantity) -> bool:
+    """Whether the ends that face each other tell two values apart; of values without, they do."""
+    less, more = _by_size(other, choice, kind)
+    if is_bounded(other, choice):
+        return less[2] < more[1]
+    if less[1] == less[2] or more[1] == more[2] or other.interval == "roof":
+        return True
+    reach = math.hypot(math.log(less[2] / less[0]), math.log(more[0] / more[1]))
+    return math.log(more[0] / less[0]) > reach
+
+
+def _by_size(
+    other: Candidate, choice: Candidate, kind: Quantity
+) -> list[tuple[float, float, float]]:
+    """Value, low and high of both, the smaller first; a value without ends is its own."""
+    spans = []
+    for each in (other, choice):
+        value, low, high = spread_of(each, kind)
+        value = value or 0.0
+        spans.append((value, value if low is None else low, value if high is None else high))
+    return sorted(spans)
+
+
+def _difference(kind: Quantity, other: Candidate, choice: Candidate) -> str:
+    """What is between two values, of bounds between the ends that face each other."""
+    less, more = _by_size(other, choice, kind)
+    if is_bounded(other, choice):
+        gap = more[1] - less[2]
+        return f"at least {limit_text(kind, math.floor(gap / _step(gap)) * _step(gap))}"
+    value = more[0] - less[0]
+    if other.interval is None:
+        return amount(kind, value)
+    return limit_text(kind, round(value / _step(value)) * _step(value))
+
+
+def _step(value: float) -> float:
+    """The value of one unit in the second significant digit."""
+    return float(10.0 ** (math.floor(math.log10(value)) - 1))

@@ -1,0 +1,360 @@
+"""The sentences of a recommendation: what was chosen, why, and what others would give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mansard.analytics.data.names import display_name
+from mansard.analytics.decisions.claims import Claim
+from mansard.analytics.decisions.limits import Nearness, limits_of
+from mansard.analytics.decisions.records import (
+    Candidate,
+    Counts,
+    Holds,
+    LimitCheck,
+    Objective,
+    Quantity,
+    Relaxation,
+    Saving,
+    Wanted,
+)
+from mansard.analytics.pages.words.comparisons import compared_facts
+from mansard.analytics.pages.words.phrases import (
+    QUANTITY_WORDS,
+    asked_words,
+    figure,
+    figures,
+    likely,
+    limit_text,
+    limit_words,
+    mode_words,
+    network_words,
+)
+
+_BOUND_WORDS = {
+    "compute": "its time is limited by arithmetic",
+    "memory": "its time is limited by main memory: a faster clock for arithmetic would not help",
+    "launch": "its time is limited by the start of kernels: a larger batch would help",
+    "power": "its time is limited by the mode's power limit",
+}
+
+
+# Times of whole networks tell which clock they follow, not whether it is arithmetic.
+_CLOCK_WORDS = _BOUND_WORDS | {
+    "compute": "its time follows the processor's clock more than the memory's",
+    "memory": "its time follows the memory's clock more than the processor's",
+    "launch": "its time follows neither the processor's clock nor the memory's",
+}
+
+
+_SUPERLATIVES: dict[Objective, tuple[str, str]] = {  # as it is, and as it may be
+    "energy": ("uses the least energy", "use the least energy"),
+    "latency": ("is fastest", "be fastest"),
+    "edp": (
+        "has the least product of energy and time",
+        "have the least product of energy and time",
+    ),
+    "power": ("draws the least power", "draw the least power"),
+}
+
+
+def claim_words(claim: Claim, *, with_limits: bool = True) -> str:
+    """``uses the least energy of the measured modes that keep the limit``."""
+    noun = f"{'measured ' * claim.is_measured}{claim.noun}{'' if claim.is_only else 's'}"
+    group = ["known by more than bounds"] if claim.is_beyond_bounds else []
+    group += [_kept_limits(claim)] if claim.limits and with_limits else []
+    group += [f"whose {claim.known} is known"] if claim.known else []
+    if claim.is_only:
+        return f"is the only {' '.join([noun, ' and '.join(group)]).strip()}"
+    plain, bare = _SUPERLATIVES[claim.minimise]
+    says = {"is": plain, "predicted": f"is predicted to {bare}", "may": f"may {bare}"}
+    counted = " with its uncertainty counted" if claim.is_counted else ""
+    of = f" of the {' '.join([noun, ' and '.join(group)]).strip()}"
+    is_of_all = not group and not claim.is_measured
+    return f"{says[claim.certainty]}{counted}{'' if is_of_all else of}"
+
+
+def _kept_limits(claim: Claim) -> str:
+    noun = "limit" if claim.n_limits == 1 else "limits"
+    if claim.limits == "known":
+        return f"known to keep the {noun}"
+    return f"that keep{'s' * claim.is_only} the {noun}"
+
+
+def chosen_sentence(
+    choice: Candidate, wanted: Wanted, savings: Sequence[Saving], claim: Claim
+) -> str:
+    """``MAXN is fastest for net in fp16 (4.76 ms; limit 40 ms; modelled); it is also …``."""
+    by_roofs = "By the roofs alone " if choice.interval == "roof" else ""
+    return f"{by_roofs}{mode_words(choice)} {claim_words(claim)}{_facts(choice, wanted, savings)}"
+
+
+def likeliest_sentence(
+    choice: Candidate,
+    wanted: Wanted,
+    savings: Sequence[Saving],
+    checks: Sequence[LimitCheck],
+    *,
+    is_likeliest: bool,
+) -> str:
+    """The sentence where candidates may keep the limits, but none as likely as asked for.
+
+    ``is_likeliest``: no other candidate keeps them with a greater probability, as far as all that
+    may keep them have one.
+    """
+    limits, mode = limit_words(wanted), mode_words(choice)
+    network = network_words(choice)
+    facts = compared_facts(f" ({figures(choice)}; {choice.source})", choice, savings)
+    if choice.certainty == "spread":
+        chance = _chance_words(checks)
+        does = "is likeliest to" if is_likeliest else f"may keep {_them(wanted)}"
+        claim = f"{mode} {does}{chance and f', {chance}'}"
+        return (
+            f"No mode is known to keep the {limits} for {network} with a "
+            f"probability of {asked_words(wanted)}. {claim}{facts}"
+        )
+    why = {
+        "bounds": f"only bounds are known of {mode}",
+        "roof": f"its times on {display_name(choice.device)} are those of its roof alone",
+    }.get(choice.certainty or "", f"{mode} has a value without an interval")
+    return (
+        f"Whether a mode keeps the {limits} for {network} is not known: {why}. {mode} may keep "
+        f"{_them(wanted)}{facts}"
+    )
+
+
+def _them(wanted: Wanted) -> str:
+    return "it" if len(limits_of(wanted)) == 1 else "them"
+
+
+def likeliest_words(wanted: Wanted, *, is_likeliest: bool) -> str:
+    """What is said of a choice that may keep the limits, in a few words."""
+    limits = "limit" if len(limits_of(wanted)) == 1 else "limits"
+    return f"{'is likeliest to' if is_likeliest else 'may'} keep the {limits}"
+
+
+def _chance_words(checks: Sequence[LimitCheck]) -> str:
+    """``with 54 %``: of the only limit; of several each has its own."""
+    chances = [check.probability for check in checks if check.probability is not None]
+    return f"with {likely(chances[0])}" if len(chances) == len(checks) == 1 else ""
+
+
+def _facts(choice: Candidate, wanted: Wanted, savings: Sequence[Saving]) -> str:
+    """What the choice is for, its figures, and how it compares with other modes."""
+    facts = "; ".join(filter(None, (figures(choice), limit_words(wanted), choice.source)))
+    return compared_facts(f" for {network_words(choice)} ({facts})", choice, savings)
+
+
+NEARNESS_WORDS: dict[Nearness, str] = {
+    "sure": "is nearest",
+    "known": "is nearest as far as is known",
+    "bounds": "may be nearest",
+    "roof": "is nearest by the roofs",
+}
+
+
+def nearest_sentence(
+    nearest: Candidate,
+    wanted: Wanted,
+    relaxations: Sequence[Relaxation],
+    counts: Counts,
+    open_words: str,
+    *,
+    rank: Nearness,
+    is_all_known: bool,
+) -> str:
+    """That no mode of which it is known keeps the limits, and what would.
+
+    ``is_all_known``: a looser limit
+    that would be enough for one of the modes is known of all of them.
+    """
+    limits, network = limit_words(wanted), display_name(nearest.network)
+    claim = f"No mode keeps the {limits} for {network}"
+    if open_words:
+        known = "1 candidate" if counts.n_broken == 1 else f"{counts.n_broken} candidates"
+        claim = (
+            f"Whether a mode keeps the {limits} for {network} is not known: {known} of "
+            f"{counts.n_asked} cannot, and {open_words}"
+        )
+    ways = "; or ".join(map(_relaxed, relaxations))
+    relax = f"One looser limit is enough: {ways}." if ways else "One looser limit is not enough."
+    if not ways and not is_all_known:
+        relax = "Whether one looser limit is enough is not known."
+    if nearest.interval == "roof":
+        relax = "How much looser a limit has to be is not known: the network was not measured."
+    place = f"{mode_words(nearest)} {NEARNESS_WORDS[rank]}"
+    return f"{claim}. {place} ({figures(nearest)}; {nearest.source}). {relax}"
+
+
+def _relaxed(way: Relaxation) -> str:
+    return (
+        f"{QUANTITY_WORDS[way.quantity]} {limit_text(way.quantity, _loose(way))} instead of "
+        f"{limit_text(way.quantity, way.asked)} ({mode_words(way.candidate)})"
+    )
+
+
+def _loose(way: Relaxation) -> float:
+    """The limit in three digits that it holds for, too."""
+    digit = 10.0 ** (math.floor(math.log10(way.limit)) - 2)
+    is_least = way.quantity == "rate"
+    return (math.floor(way.limit / digit) if is_least else math.ceil(way.limit / digit)) * digit
+
+
+def relaxed_words(relaxations: Sequence[Relaxation]) -> tuple[str, ...]:
+    """What looser limits would be kept as likely as asked."""
+    return tuple(f"a looser limit would be kept: {_relaxed(way)}" for way in relaxations)
+
+
+def unknown_words(quantities: str, of: str = "") -> str:
+    """``the energy and power of every mode are unknown``; ``of``: of what, if it is to be said."""
+    verb = "are" if " and " in quantities else "is"
+    return f"the {quantities}{of and f' of {of}'} {verb} unknown"
+
+
+def why_none(counts: Counts, open_words: str) -> str:
+    """That every candidate breaks a limit, as far as it is known."""
+    if not open_words:
+        who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
+        return f"{who} breaks a limit"
+    return f"of {counts.n_asked} candidates {counts.n_broken} break a limit, and {open_words}"
+
+
+def why_chosen(choice: Candidate, wanted: Wanted, counts: Counts, claim: Claim) -> tuple[str, ...]:
+    """What speaks for the choice, and how many candidates keep the limits."""
+    n_all, n_kept = counts.n_asked, counts.n_kept
+    if not limits_of(wanted):
+        n_compared = counts.n_all - counts.n_unknown
+        who = f"of {n_compared} candidates it" if n_compared > 1 else "it"
+        lines = [f"{who} {claim_words(claim)}"]
+    elif n_kept:
+        keep = f"of {n_all} candidate{'s' * (n_all > 1)} keep{'s' * (n_kept == 1)}"
+        best = f"; of these it {claim_words(claim, with_limits=False)}" if n_kept > 1 else ""
+        lines = [
+            f"{n_kept} {keep} each limit with a probability of at least "
+            f"{asked_words(wanted)}{_rest(counts)}{best}"
+        ]
+    else:
+        who = f"none of {n_all} candidates" if n_all > 1 else "not even the only candidate"
+        lines = [
+            f"{who} is known to keep each limit with a probability of {asked_words(wanted)}"
+            f"{_rest(counts)}"
+        ]
+    if choice.bound in _BOUND_WORDS and choice.certainty != "bounds":
+        is_roof = choice.interval == "roof"
+        words = f"at its roof {_BOUND_WORDS[choice.bound]}"
+        lines.append(words if is_roof else _CLOCK_WORDS[choice.bound])
+    if choice.is_extrapolated:
+        lines.append("its clocks are beyond those that were measured: measure it before you use it")
+    return tuple(lines)
+
+
+def _rest(counts: Counts) -> str:
+    """``, 2 break one, of 1 it is not known``: what is not kept."""
+    parts = []
+    if counts.n_broken:
+        parts.append(f"{counts.n_broken} break{'s' if counts.n_broken == 1 else ''} one")
+    n_unknown = counts.n_open + counts.n_unknown + counts.n_timeless
+    if n_unknown:
+        parts.append(f"of {n_unknown} it is not known")
+    return "".join(f", {part}" for part in parts)
+
+
+def roof_note(choice: Candidate) -> str:
+    """That times are roofs, and how to get a time with a known error."""
+    return (
+        f"{display_name(choice.network)} takes at best what its roof says; how much longer it "
+        f"takes on {display_name(choice.device)} is not known: with --calibrate it follows from "
+        "networks that were timed there (docs/understand/calibration.md)"
+    )
+
+
+def open_quantity(checks: Sequence[LimitCheck], wanted: Wanted) -> Quantity:
+    """The quantity to measure: of the first limit that may be broken, else the objective's."""
+    open_one = next((check for check in checks if check.holds != "kept"), None)
+    return _MEASURED[wanted.minimise] if open_one is None else open_one.quantity
+
+
+def decisive_words(
+    candidate: Candidate, choice: Candidate, checks: Sequence[LimitCheck], wanted: Wanted
+) -> str:
+    """What measuring ``candidate``, whose limits are ``checks``, would tell."""
+    where = f"{display_name(candidate.network)} in {mode_words(candidate)}"
+    is_open = any(check.holds != "kept" for check in checks)
+    kind = open_quantity(checks, wanted)
+    word, amount = QUANTITY_WORDS[kind], figure(candidate, kind)
+    if candidate.is_measured:
+        return f"measuring {where} again would tell whether it keeps the limit of {word} ({amount})"
+    if is_open:
+        tells = f"whether it keeps the limit of {word} (modelled as {amount})"
+    elif candidate == choice:
+        tells = f"its {word} (modelled as {amount})"
+    else:
+        mine = figure(choice, kind)
+        tells = f"whether its {word} is less (modelled as {amount}; {mode_words(choice)}: {mine})"
+    return f"measuring {where} would tell {tells}"
+
+
+def how_to_measure(candidate: Candidate, kind: Quantity) -> str:
+    """How what is open of it is measured where no command of Mansard's can do it."""
+    if candidate.is_measured:
+        return "more repetitions narrow its interval"
+    in_table = " and add a row to the imported table" if candidate.is_calibrated else ""
+    return f"measure its {_TO_MEASURE[kind]} in that mode{in_table}"
+
+
+_TO_MEASURE: dict[Quantity, str] = {
+    "latency": "time",
+    "rate": "time",
+    "power": "power",
+    "energy": "time and power",
+}
+
+
+def how_many_measured(counts: Counts, choice: Candidate | None = None) -> tuple[str, ...]:
+    """In how many candidates the network was measured, and whether the choice is one of them.
+
+    Nothing is said where none was: the sentence says that the choice is modelled.
+    """
+    if not counts.n_measured:
+        return ()
+    kind = "mode" if counts.are_modes else "candidate"
+    if counts.n_measured == counts.n_asked:
+        several = f"all {counts.n_all} {kind}s" if counts.n_all > 2 else f"both {kind}s"
+        return (f"measured in {several if counts.n_all > 1 else f'the only {kind}'}",)
+    told = f"measured in {counts.n_measured} of {counts.n_asked} {kind}s"
+    if choice is None:
+        return (told,)
+    return (f"{told}; the chosen one is {'one of them' if choice.is_measured else 'modelled'}",)
+
+
+_MEASURED: dict[Objective, Quantity] = {
+    "energy": "energy",
+    "latency": "latency",
+    "edp": "energy",
+    "power": "power",
+}
+
+
+def equal_words(n_equals: int) -> str:
+    """That others cannot be told from the choice."""
+    others = "1 other candidate" if n_equals == 1 else f"{n_equals} other candidates"
+    return f"the intervals do not separate it from {others}"
+
+
+_HOLDS_WORDS: dict[Holds, str] = {"kept": "kept", "unknown": "not known", "broken": "broken"}
+
+
+def check_words(check: LimitCheck, candidate: Candidate) -> str:
+    """A limit of ``candidate``, and whether it holds: ``time 4.76 ms, limit 40 ms: …``."""
+    word, limit = QUANTITY_WORDS[check.quantity], limit_text(check.quantity, check.limit)
+    if check.value is None:
+        return f"{word} unknown, limit {limit}: {check.unknown['value']}"
+    if check.probability is not None:
+        holds = f"it holds with a probability of {likely(check.probability)}"
+        held = f"{_HOLDS_WORDS[check.holds]}: {holds}"
+    elif check.holds == "unknown":
+        held = f"not known: {check.unknown['probability']}"
+    else:
+        held = _HOLDS_WORDS[check.holds]
+    return f"{word} {figure(candidate, check.quantity)}, limit {limit}: {held}"
