@@ -155,7 +155,7 @@ def both(problem: Problem, cluster: DaskCluster) -> tuple[Schedule, Schedule]:
     """The best schedule alone, and by the workers."""
     alone = solve(problem, time_limit_s=300.0)
     with connected(cluster.address) as workers:
-        return alone, solve(problem, time_limit_s=300.0, spread=workers)
+        return alone, solve(problem, time_limit_s=300.0, workers=workers)
 
 
 def _row(groups: str, goal: str, alone: Schedule, found: Schedule) -> str:

@@ -2,7 +2,8 @@
 
     python benchmarks/score_peer.py [--runs N] [--json] [MODEL.onnx ...]
 
-Peers: onnx-tool, onnxsim's ModelInfo, haoline (``make peers`` installs them). Without
+Peers: onnx-tool, also by its bare API without arrays for the inputs, onnxsim's ModelInfo, haoline
+(``make peers`` installs them). Without
 files: the nine light models inside the onnx package, and the zoo's networks. All
 dimensions are fixed beforehand, in copies that every tool reads alike. Each scoring is
 a process of its own, from the interpreter's start to its end, after one that is not measured;

@@ -46,6 +46,17 @@ def score_onnx_tool(path: str) -> int:
     return sum(2 * _first(node.macs) for node in nodes if node.op_type in PRODUCTS)
 
 
+def score_onnx_tool_bare(path: str) -> int:
+    """onnx-tool's bare API: load, infer shapes, profile; no arrays, nothing printed."""
+    import onnx_tool
+
+    peer = onnx_tool.Model(path, {"verbose": False})
+    peer.graph.shape_infer()
+    peer.graph.profile()
+    nodes = peer.graph.nodemap.values()
+    return sum(2 * _first(node.macs) for node in nodes if node.op_type in PRODUCTS)
+
+
 def score_onnxsim(path: str) -> int:
     """onnxsim's ModelInfo; reads the file through onnx, as its command does."""
     import onnx
@@ -67,6 +78,7 @@ SIDES: MappingProxyType[str, Callable[[str], int]] = MappingProxyType(
     {
         "mansard": score_ours,
         "onnx-tool": score_onnx_tool,
+        "onnx-tool, bare": score_onnx_tool_bare,
         "onnxsim": score_onnxsim,
         "haoline": score_haoline,
     }

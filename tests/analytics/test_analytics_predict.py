@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.ingest import ingest
+from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.models.predict.models import Models, find_models
-from mansard.analytics.models.predict.prediction import NetworkSelection, predict
+from mansard.analytics.models.predict.prediction import NetworkSelection, basis_of, predict
 from mansard.analytics.pages.results import networks_of_runs
 from mansard.core.records import LayerScore, ModelScore
 from tests.analytics.factory import (
@@ -185,3 +186,15 @@ def test_batches_of_one_model_stay_apart(models: Models) -> None:
         1: pytest.approx(0.001),
         8: pytest.approx(0.008),
     }
+
+
+def test_parts_together_are_the_whole(models: Models) -> None:
+    nets = [score(f"net {at}", [layer(0, 10**at, 10**9)]) for at in (9, 10, 11)]
+    basis = basis_of(models, [NetworkSelection(scores=nets)])
+    assert basis.parts() == [None]
+    parts = basis.parts(each_network=True)
+    assert sorted(map(str, parts)) == ["net 10", "net 11", "net 9"]
+    found, whole = pl.concat(map(basis.predictions, parts)), basis.predictions()
+    key = [*PREDICTION_KEY, "mode"]
+    assert whole.height == 6  # three networks in two modes
+    assert found.sort(key).equals(whole.sort(key))

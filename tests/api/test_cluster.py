@@ -172,7 +172,7 @@ def test_a_search_in_parts_has_the_same_optimum_and_proof(cluster: DaskCluster, 
     problem = msgspec.structs.replace(problem, goal=goal)
     alone = solve(problem, time_limit_s=60.0)
     with connected(cluster.address) as workers:
-        found = solve(problem, time_limit_s=60.0, spread=workers)
+        found = solve(problem, time_limit_s=60.0, workers=workers)
     assert alone.is_optimal
     assert (found.value, found.bound, found.is_optimal) == (alone.value, alone.bound, True)
     assert (found.space, found.method) == (alone.space, alone.method)

@@ -119,9 +119,9 @@ def test_a_scheduler_with_our_certificate_is_taken(
     with dask_cluster(1, "tls", **environment) as cluster:
         assert cluster.address.startswith("tls://")
         with dask.config.set(settings), connected(cluster.address) as workers:
-            assert workers.n_at_once == 1
-            (answer,) = workers.unordered(sleep_s, [0.0])
-            assert answer.result == 0.0
+            assert workers.n_workers == 1
+            ((_, answer, _),) = workers.completed(sleep_s, [0.0], None)
+            assert answer == 0.0
         with (
             dask.config.set(settings),
             pytest.raises(ClusterError, match="no scheduler of Dask answered"),

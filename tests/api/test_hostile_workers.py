@@ -13,7 +13,7 @@ import pytest
 from distributed.protocol import pickle as of_dask
 
 from mansard.api.cluster import connected
-from mansard.api.peer_pickles import RefusedPickle, refused_pickles
+from mansard.api.wire import RefusedPickle, refused_pickles
 from mansard.core.errors import ClusterError
 from tests.api.dask_cluster import DaskCluster, dask_cluster, sleep_s
 from tests.api.hostile_worker import ANSWERS, Acting
@@ -62,7 +62,7 @@ def test_no_answer_of_a_worker_runs_anything_here(
             pytest.raises(ClusterError, match=r"has no Mansard|sent a pickle|cannot be read"),
             connected(cluster.address) as there,
         ):
-            list(there.unordered(sleep_s, [0.0]))
+            there.submit(sleep_s, 0.0, None).result()
     finally:
         worker.kill()
         worker.wait()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mansard.core import text as secrets
 from mansard.core.errors import ContainerError
 from mansard.core.text import MAX_SHOWN_CHARACTERS, masked, masked_words, printable
 
@@ -53,6 +54,24 @@ from mansard.core.text import MAX_SHOWN_CHARACTERS, masked, masked_words, printa
 )  # fmt: skip
 def test_what_is_shown_of_a_text(text: str, shown: str) -> None:
     assert masked(text) == shown
+
+
+_PATTERNS = (
+    "_USER_INFO",
+    "_OPTION",
+    "_ASSIGNED",
+    "_HEADER",
+    "_JSON",
+    "_BEARER",
+    "_FORMS",
+)
+
+
+@pytest.mark.parametrize("name", _PATTERNS)
+@given(data=st.data())
+def test_a_text_without_a_sign_holds_no_secret(name: str, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(getattr(secrets, name), alphabet=st.characters(codec="ascii")))
+    assert any(sign in text.lower() for sign in secrets._SIGNS)
 
 
 # Of passwords: what a URL may have, and what people write all the same.

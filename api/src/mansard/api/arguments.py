@@ -14,8 +14,10 @@ from dataclasses import is_dataclass
 from functools import cache, wraps
 from importlib import import_module
 from inspect import get_annotations, getsource, signature
+from itertools import takewhile
 from numbers import Integral, Real
 from pathlib import Path
+from textwrap import dedent
 from types import NoneType, UnionType
 from typing import IO, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -160,9 +162,10 @@ def _evaluated(hint: Any, module: str) -> Any:
 def _typing_names(module: str) -> dict[str, Any]:
     """What ``module`` imports and defines for its annotations alone."""
     names: dict[str, Any] = {}
-    tree = ast.parse(getsource(sys.modules[module]))
-    lines = [line for node in tree.body if isinstance(node, ast.If) for line in node.body]
-    for line in lines:
+    # The block alone: to parse the whole file takes as long as to score a small network.
+    _, _, rest = getsource(sys.modules[module]).partition("\nif TYPE_CHECKING:\n")
+    block = takewhile(lambda line: line.startswith((" ", "\n")), rest.splitlines(keepends=True))
+    for line in ast.parse(dedent("".join(block))).body:
         if isinstance(line, ast.Import):
             names |= {each.asname or each.name: _later(each.name) for each in line.names}
         elif isinstance(line, ast.ImportFrom) and line.module:

@@ -8,7 +8,6 @@ line. Nothing else imports Dask, and this only where ``--on`` is given.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import pickle
 import platform
@@ -20,22 +19,19 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, cast
 
-from mansard.api.peer_pickles import RefusedPickle, refused_pickles
-from mansard.api.wire import decode, encode
+from mansard.api.wire import RefusedPickle, decode, encode, refused_pickles
 from mansard.core.errors import ClusterError, MansardError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.version import VERSION
-
-Item = TypeVar("Item")
-# An item, or what is sent in its place, and what all items share.
-Function = Callable[[Any, Any], Any]
+from mansard.core.workers import Shared, Workers, WorkLost
 
 _ADDRESS = re.compile(r"(tcp|tls)://[^\s/]+:[0-9]{1,5}")
 _CONNECT_S = 10.0  # until a scheduler answers, and until it has a worker
@@ -46,78 +42,53 @@ _PACKAGES = ("numpy", "polars", "msgspec", "numba", "distributed")
 _SHOWN = 3  # workers in a message
 
 
-class Answer(NamedTuple):
-    """What came of an item. ``is_lost``: each worker that had it ended, so there is no result."""
+class Cluster(Workers):
+    """Workers of Dask that are like this process.
 
-    item: Any
-    result: Any
-    is_lost: bool = False
-
-
-class Cluster:
-    """Workers that are like this process."""
+    Dask's own, ``Client.get_executor()``, has futures that never end where the client refuses to
+    unpickle what a peer sent, or loses the scheduler while it fetches a result; and it gives what
+    was unpickled, not data.
+    """
 
     def __init__(self, client: Any, address: str, refused: Sequence[str] = ()) -> None:
         self._client, self._address = client, address
         self._refused = refused  # names in pickles of peers, as they come
-        self.n_at_once = self._count()
+        self._running: dict[Future[Any], Any] = {}  # with Dask's; what has none there is forgotten
+        self._common: dict[int, tuple[Shared[Any], Any]] = {}
+        self._ended = threading.Event()
+        self.n_workers = self._count()
+        threading.Thread(target=self._watch, name="watching", daemon=True).start()
 
-    def unordered(
-        self,
-        function: Function,
-        items: Iterable[Item],
-        *,
-        shared: Any = None,
-        prepare: Callable[[Item], Any] | None = None,
-        n_together: int = 1,
-    ) -> Iterator[Answer]:
-        """``function(item, shared)`` of each item on some worker, as they are done.
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A future of ``function(*args, **kwargs)`` on some worker.
 
-        ``items`` are taken when they are sent, a few more than can run: what is not sent yet takes
-        no memory, and may depend on the answers so far. ``prepare`` makes here what is sent of an
-        item. ``n_together``: items sent at a time. Raises what ``function`` raises, ClusterError
-        where the scheduler or all workers are gone.
+        Its exception is what ``function`` raises, ClusterError where the scheduler or all workers
+        are gone, WorkLost where each worker that had the call ended.
         """
-        from distributed.scheduler import KilledWorker
-
-        source, finished = iter(items), queue.SimpleQueue[Any]()
+        common = {at: self._sent(arg) for at, arg in enumerate(args) if isinstance(arg, Shared)}
+        rest = [None if at in common else arg for at, arg in enumerate(args)]
         # As bytes: Dask would look inside for futures, and cannot send every error.
-        common = self._submit(bytes, pickle.dumps(shared))
-        running: dict[str, tuple[Any, list[Item]]] = {}  # what has no future here is forgotten
-        try:
-            while True:
-                while len(running) < 2 * self.n_at_once:
-                    some = list(itertools.islice(source, n_together))
-                    if not some:
-                        break
-                    sent = some if prepare is None else [prepare(item) for item in some]
-                    future = self._submit(_work, function, pickle.dumps(sent), common, versions())
-                    running[future.key] = future, some
-                    future.add_done_callback(finished.put)
-                if not running:
-                    return
-                future = self._next(finished)
-                done = running.pop(future.key)[1]
-                try:
-                    results = decode(future.result())
-                except KilledWorker:
-                    yield from (Answer(item, None, is_lost=True) for item in done)
-                    continue
-                except Exception as error:
-                    raise self._told(error) from error
-                if isinstance(results, MansardError):
-                    raise results
-                if not isinstance(results, list) or len(results) != len(done):
-                    raise ClusterError(
-                        "a worker sent results of other work",
-                        where=self._address,
-                        fix="check who runs workers there, and use TLS",
-                    )
-                yield from map(Answer, done, results)
-        finally:
-            if running:  # what was sent and is not wanted any more
-                with contextlib.suppress(Exception):
-                    self._client.cancel([future for future, _ in running.values()], force=True)
+        call = pickle.dumps((function, rest, kwargs))
+        future = Future[Any]()
+        future.set_running_or_notify_cancel()
+        theirs = self._submit(_work, call, list(common), list(common.values()), versions())
+        self._running[future] = theirs
+        theirs.add_done_callback(lambda done: self._end(future, done))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Cancel what was sent and is not wanted any more."""
+        del wait, cancel_futures
+        self._ended.set()
+        if self._running:
+            with contextlib.suppress(Exception):
+                self._client.cancel(list(self._running.values()), force=True)
+
+    def _sent(self, shared: Shared[Any]) -> Any:
+        """Dask's future of the pickle of ``shared``, which workers fetch once."""
+        if id(shared) not in self._common:
+            self._common[id(shared)] = shared, self._submit(bytes, pickle.dumps(shared))
+        return self._common[id(shared)][1]
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         key = f"mansard-{function.__name__.strip('_')}-{uuid.uuid4().hex}"
@@ -125,28 +96,48 @@ class Cluster:
             warnings.simplefilter("ignore", UserWarning)
             return self._client.submit(function, *arguments, key=key, pure=False)
 
-    def _next(self, finished: queue.SimpleQueue[Any]) -> Any:
-        """The next future that is done; ClusterError where none can be."""
+    def _end(self, future: Future[Any], theirs: Any) -> None:
+        """Hand over what came of a call; Dask calls this in a thread of its own."""
+        from distributed.scheduler import KilledWorker
+
+        try:
+            result = decode(theirs.result())
+        except KilledWorker:
+            result = WorkLost()
+        except Exception as error:
+            result = self._told(error)
+            result.__cause__ = error
+        self._settle(future, result)
+
+    def _settle(self, future: Future[Any], result: Any) -> None:
+        if self._running.pop(future, None) is None:
+            return  # settled already
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+    def _watch(self) -> None:
+        """Fail what is open where no result can come any more."""
         alone_since: float | None = None
-        while True:
-            with contextlib.suppress(queue.Empty):
-                return finished.get(timeout=_POLL_S)
+        while not self._ended.wait(_POLL_S):
             if self._refused:
-                raise _hostile(self._address, self._refused[0])
-            self.n_at_once = self._count() or self.n_at_once
-            if self._count():
-                alone_since = None
+                self._fail(_hostile(self._address, self._refused[0]))
+            if n_workers := self._count():
+                self.n_workers, alone_since = n_workers, None
                 continue
             alone_since = alone_since or time.monotonic()
             if time.monotonic() - alone_since > _ALONE_S:
-                raise ClusterError(
-                    f"it has had no worker for {_ALONE_S:.0f} s, or it is gone",
-                    where=self._address,
-                    fix="start workers with 'dask worker', and the same command again",
-                )
+                what = f"it has had no worker for {_ALONE_S:.0f} s, or it is gone"
+                fix = "start workers with 'dask worker', and the same command again"
+                self._fail(ClusterError(what, where=self._address, fix=fix))
+
+    def _fail(self, error: ClusterError) -> None:
+        for future in list(self._running):
+            self._settle(future, error)
 
     def _count(self) -> int:
-        """How many items the workers that are there do at once; 0 without a scheduler too."""
+        """How many calls the workers that are there do at once; 0 without a scheduler too."""
         try:
             threads = self._client.sync(self._client.scheduler.ncores, callback_timeout=_CONNECT_S)
         except Exception:  # whatever a connection that breaks raises
@@ -157,6 +148,8 @@ class Cluster:
         """In one line what a worker or the scheduler failed with."""
         from distributed import CancelledError
 
+        if isinstance(error, MansardError):
+            return error
         if self._refused:
             return _hostile(self._address, self._refused[0])
         if isinstance(error, (CancelledError, OSError)):
@@ -196,7 +189,8 @@ def connected(address: str, *, connect_s: float = _CONNECT_S) -> Iterator[Cluste
         client = _client(Client, address, connect_s)
         try:
             _check_workers(client, address, connect_s)
-            yield Cluster(client, address, refused)
+            with Cluster(client, address, refused) as cluster:
+                yield cluster
         finally:
             with contextlib.suppress(Exception):
                 client.close(timeout=5)
@@ -400,20 +394,23 @@ def _source_hash() -> str:
 
 @lru_cache(maxsize=1)
 def _loaded(shared: bytes) -> Any:
-    """On a worker: what all items share, once for all of them."""
+    """On a worker: what many calls share, once for all of them."""
     return pickle.loads(shared)  # noqa: S301 - by the process that checked this one
 
 
-def _work(function: Function, sent: bytes, common: bytes, wanted: Mapping[str, str]) -> bytes:
-    """On a worker: results, or the error that was raised. It may have come after the checks."""
+def _work(
+    call: bytes, places: Sequence[int], common: Sequence[bytes], wanted: Mapping[str, str]
+) -> bytes:
+    """On a worker: the result, or the error that was raised. It may have come after the checks."""
     try:
         if versions() != wanted:
             raise ClusterError(
                 "a worker that came later has other versions", fix="install the same versions there"
             )
-        items: list[Any] = pickle.loads(sent)  # noqa: S301 - by the process that checked this one
-        shared = _loaded(common)
-        return encode([function(item, shared) for item in items])
+        function, args, kwargs = pickle.loads(call)  # noqa: S301 - likewise
+        for at, shared in zip(places, common, strict=True):
+            args[at] = _loaded(shared)
+        return encode(function(*args, **kwargs))
     except MansardError as error:
         return encode(error)
     except Exception as error:  # as text: the caller unpickles no exceptions of other libraries

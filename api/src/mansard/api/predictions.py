@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mansard.estimator import Settings
 
 Shared = TypeVar("Shared")
-Part = TypeVar("Part")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,41 +134,41 @@ def _asked_modes(request: PredictionRequest, models: Models, reporter: Reporter)
 
 
 def predicted_parts(
-    function: Callable[[Sequence[str] | None, tuple[Basis, Shared]], tuple[Part, int]],
+    function: Callable[[str | None, tuple[Basis, Shared]], tuple[Answer, int]],
     request: PredictionRequest,
     shared: Callable[[Models], Shared],
     *,
     on: str | None,
     reporter: Reporter,
-) -> tuple[Models, Basis, list[Part]]:
-    """What ``function`` makes of the predictions of all networks, or ``on`` a cluster of each.
+) -> tuple[Models, Basis, list[Answer]]:
+    """What ``function`` makes of predictions: of all networks, or of each where they are many, or
+    ``on`` a cluster.
 
-    It gets names of networks, None for all, the basis, and ``shared`` of the models; it returns
-    how many rows were predicted too. No process holds the predictions of all networks then, nor
-    this one any. Raises as ``predict`` and ``parallel.do_work``, and reports as ``predict``.
+    It gets the name of a network, None for all, the basis, and ``shared`` of the models; it returns
+    how many rows were predicted too. Raises as ``predict`` and
+    ``parallel.do_work``, and reports as ``predict``.
     """
     from mansard.analytics.models.predict.prediction import check_any
 
     models, basis = find_basis(request, reporter)
-    work: Work[Sequence[str] | None, tuple[Part, int]] = Work(
+    work: Work[str | None, tuple[Answer, int]] = Work(
         function=function,
         title="Predicting",
-        name=lambda names: ", ".join(names or ()),
+        name=lambda network: network or "",
         lost=_lost,
         shared=(basis, shared(models)),
     )
-    items = [None] if on is None else [(name,) for name in basis.networks]
-    jobs = 1 if on is None else None
-    parts = do_work(work, items, jobs=jobs, on=on, reporter=reporter)
-    check_any(models.dataset, is_any=any(n_rows for _, n_rows in parts))
+    parts = basis.parts(each_network=on is not None)
+    answers = do_work(work, parts, jobs=None if on else 1, on=on, reporter=reporter)
+    check_any(models.dataset, is_any=any(n_rows for _, n_rows in answers))
     for line in basis.notes:
         reporter.note(line)
-    return models, basis, [part for part, _ in parts]
+    return models, basis, [answer for answer, _ in answers]
 
 
-def _lost(names: Sequence[str] | None) -> NoReturn:
+def _lost(network: str | None) -> NoReturn:
     raise ClusterError(
-        f"each process that predicted {', '.join(names or ())} was killed",
+        f"each process that predicted {network} was killed",
         fix="memory may be short: name fewer modes or batches, or give workers more",
     )
 

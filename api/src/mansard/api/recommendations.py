@@ -94,15 +94,15 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _recommend_some(
-    networks: Sequence[str] | None, shared: tuple[Basis, _Asked]
+    network: str | None, shared: tuple[Basis, _Asked]
 ) -> tuple[tuple[Recommendation, ...], int]:
-    """For all networks or some of them, without commands; and how many rows they rest on."""
+    """For one network or all, without commands; and how many rows they rest on."""
     from mansard.analytics.decisions.recommend import decide_each
     from mansard.analytics.models.predict.preference import prefer_observed
     from mansard.analytics.pages.words.recommendation import in_words
 
     basis, asked = shared
-    modelled = basis.predictions(networks)
+    modelled = basis.predictions(network)
     names = modelled["network"].unique().to_list()
     findings = [each for each in asked.findings if each.is_about(names)]
     predictions = prefer_observed(modelled, basis.observations, basis.known, basis.modes)
@@ -241,18 +241,18 @@ def batch(
 
 
 def _batch_some(
-    networks: Sequence[str] | None, shared: tuple[Basis, bool]
+    network: str | None, shared: tuple[Basis, bool]
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
-    """The rows of all networks or some of them, their names, and which modes are not known."""
+    """The rows of one network or all, their names, and which modes are not known."""
     from mansard.analytics.decisions import batches
 
     basis, highest_only = shared
-    predictions = basis.predictions(networks)
+    predictions, modes = basis.predictions(network), basis.modes
     rows = batches.batch_table(predictions, basis.scores, basis.observations)
     names = tuple(rows["network"].unique().to_list())
-    found = batches.highest_only(rows, basis.modes) if highest_only else rows
-    modes = batches.highest_modes(basis.modes) if highest_only else basis.modes
-    return (found, names, batches.unknown_notes(predictions, modes)), predictions.height
+    if highest_only:
+        rows, modes = batches.highest_only(rows, modes), batches.highest_modes(modes)
+    return (rows, names, batches.unknown_notes(predictions, modes)), predictions.height
 
 
 def _with_commands(

@@ -145,7 +145,7 @@ def _searched(
             progress.update(round(100 * min(share, 1.0)), 100, None, line)
 
     title = "Searching schedules, percent"
-    with _spread(problem, request, reporter) as spread, reporter.progress(title) as progress:
+    with _workers(problem, request, reporter) as workers, reporter.progress(title) as progress:
 
         def work() -> tuple[Schedule, tuple[Schedule, ...]]:
             prepare(problem, told)  # no limit counts compiling
@@ -157,7 +157,7 @@ def _searched(
                 method=request.method,
                 time_limit_s=max(left_s, 0.0),
                 progress=told,
-                spread=spread,
+                workers=workers,
                 stopped=stopped,
             )
             return found, others
@@ -204,7 +204,7 @@ def interruptible(work: Callable[[], Answer], stopped: Event) -> Answer:
 
 
 @contextmanager
-def _spread(
+def _workers(
     problem: Problem, request: ScheduleRequest, reporter: Reporter
 ) -> Iterator[Cluster | None]:
     """Where parts of the search are done; None: here."""

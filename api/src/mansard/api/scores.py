@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from mansard.api.parallel import Work, do_work
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.model_files import is_path, onnx_files
+from mansard.core.model_files import is_path, make_folder, onnx_files, storage_errors
 from mansard.core.records import ModelScore, named_notes
-from mansard.core.storage.files import make_folder, storage_errors
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
@@ -67,6 +65,24 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     request = _Request(
         settings or Settings(), tuple(batches) or (None,), tuple(stages) or (None,), len(found) > 1
     )
+    if len(found) == 1 and on is None:  # nobody else to work on it, nothing to wait for
+        outcomes = [_score_file(_read_file(found[0]), request)]
+    else:
+        outcomes = _score_files(found, request, jobs, on, reporter)
+    _check_understood(outcomes, request)
+    if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
+        raise outcomes[0].errors[0]
+    return Scores(
+        tuple(score for outcome in outcomes for score in outcome.scores),
+        tuple(error for outcome in outcomes for error in outcome.errors),
+    )
+
+
+def _score_files(
+    paths: Sequence[Path], request: _Request, jobs: int | None, on: str | None, reporter: Reporter
+) -> list[_Outcome]:
+    from mansard.api.parallel import Work, do_work
+
     work = Work(
         function=_score_file,
         title="Scoring",
@@ -75,14 +91,7 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
         shared=request,
         prepare=_read_file,
     )
-    outcomes = do_work(work, found, jobs=jobs, on=on, reporter=reporter)
-    _check_understood(outcomes, request)
-    if len(outcomes) == 1 and outcomes[0].errors and not outcomes[0].scores:
-        raise outcomes[0].errors[0]
-    return Scores(
-        tuple(score for outcome in outcomes for score in outcome.scores),
-        tuple(error for outcome in outcomes for error in outcome.errors),
-    )
+    return do_work(work, paths, jobs=jobs, on=on, reporter=reporter)
 
 
 class _Request(msgspec.Struct, frozen=True):

@@ -1,17 +1,26 @@
-"""Results of workers as bytes that hold data alone: reading them runs nothing of the sender's.
+"""What comes from workers is data: reading it runs nothing of the sender's.
 
-MessagePack by msgspec. What it has no form for becomes a pair of a mark and its parts: records and
-errors of Mansard by the names of their classes, frames as Arrow, arrays as NumPy's .npy.
+Results are MessagePack by msgspec. What it has no form for becomes a pair of a mark and its parts:
+records and errors of Mansard by the names of their classes, frames as Arrow, arrays as NumPy's
+.npy.
+
+Dask's client also unpickles what surrounds them: exceptions and tracebacks of tasks, types of
+results, warnings, answers of ``Client.run``. A pickle acts by naming what it calls, and Python
+reports each name before it is looked up, as the audit event ``pickle.find_class`` (PEP 578). So one
+list of names, the state of a lost task, holds for every way into the client, on all of its threads,
+also for ways that later versions of Dask add.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import msgspec
@@ -136,3 +145,63 @@ def _fields(kind: Any) -> tuple[str, ...]:
         return tuple(field.name for field in fields(kind))
     names: tuple[str, ...] = kind.__struct_fields__
     return names
+
+
+# The type of every result, and what the exception of a lost task consists of.
+_NAMES = frozenset(
+    {
+        ("builtins", "bytes"),
+        ("builtins", "int"),
+        ("builtins", "tuple"),
+        ("collections", "defaultdict"),
+        ("collections", "deque"),
+        ("distributed.core", "Status"),
+        ("distributed.scheduler", "KilledWorker"),
+        ("distributed.scheduler", "WorkerState"),
+    }
+)
+_OPEN: list[list[str]] = []  # what each block below that runs has refused
+
+
+class RefusedPickle(TypeError):  # noqa: N818 - a TypeError: Dask leaves a traceback out for it
+    """A peer sent a pickle with this name, which is not on the list."""
+
+
+@contextlib.contextmanager
+def refused_pickles() -> Iterator[list[str]]:
+    """While the block runs, Dask unpickles nothing in this process that names anything else.
+
+    Gives the names that were refused so far: Dask stops to listen after some of them, and says
+    nothing. A worker of Dask in this very process is affected too, unpickling outside of Dask not.
+    """
+    _install_check()
+    names: list[str] = []
+    _OPEN.append(names)
+    try:
+        yield names
+    finally:
+        _OPEN[:] = [other for other in _OPEN if other is not names]
+
+
+@cache
+def _install_check() -> None:
+    """Once in a process: Python has no way to remove such a function."""
+    sys.addaudithook(_check)
+
+
+def _check(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "pickle.find_class" or not _OPEN:
+        return
+    if arguments not in _NAMES and _is_within_dask(sys._getframe(1)):
+        name = ".".join(map(str, arguments))
+        for names in _OPEN:
+            names.append(name)
+        raise RefusedPickle(name)
+
+
+def _is_within_dask(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == "distributed":
+            return True
+        frame = frame.f_back
+    return False

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (Ctrl-C, SIGTERM, S
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from mansard.cli.console import (
@@ -32,7 +33,9 @@ def main() -> None:
     prepare_streams()
     if is_json(_own(sys.argv[1:])) and "--help" not in sys.argv:
         give_stdout_to_data()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # else the interpreter looks for garbage in what ends with it
+    sys.exit(code)
 
 
 def _own(arguments: list[str]) -> list[str]:

@@ -60,19 +60,22 @@ def _escape(character: str) -> str:
 
 
 MASK = "***"
+# Each pattern below needs one of these, in small letters. To compile the patterns takes as long as
+# to score a small network, and most texts have none of these.
+_SIGNS = (
+    *("://", "pass", "pw", "secret", "credential", "bearer", "basic", "jwt", "cookie", "key"),
+    *("token", "auth", "pat", "akia", "asia", "abia", "acca", "ghp_", "gho_", "ghu_", "ghs_"),
+    *("ghr_", "glrt-", "gldt-", "hf_", "api_org_", "sk-", "xox", "aiza", "ya29.", "nvapi-"),
+    *("npm_", "pypi-", "eyj"),
+)
 # The part of a URL before the host (RFC 3986, 3.2.1), as people write it: a password may hold an @,
 # a / or a quote. A path may be masked by mistake, a password may not be shown. The name of an image
 # with a digest is left as it is.
-_USER_INFO = re.compile(
-    r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://
-    (?:[^/\s:@]*:\S*|(?P<user>[^/\s?\#]*))@(?!sha256:)""",
-    re.VERBOSE,
-)
-_OF_URL = re.compile(
-    r"""(?P<name>[?&;\#][\w.-]*(?:token|secret|key|passw|pwd|sig|auth|cred|session|jwt)[\w.-]*)
-    =[^\s&;'"\#<>]+""",
-    re.VERBOSE | re.IGNORECASE,
-)
+_USER_INFO = r"""(?x)(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://
+    (?:[^/\s:@]*:\S*|(?P<user>[^/\s?\#]*))@(?!sha256:)"""
+_OF_URL = r"""(?xi)
+    (?P<name>[?&;\#][\w.-]*(?:token|secret|key|passw|pwd|sig|auth|cred|session|jwt)[\w.-]*)
+    =[^\s&;'"\#<>]+"""
 # Names of values that are secret, whatever stands before and after: DB_PASSWORD, --hf-token. In
 # this field a token is also a piece of text: --max-tokens, tokenizer and n_token hold a number.
 _KEYS = "api|access|private|account|encryption|auth|signing|secret|license"
@@ -82,37 +85,26 @@ _NAME = rf"""(?:[A-Za-z0-9_.-]*
         |(?:{_KEYS})[_-]?keys?)[A-Za-z0-9_.-]*
     |(?![_.-]*(?:[A-Za-z0-9]+[_.-])*(?:{_PIECES})[_-]token)(?:[A-Za-z0-9_.-]*[_.-])?
       (?:token|auth|authorization|authkey|pass|pat|pw)(?:[_.-](?:value|string|hex))?)"""
-_NAMED = re.compile(rf"(?P<name>{_NAME})(?![A-Za-z0-9_-])", re.VERBOSE | re.IGNORECASE)
-_OPTION = re.compile(
-    rf"""(?P<before>(?<![\w-])--?{_NAME}(?:=|\s+))(?P<value>"[^"]*"|'[^']*'|[^\s'"-][^\s]*)""",
-    re.VERBOSE | re.IGNORECASE,
+_NAMED = rf"(?xi)(?P<name>{_NAME})(?![A-Za-z0-9_-])"
+_OPTION = (
+    rf"""(?xi)(?P<before>(?<![\w-])--?{_NAME}(?:=|\s+))(?P<value>"[^"]*"|'[^']*'|[^\s'"-][^\s]*)"""
 )
-_ASSIGNED = re.compile(
-    rf"""(?P<before>(?<![\w-]){_NAME}["']?\]?\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^\s'",;&]+)""",
-    re.VERBOSE | re.IGNORECASE,
+_ASSIGNED = (
+    rf"""(?xi)(?P<before>(?<![\w-]){_NAME}["']?\]?\s*=\s*)(?P<value>"[^"]*"|'[^']*'|[^\s'",;&]+)"""
 )
-_HEADER = re.compile(
-    r"""(?P<before>\b(?:(?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth|secret)
+_HEADER = r"""(?xi)(?P<before>\b(?:(?:proxy-)?authorization|x-[a-z-]*(?:key|token|auth|secret)
         |private-token|(?:set-)?cookie)\s*:\s*)
-    (?P<value>[^'"\r\n]+)""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_JSON = re.compile(
-    rf"""(?P<before>["']{_NAME}["']\s*:\s*)(?P<value>"[^"]*"|'[^']*')""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_BEARER = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})", re.I)
+    (?P<value>[^'"\r\n]+)"""
+_JSON = rf"""(?xi)(?P<before>["']{_NAME}["']\s*:\s*)(?P<value>"[^"]*"|'[^']*')"""
+_BEARER = r"(?i)(?P<before>\b(?:bearer|basic)\s+)(?P<value>[A-Za-z0-9._~+/=-]{8,})"
 # Forms of keys: AWS, GitHub, GitLab, Hugging Face, OpenAI and others, Slack, Google, NVIDIA, npm,
 # PyPI, Weights & Biases; JSON web tokens; the body of a key in PEM.
-_FORMS = re.compile(
-    r"""\b(?:(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}|gh[pousr]_[A-Za-z0-9]{8,}
+_FORMS = r"""(?x)\b(?:(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}|gh[pousr]_[A-Za-z0-9]{8,}
     |github_pat_\w{8,}|gl(?:pat|rt|dt)-[\w-]{8,}|hf_[A-Za-z0-9]{8,}|api_org_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{12,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{20,}|ya29\.[\w-]{10,}
     |nvapi-[\w-]{8,}|npm_[A-Za-z0-9]{16,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{8,}
     |eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?)
-    |(?<=PRIVATE\ KEY-----)[^-]+""",
-    re.VERBOSE,
-)
-_PAIR = re.compile(r"[^\s:/]+:[^\s]+")
+    |(?<=PRIVATE\ KEY-----)[^-]+"""
+_PAIR = r"[^\s:/]+:[^\s]+"
 _LOGIN_OPTIONS = frozenset({"-u", "--user", "--userpwd", "--proxy-user", "-U", "--login"})
 # Programs that take a password in a one-letter option, by their manuals. In other programs the
 # letter means a port, a path or a priority.
@@ -129,16 +121,18 @@ def masked(text: str) -> str:
 
     A user's name stays where no password is with it and it is no token: ``ssh://user@board``.
     """
+    if text.isascii() and not any(map(text.lower().__contains__, _SIGNS)):
+        return text
     if "://" in text:
-        text = _OF_URL.sub(rf"\g<name>={MASK}", _USER_INFO.sub(_mask_user, text))
+        text = re.sub(_OF_URL, rf"\g<name>={MASK}", re.sub(_USER_INFO, _mask_user, text))
     for pattern in (_HEADER, _JSON, _OPTION, _ASSIGNED, _BEARER):
-        text = pattern.sub(_mask_value, text)
-    return _FORMS.sub(MASK, text)
+        text = re.sub(pattern, _mask_value, text)
+    return re.sub(_FORMS, MASK, text)
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable or an option of this name holds a secret."""
-    return _NAMED.fullmatch(name.lstrip("-")) is not None
+    return re.fullmatch(_NAMED, name.lstrip("-")) is not None
 
 
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -155,7 +149,7 @@ def _masked_words(words: Sequence[str]) -> Iterator[str]:
             yield MASK
         elif letter and word.startswith(letter) and word != letter:
             yield f"{letter}{MASK}"
-        elif before in _LOGIN_OPTIONS and _PAIR.fullmatch(word):
+        elif before in _LOGIN_OPTIONS and re.fullmatch(_PAIR, word):
             yield f"{word.partition(':')[0]}:{MASK}"
         else:
             yield _masked_assignment(word)

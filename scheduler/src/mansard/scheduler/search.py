@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Timer
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from mansard.core.records.schedule import (
     Problem,
     Schedule,
 )
+from mansard.core.workers import Shared, Workers
 from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
 from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
@@ -72,21 +73,6 @@ _BATCH, _BATCH_NODES = 256, 1_000_000  # assignments and decisions until the bes
 # Of a part that is searched elsewhere: assignments, decisions, and parts for each that can run.
 _PART, _PART_NODES, _SHARES = 16_384, 4_000_000, 4
 _LANES = 4  # parts of a batch, whatever the number of processors: the answer is the same
-
-
-class Spread(Protocol):
-    """Works on items in other processes, as ``api.cluster`` does on other machines."""
-
-    n_at_once: int
-
-    def unordered(
-        self, function: Callable[[Any, Any], Any], items: Iterable[Any], *, shared: Any
-    ) -> Iterable[tuple[Any, Any, bool]]:
-        """Each item with ``function(item, shared)``, as they are done, and whether that is lost.
-
-        Items are taken when they can be sent: a later one may depend on earlier answers.
-        """
-        ...
 
 
 def evaluate(
@@ -172,25 +158,25 @@ def solve(
     time_limit_s: float = 10.0,
     seed: int = 0,
     progress: Progress | None = None,
-    spread: Spread | None = None,
+    workers: Workers | None = None,
     stopped: Event | None = None,
 ) -> Schedule:
     """The best schedule of ``problem``, with its proof or its gap.
 
     "auto" is "first_come", then "exact" from its answer on, up to twelve million assignments,
     and "local" beyond. After ``time_limit_s`` the best that was found, with the bound of what was
-    not searched. ``spread``: where assignments that a bound does not rule out are searched in
+    not searched. ``workers`` search assignments that a bound does not rule out in
     parts: the same best score with the same proof; of several such schedules it may be another.
     ``stopped``: ends the search when it is set, as the time limit does.
     Raises InputError for a problem that cannot be scheduled.
     """
     made, told = chains(problem), progress or (lambda *_: None)
     compile_simulator(made, told)
-    if spread is not None:  # there too, as far as can be: each takes what comes next
+    if workers is not None:  # there too, as far as can be: each takes what comes next
         told(0.0, "compiling the simulator elsewhere")
-        list(spread.unordered(_compile_there, range(2 * spread.n_at_once), shared=made))
+        list(workers.completed(_compile_there, range(2 * workers.n_workers), Shared(made)))
     clock = SearchClock(time.perf_counter(), time_limit_s, told, stopped or Event())
-    return solve_chains(made, method, clock, seed, spread)
+    return solve_chains(made, method, clock, seed, workers)
 
 
 def prepare(problem: Problem, progress: Progress) -> None:
@@ -212,12 +198,12 @@ def compile_simulator(made: Chains, progress: Progress) -> None:
         said.cancel()
 
 
-def _compile_there(_: int, made: Chains) -> None:
-    compile_simulator(made, lambda *_: None)
+def _compile_there(_: int, made: Shared[Chains]) -> None:
+    compile_simulator(made.value, lambda *_: None)
 
 
 def solve_chains(
-    made: Chains, method: Method, clock: SearchClock, seed: int, spread: Spread | None = None
+    made: Chains, method: Method, clock: SearchClock, seed: int, workers: Workers | None = None
 ) -> Schedule:
     """``solve``, with a number of changes for each network."""
     size = _size(made)
@@ -234,7 +220,7 @@ def solve_chains(
         )
     if method == "local" or not is_small or (method == "auto" and size > _LARGE):
         return _local(made, size, clock, seed)
-    return _exact(made, size, clock, seed, method, spread)
+    return _exact(made, size, clock, seed, method, workers)
 
 
 def check(problem: Problem) -> None:
@@ -313,7 +299,7 @@ def _fastest(made: Chains) -> Ints | None:
 
 
 def _exact(
-    made: Chains, size: int, clock: SearchClock, seed: int, method: Method, spread: Spread | None
+    made: Chains, size: int, clock: SearchClock, seed: int, method: Method, workers: Workers | None
 ) -> Schedule:
     all_choices = [choices(made, n) for n in range(len(made.problem.networks))]
     simulated, best = partial(simulate, made.instance, new_run(made.instance)), _Best()
@@ -345,7 +331,7 @@ def _exact(
 
     def search(is_first_come: bool) -> Score:
         space = _Space(made, all_choices, is_first_come=is_first_come)
-        bound = _search(space, ids, lower, best, clock, spread)
+        bound = _search(space, ids, lower, best, clock, workers)
         return bound if is_whole else min(bound, space_bound(made, clock.is_late))
 
     def answered(bound: Score, by: str) -> Schedule:
@@ -438,7 +424,7 @@ def _search(
     lower: Floats,
     best: _Best,
     clock: SearchClock,
-    spread: Spread | None,
+    workers: Workers | None,
 ) -> Score:
     """Searches combinations by ascending bounds; a bound of all: the best score with a proof.
 
@@ -448,10 +434,10 @@ def _search(
     most_nodes = _NODES
     while len(ids) and most_nodes <= _MOST_NODES:
         is_quick = len(ids) <= _SMALL and most_nodes == _NODES
-        if spread is None or is_quick:
+        if workers is None or is_quick:
             rest = _round(space, ids, lower, best, clock, most_nodes)
         else:
-            rest = _spread_round(space, ids, lower, best, clock, most_nodes, spread)
+            rest = _round_by_workers(space, ids, lower, best, clock, most_nodes, workers)
         rest = rest[can_beat(lower[rest], best.score)]
         rest = rest[ascending(lower[rest])]
         ids, lower = ids[rest], lower[rest]
@@ -498,20 +484,20 @@ def _round(
     return np.concatenate(left) if left else np.zeros(0, np.int64)
 
 
-def _spread_round(  # noqa: PLR0917
+def _round_by_workers(  # noqa: PLR0917
     space: _Space,
     ids: Ints,
     lower: Floats,
     best: _Best,
     clock: SearchClock,
     most_nodes: int,
-    spread: Spread,
+    workers: Workers,
 ) -> Ints:
     """``_round`` in parts, each somewhere else: one begins with the best score when it is sent.
 
     What is lost stays open, so that no proof rests on it.
     """
-    size = min(_PART, _PART_NODES // most_nodes, -(-len(ids) // (_SHARES * spread.n_at_once)))
+    size = min(_PART, _PART_NODES // most_nodes, -(-len(ids) // (_SHARES * workers.n_workers)))
     size, left, n_sent = max(1, size), [], 0
 
     def parts() -> Iterator[_Part]:
@@ -522,7 +508,7 @@ def _spread_round(  # noqa: PLR0917
             some = ids[at:n_sent], lower[at:n_sent].copy()
             yield _Part(at, *some, best.score, most_nodes, limit_s)
 
-    for part, found, is_lost in spread.unordered(_search_part, parts(), shared=space):
+    for part, found, is_lost in workers.completed(_search_part, parts(), Shared(space)):
         if is_lost:
             left.append(part.at + np.arange(len(part.ids)))
             continue
@@ -538,8 +524,9 @@ def _spread_round(  # noqa: PLR0917
     return np.concatenate(left) if left else np.zeros(0, np.int64)
 
 
-def _search_part(part: _Part, space: _Space) -> tuple[_Best, Ints, Floats]:
+def _search_part(part: _Part, shared: Shared[_Space]) -> tuple[_Best, Ints, Floats]:
     """On another machine: what beats the score, what is left open, and the bounds of that."""
+    space = shared.value
     compile_simulator(space.made, lambda *_: None)  # before its time begins
     best, lower = _Best(score=part.score), part.lower.copy()
     clock = SearchClock(time.perf_counter(), part.limit_s, lambda *_: None)

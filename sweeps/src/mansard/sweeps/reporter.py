@@ -26,7 +26,6 @@ class ProgressDisplay(Protocol):
 
     def update(self, n_done: int, n_total: int, remaining_s: float | None, now: str) -> None:
         """Show the state; called after every finished step."""
-        ...
 
 
 class Reporter(Protocol):
@@ -34,15 +33,12 @@ class Reporter(Protocol):
 
     def note(self, line: str) -> None:
         """Something worth knowing that is no error."""
-        ...
 
     def progress(self, title: str) -> AbstractContextManager[ProgressDisplay]:
         """How far a piece of long work is, until the context ends."""
-        ...
 
     def ask(self, question: str) -> bool:
         """Whether a download or another large step may begin."""
-        ...
 
 
 class SilentReporter:

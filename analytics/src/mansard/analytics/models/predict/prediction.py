@@ -7,7 +7,7 @@ predicted by the roofs of each mode; one of which only times are known is fitted
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +33,10 @@ from mansard.analytics.models.scaling.board import scale
 from mansard.analytics.models.scaling.network_predict import predict_observed
 from mansard.core.errors import InputError
 from mansard.core.records import ModelScore, Phase
+
+# Predictions at a time, about 1 kB each until they are decided on. Fewer rows cost more time: each
+# part is planned and joined anew.
+_MOST_ROWS = 300_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,22 +120,24 @@ class Basis:
         return _comparable(found, self.modes)
 
     @property
-    def networks(self) -> tuple[str, ...]:
-        """The names of all networks that may be predicted."""
-        names = (frame["network"].to_list() for frame in (self.scores, self.selected))
-        return tuple(dict.fromkeys(itertools.chain(*names)))
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """By what calibrated predictions are scaled, and how far off they are."""
         return _notes(self.calibration)
 
-    def predictions(self, networks: Collection[str] | None = None) -> pl.DataFrame:
-        """PREDICTION_SCHEMA of all networks, or of those with these names."""
+    def parts(self, *, each_network: bool = False) -> list[str | None]:
+        """Networks to predict one after the other, or None for all at once where that is little."""
+        key = ("network", "batch", "precision", "phase")
+        cases = pl.concat([self.scores.select(key), self.selected.select(key)]).unique()
+        if not each_network and cases.height * self.modes.height <= _MOST_ROWS:
+            return [None]
+        names = (frame["network"].to_list() for frame in (self.scores, self.selected))
+        return list(dict.fromkeys(itertools.chain(*names)))
+
+    def predictions(self, network: str | None = None) -> pl.DataFrame:
+        """PREDICTION_SCHEMA of all networks, or of the one with this name."""
         groups, scores, selected = self.groups, self.scores, self.selected
-        if networks is not None:
-            is_asked = pl.col("network").is_in(list(networks))
-            scores, selected = scores.filter(is_asked), selected.filter(is_asked)
+        if network is not None:
+            scores, selected = scores.filter(network=network), selected.filter(network=network)
             groups = groups.join(scores, on="score_id", how="semi", maintain_order="left")
         roofed = predict_roofed(groups, scores, self.coefficients, self.modes)
         if self.calibration:
