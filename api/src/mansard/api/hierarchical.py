@@ -156,7 +156,7 @@ def _source(request: HiRequest, reporter: Reporter) -> Path | Mapping[str, Any]:
     return network_outputs(request.network, request.remote_network, request.data, reporter)
 
 
-def _samples(source: Path | Mapping[str, Any]) -> Samples:
+def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
     from mansard.analytics.decisions.offload.samples import NAMES, check_headers, make_samples
 
     if not isinstance(source, Path):
