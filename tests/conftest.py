@@ -26,7 +26,7 @@ settings.load_profile("same")
 
 
 # These wait longest; a worker that got one of them last would end long after the others.
-_FIRST = ("containers", "documents", "cli", "browser", "api", "measuring")
+_FIRST = ("containers", "browser", "documents", "cli", "api", "measuring")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -46,10 +46,11 @@ def pytest_collection_finish() -> None:
 
 
 # Files that share what takes long and is made once in each worker: the image of the containers,
-# and the tests of the onnx package.
+# the tests of the onnx package, and Chromium with its pages.
 _TOGETHER = {
     "image": "containers/test_(bench_(container|fleet)|breaker_(ends|fleet)|images_built"
     "|measure_container)",
+    "pages": "browser/",
     "nodes": "estimator/test_(hints|node_(models|values)|operator_versions|reader_same"
     "|unknown_shapes)",
 }

@@ -175,7 +175,7 @@ def operate(chromium: Any, page: Path, n_charts: int) -> tuple[int, list[str]]:
     What the console says, warnings too, is a fault.
     """
     pages.load(chromium, page, n_charts)
-    chromium.set_script_timeout(60)
+    chromium.set_script_timeout(600)
     n_steps, faults = chromium.execute_async_script(STEPS, MOST_PAIRS)
     said = sorted({f"console: {entry['message']}" for entry in chromium.get_log("browser")})
     return int(n_steps), [*faults, *said]

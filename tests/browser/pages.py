@@ -41,7 +41,7 @@ def load(chromium: Any, page: Path, n_charts: int, scheme: str = "light") -> Non
     chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     chromium.get(page.as_uri())
     drawn = "return document.documentElement.dataset.drawn"
-    WebDriverWait(chromium, 30).until(lambda view: view.execute_script(drawn) == str(n_charts))
+    WebDriverWait(chromium, 300).until(lambda view: view.execute_script(drawn) == str(n_charts))
 
 
 def drawing(chromium: Any, chart: str) -> str:

@@ -61,7 +61,7 @@ def test_dark_and_light_differ_in_colour_and_follow_the_system(chromium: Any, re
     light = drawing(chromium, "chains")
     feature = {"name": "prefers-color-scheme", "value": "dark"}
     chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    WebDriverWait(chromium, 30).until(
+    WebDriverWait(chromium, 300).until(
         lambda page: page.execute_script("return document.documentElement.dataset.theme") == "dark"
     )
     assert drawing(chromium, "chains") != light

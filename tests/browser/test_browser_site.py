@@ -46,7 +46,7 @@ def test_search_finds_a_page_without_a_server(chromium: Any, site: str) -> None:
     chromium.get_log("performance")  # what other pages asked for
     chromium.get(f"{site}/index.html")
     chromium.execute_script(_OPEN_SEARCH)
-    wait = WebDriverWait(chromium, 20)
+    wait = WebDriverWait(chromium, 300)
     field = wait.until(lambda page: page.find_element(By.NAME, "query"))
     wait.until(lambda _: field.is_displayed())
     field.send_keys("disturbed trials")

@@ -66,7 +66,7 @@ def test_where_the_driver_does_not_answer_the_first_line_says_so(
 
 def test_a_bench_of_the_cpu_beside_a_card_says_so_and_sets_nothing(tmp_path: Path) -> None:
     card = WatchedCard(tmp_path)
-    done = card.command("bench", *BRIEF, **card.take_cupy(), COLUMNS="200")
+    done = card.command("bench", "squeezenet1_1", *BRIEF, **card.take_cupy(), COLUMNS="200")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("note: this machine has Stand-in card, which cannot be measured")
     (page,) = (tmp_path / "runs").glob("*.html")
