@@ -23,6 +23,12 @@ MANSARD = [sys.executable, "-m", "mansard.cli"]
 Start = Callable[..., subprocess.Popen[str]]
 
 
+@pytest.fixture(autouse=True)
+def usual_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the limit of tests/environment.py, which would stand in a program's name."""
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+
+
 def measure(tmp_path: Path, *words: str) -> list[str]:
     return [*MANSARD, "measure", "--runs", str(tmp_path / "runs"), "--profile", "brief", *words]
 
