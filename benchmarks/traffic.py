@@ -44,8 +44,12 @@ from mansard.estimator.scoring import Loaded, load
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
 from mansard.estimator.tensors import Node, walk
-from mansard.estimator.traffic import cached_traffic, fused_traffic, traffic
-from mansard.estimator.winograd import transformed_filter_bytes
+from mansard.estimator.traffic import (
+    cached_traffic,
+    fused_traffic,
+    traffic,
+    transformed_filter_bytes,
+)
 
 SMALLEST_BYTES = 2_000_000  # below, the counters' own noise shows
 ORIN_CACHE_BYTES = 2 * 1024 * 1024  # half of a Jetson AGX Orin's L2

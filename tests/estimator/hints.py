@@ -16,7 +16,7 @@ import msgspec
 from mansard.cli.options import parse_dimensions, parse_shapes, parse_trips, parse_values
 from mansard.core.errors import MansardError
 from mansard.estimator import Given, Settings, load, score_loaded
-from mansard.estimator.defaults import with_defaults
+from mansard.estimator.scoring import with_defaults
 from tests.cli.in_process import mansard
 
 Refusal = Callable[[bytes | Path, Sequence[str]], str | None]

@@ -21,8 +21,8 @@ from onnx import TensorProto, numpy_helper
 
 from mansard.core.records import LayerScore
 from mansard.estimator import score
-from mansard.estimator.element_types import BY_CODE, ELEMENT_TYPES
 from mansard.estimator.model import Given
+from mansard.estimator.numbers import BY_CODE, ELEMENT_TYPES
 from mansard.estimator.scoring import Loaded, load
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import InferredNetwork, infer_shapes

@@ -14,7 +14,6 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import BY_CODE, ElementType
 from mansard.estimator.model import (
     Dimension,
     Kind,
@@ -24,9 +23,8 @@ from mansard.estimator.model import (
     StoredTensor,
     normal_domain,
 )
-from mansard.estimator.numbers import Array, Numbers, hold_array, may_keep
-from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph
-from mansard.estimator.reading.tables import with_tables
+from mansard.estimator.numbers import BY_CODE, Array, ElementType, Numbers, hold_array, may_keep
+from mansard.estimator.reading.graphs import Parts, sort_nodes, subgraph, with_tables
 from mansard.estimator.tensors import Shape, is_sane
 
 REFUSALS = (DecodeError, UnicodeDecodeError, ModelError)

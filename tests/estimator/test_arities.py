@@ -7,7 +7,7 @@ from onnx import defs
 
 from mansard.core.errors import ModelError
 from mansard.estimator import score
-from mansard.estimator.reading.arities import arity_of
+from mansard.estimator.reading.versions import arity_of
 from tests.estimator.models import single_model, text_model
 
 _MANY = 2**31 - 1  # what a schema has for any number

@@ -16,7 +16,7 @@ import pytest
 from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
-from mansard.estimator.element_types import BY_CODE, ElementType
+from mansard.estimator.numbers import BY_CODE, ElementType
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.registry import Spec
 from tests.estimator.contrib_cases import OPERATORS, name_of

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.estimator.element_types import INT64
 from mansard.estimator.model import Given
-from mansard.estimator.numbers import hold
+from mansard.estimator.numbers import INT64, hold
 from mansard.estimator.tensors import Origin
 from tests.estimator.loop_texts import WHILE, counted
 from tests.estimator.networks import check, floats, inferred, parsed, stored, times

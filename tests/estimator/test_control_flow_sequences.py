@@ -11,9 +11,8 @@ from onnx import TensorProto, helper
 
 from mansard.core.errors import ModelError, UsageError
 from mansard.estimator import score
-from mansard.estimator.element_types import BOOL, INT64
 from mansard.estimator.model import Given
-from mansard.estimator.numbers import hold
+from mansard.estimator.numbers import BOOL, INT64, hold
 from mansard.estimator.tensors import Origin
 from tests.estimator.networks import check, floats, inferred, parsed, times
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.estimator.cost import NOTHING, Cost
-from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.numbers import FLOAT32
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.registry import Registry
 from mansard.estimator.tensors import Node, Tensor

@@ -13,9 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.core.errors import InputError, StorageError, UsageError
 from mansard.estimator import score, totals
 from mansard.estimator.export.request import DynamicAxis
-from mansard.estimator.export.run import fixed_axes, input_shapes, opset_of
+from mansard.estimator.export.run import (
+    fixed_axes,
+    input_shapes,
+    opset_of,
+    publish,
+    without_provenance,
+    without_weights,
+    workspace,
+)
 from mansard.estimator.export.sources import merged, read_config
-from mansard.estimator.export.writing import publish, without_provenance, without_weights, workspace
 
 RANDOM = np.random.default_rng(3)
 

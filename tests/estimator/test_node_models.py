@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from mansard.core.errors import ModelError
-from mansard.estimator.reading.tables import TABLES
+from mansard.estimator.reading.graphs import TABLES
 from mansard.estimator.shape_inference.inference import InferredNetwork
 from tests.estimator.node_cases import (
     NodeCase,

@@ -7,8 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.estimator.element_types import INT64
-from mansard.estimator.numbers import Numbers, cut, joined
+from mansard.estimator.numbers import INT64, Numbers, cut, joined
 
 
 def numbers(*shape: int) -> Numbers:

@@ -13,8 +13,8 @@ from onnx import AttributeProto, TensorProto, TypeProto, helper, numpy_helper, p
 
 import mansard.estimator
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import FLOAT32, INT64
 from mansard.estimator.model import Model, ModelInput, StoredTensor, Subgraph
+from mansard.estimator.numbers import FLOAT32, INT64
 from mansard.estimator.reading import read_model
 
 ZOO = Path(mansard.estimator.__file__).parent / "zoo/models"

@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import FLOAT32, INT64
-from mansard.estimator.numbers import hold_array
+from mansard.estimator.numbers import FLOAT32, INT64, hold_array
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.shape_inference.values import evaluate_all
 from mansard.estimator.tensors import Node, Shape, Tensor

@@ -23,8 +23,7 @@ from mansard.estimator.score_context import find_operators
 from mansard.estimator.scoring import Loaded, load
 from mansard.estimator.shape_inference.binding import bind
 from mansard.estimator.shape_inference.inference import infer_shapes
-from mansard.estimator.traffic import cached_traffic, fused_traffic
-from mansard.estimator.winograd import transformed_filter_bytes
+from mansard.estimator.traffic import cached_traffic, fused_traffic, transformed_filter_bytes
 from tests.estimator.fusing import fuse_model
 
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mansard.estimator.element_types import ELEMENT_TYPES
-from mansard.estimator.numbers import Numbers, hold_array
+from mansard.estimator.numbers import ELEMENT_TYPES, Numbers, hold_array
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.shape_inference.values import evaluate_all
 from mansard.estimator.tensors import Node, Origin, Tensor

@@ -6,7 +6,7 @@ import pytest
 
 from mansard.core.records import ModelScore
 from mansard.estimator import score
-from mansard.estimator.winograd import transformed_filter_bytes
+from mansard.estimator.traffic import transformed_filter_bytes
 from tests.estimator.fusing import fuse_text
 from tests.estimator.models import model
 

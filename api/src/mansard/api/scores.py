@@ -151,7 +151,7 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 def _read_file(path: Path) -> _Read:
-    from mansard.estimator.defaults import read_network
+    from mansard.estimator.scoring import read_network
 
     try:
         return _Read(path, read_network(path if is_path(path) else str(path)))
@@ -194,7 +194,7 @@ def _score_case(
 ) -> ModelScore:
     """One score. What is given wins over the stage, and both over the usual dimensions."""
     from mansard.estimator import score_loaded
-    from mansard.estimator.defaults import with_defaults
+    from mansard.estimator.scoring import with_defaults
 
     given, kv_cache = msgspec.structs.replace(settings.given, batch=batch), settings.kv_cache
     notes: tuple[str, ...] = ()
@@ -309,7 +309,7 @@ def score_batches(
     for an unknown name.
     """
     from mansard.estimator import score_loaded
-    from mansard.estimator.defaults import load_network, with_defaults
+    from mansard.estimator.scoring import load_network, with_defaults
     from mansard.estimator.shape_inference.binding import keep_known_names
 
     loaded, stated = load_network(source), settings.given

@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from mansard.estimator.element_types import ElementType
 from mansard.estimator.model import Model, ModelNode, Subgraph, all_nodes
+from mansard.estimator.numbers import ElementType
 from mansard.estimator.tensors import Tensor
 
 CACHE_NAME = re.compile(r"(^|[._/])(past|(kv_?)?cache)", re.IGNORECASE)

@@ -7,8 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mansard.estimator.element_types import ElementType
-from mansard.estimator.numbers import Numbers
+from mansard.estimator.numbers import ElementType, Numbers
 from mansard.estimator.tensors import Shape
 
 Dimension = int | str | None  # a number, a name, or unknown

@@ -12,10 +12,10 @@ from mansard.core.precision import Precision
 from mansard.core.records import KvCacheUpdate, Optimizer, Phase
 from mansard.estimator.caches import Caches, Standing
 from mansard.estimator.cost import Forward, GroupTraffic
-from mansard.estimator.element_types import ElementType
 from mansard.estimator.fusion import fuse
 from mansard.estimator.memory import Memory, memory_of
 from mansard.estimator.model import NOTHING_GIVEN, Given, ModelNode
+from mansard.estimator.numbers import ElementType
 from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.registry import Operators
 from mansard.estimator.tensors import Node, NodeInstance, Tensor

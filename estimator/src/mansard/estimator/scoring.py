@@ -1,4 +1,8 @@
-"""Reading a model and scoring it: one row of work and traffic for each node."""
+"""Reading a model and scoring it: one row of work and traffic for each node.
+
+Scores, measurements and predictions of one network have to be of the same dimensions, so all of
+them take here what is not given: the usual dimensions of the zoo's networks, and a batch of 1.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from mansard.core.errors import ModelError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import KvCacheUpdate, LayerScore, ModelScore, Optimizer, Phase
 from mansard.core.records.score import UNKNOWN_LAYERS
+from mansard.estimator import zoo
 from mansard.estimator.advice import advise_shapes, advise_sizes
 from mansard.estimator.cache_sizes import find_full_caches, with_head_widths
 from mansard.estimator.caches import Caches, find_caches
@@ -25,6 +30,11 @@ from mansard.estimator.reading import read_model, read_source
 from mansard.estimator.score_context import Settings, UnknownShapesError, check_operators
 from mansard.estimator.shape_inference.batch import check_batch, find_batch, settle_batch
 from mansard.estimator.shape_inference.binding import MissingDimensionsError, bind
+from mansard.estimator.shape_inference.dimensions import (
+    check_batch_given,
+    with_open_batch,
+    with_usual,
+)
 from mansard.estimator.shape_inference.inference import (
     InferredNetwork,
     Prepared,
@@ -111,6 +121,34 @@ def load(source: Path | str | bytes | Skeleton, name: str | None = None) -> Load
         return Loaded(
             read.name, read.where, read.model_hash, model, prepared, rows, caches, read.usual
         )
+
+
+def read_network(source: Path | str) -> Skeleton:
+    """An ONNX file by its path, or a network of the zoo by its name, without weights.
+
+    Raises ModelError, StorageError or UsageError.
+    """
+    if isinstance(source, Path):
+        return read_skeleton(source)
+    usual = {name: size for name, size in zoo.entry(source).dims if name != "batch"}
+    return read_skeleton(zoo.read(source), source, usual)
+
+
+def load_network(source: Path | str) -> Loaded:
+    """The same, ready to be scored any number of times."""
+    return load(read_network(source))
+
+
+def with_defaults(loaded: Loaded, given: Given, *, is_guessed_too: bool = True) -> Given:
+    """``given``, completed: what is given wins over the usual dimensions, then comes the batch.
+
+    ``is_guessed_too``: as for ``with_open_batch``. Raises UsageError where the batch is given
+    twice.
+    """
+    with naming_model(loaded.where):
+        check_batch_given(loaded.model, given)
+        given = with_usual(loaded.model, given, loaded.usual)
+        return with_open_batch(loaded.model, given, is_guessed_too=is_guessed_too)
 
 
 _SHOWN = 3  # reasons in a note
@@ -309,7 +347,7 @@ def _notes(
             "training (torch.onnx.export with training=TrainingMode.TRAINING)"
         )
     if settings.phase == "inference" and settings.cache_bytes is not None:
-        from mansard.estimator.winograd import winograd_notes
+        from mansard.estimator.traffic import winograd_notes
 
         yield from winograd_notes(layers, (each.node for each in walk(network.nodes)))
 

@@ -16,8 +16,7 @@ import msgspec
 
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.precision import Precision
-from mansard.estimator.element_types import ElementType
-from mansard.estimator.numbers import Array, Numbers
+from mansard.estimator.numbers import Array, ElementType, Numbers
 
 MAX_RANK = 64  # NumPy's own limit
 _LONGEST_LIST = 4_000_000  # numbers of an attribute; a Python integer takes 32 bytes

@@ -8,7 +8,7 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.operators.registry import CountFunction, Operator
-from mansard.estimator.reading.tables import LEARNED, table_at
+from mansard.estimator.reading.graphs import LEARNED, table_at
 from mansard.estimator.tensors import Node, Origin, Tensor, Weight
 
 _DATA = Origin.DATA

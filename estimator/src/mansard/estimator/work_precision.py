@@ -13,7 +13,7 @@ from typing import Literal
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import ElementType
+from mansard.estimator.numbers import ElementType
 from mansard.estimator.operators.registry import Operator
 from mansard.estimator.tensors import Node
 

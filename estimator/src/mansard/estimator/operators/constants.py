@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import FLOAT32, INT32, INT64, STRING, ElementType
 from mansard.estimator.model import StoredTensor
-from mansard.estimator.numbers import hold
+from mansard.estimator.numbers import FLOAT32, INT32, INT64, STRING, ElementType, hold
 from mansard.estimator.operators.costs import move, no_bytes, no_work, per_element
 from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import check_rank, element_type, known_ints, open_shape

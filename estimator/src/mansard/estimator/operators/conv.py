@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import INT32
+from mansard.estimator.numbers import INT32
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.resampling import interpolation_cost, weights_cost
 from mansard.estimator.operators.shapes import (

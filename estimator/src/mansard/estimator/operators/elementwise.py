@@ -12,7 +12,7 @@ inputs had to be of one shape, or an attribute said how the second lies on the f
 from __future__ import annotations
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BOOL
+from mansard.estimator.numbers import BOOL
 from mansard.estimator.operators.costs import first_bytes, move, no_work, per_element, view
 from mansard.estimator.operators.registry import ShapeRule, Specs, operator, shape_of
 from mansard.estimator.operators.shapes import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import NOTHING, Cost
-from mansard.estimator.element_types import INT64
+from mansard.estimator.numbers import INT64
 from mansard.estimator.operators.costs import (
     no_work,
     per_element,

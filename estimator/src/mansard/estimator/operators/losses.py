@@ -10,7 +10,7 @@ import math
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import INT64
+from mansard.estimator.numbers import INT64
 from mansard.estimator.operators.costs import sort_comparisons
 from mansard.estimator.operators.normalization import softmax_cost
 from mansard.estimator.operators.registry import Specs, operator

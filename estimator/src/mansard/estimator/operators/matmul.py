@@ -9,7 +9,7 @@ import math
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import INT32
+from mansard.estimator.numbers import INT32
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import BAKED_IN, broadcast
 from mansard.estimator.tensors import Node, Shape, Tensor

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BY_CODE
+from mansard.estimator.numbers import BY_CODE
 from mansard.estimator.operators.costs import rows
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import broadcast, check_length, same

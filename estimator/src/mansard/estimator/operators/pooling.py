@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import INT64
+from mansard.estimator.numbers import INT64
 from mansard.estimator.operators.conv import pool_shape, transposed_shape
 from mansard.estimator.operators.costs import folds, no_work
 from mansard.estimator.operators.registry import Specs, operator, shape_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BY_CODE, FLOAT32, UINT8, ElementType
+from mansard.estimator.numbers import BY_CODE, FLOAT32, UINT8, ElementType
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import check_types, element_type
 from mansard.estimator.tensors import Node

@@ -6,7 +6,7 @@ https://onnx.ai/onnx/operators/onnx__ReduceSum.html and kin, …__ArgMax, …__T
 from __future__ import annotations
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import INT64
+from mansard.estimator.numbers import INT64
 from mansard.estimator.operators.costs import folds
 from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import distinct_axes, known_int, open_shape, same

@@ -14,8 +14,8 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import ElementType
 from mansard.estimator.model import normal_domain
+from mansard.estimator.numbers import ElementType
 from mansard.estimator.tensors import Node
 
 # An output's type and shape; None stands for a dimension that depends on data.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from mansard.estimator.element_types import BY_CODE, BY_PROTO_NAME, ElementType
+from mansard.estimator.numbers import BY_CODE, BY_PROTO_NAME, ElementType
 from mansard.estimator.operators.registry import ShapeRule, Spec, Specs
 from mansard.estimator.tensors import MAX_RANK, Node, Shape, Tensor
 

@@ -7,7 +7,7 @@ https://onnx.ai/onnx/operators/onnx__StringConcat.html, â€¦__StringNormalizer, â
 from __future__ import annotations
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BOOL, FLOAT32, INT64, STRING, UINT8
+from mansard.estimator.numbers import BOOL, FLOAT32, INT64, STRING, UINT8
 from mansard.estimator.operators.costs import handle_text, no_work
 from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import broadcast, check_rank, chosen

@@ -10,7 +10,7 @@ import math
 import msgspec
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.numbers import FLOAT32
 from mansard.estimator.operators.registry import Specs, operator
 from mansard.estimator.operators.shapes import check_length, check_rank, element_type, known_int
 from mansard.estimator.tensors import Node

@@ -31,8 +31,13 @@ from mansard.core.formats.protobuf import (
 )
 from mansard.estimator.model import ModelInput, ModelNode, StoredTensor, normal_domain
 from mansard.estimator.reading.limits import ReadingBudget
-from mansard.estimator.reading.long_lists import LONG_BYTES, read_long_list
-from mansard.estimator.reading.tensors import read_stored, read_stored_sparse, read_type
+from mansard.estimator.reading.tensors import (
+    LONG_BYTES,
+    read_long_list,
+    read_stored,
+    read_stored_sparse,
+    read_type,
+)
 
 _ATTRIBUTE_NAME, _ATTRIBUTE_TYPE, _REFERENCE = 10, 160, 170
 _F, _I, _S, _T, _G, _TP, _SPARSE = 21, 24, 34, 42, 50, 114, 178

@@ -25,10 +25,9 @@ from mansard.core.formats.protobuf import (
     signed32,
     varint,
 )
-from mansard.estimator.element_types import BY_CODE
-from mansard.estimator.numbers import MAX_INTEGERS
+from mansard.estimator.numbers import BY_CODE, MAX_INTEGERS
 from mansard.estimator.reading.limits import FIX, MAX_FIELDS, MAX_KEPT_BYTES, MAX_TEXT_BYTES
-from mansard.estimator.reading.long_lists import MODE_FIELDS
+from mansard.estimator.reading.tensors import MODE_FIELDS
 
 SHORT_BYTES: Final = 1 << 12
 """A content up to this size is kept without a look at what is inside."""

@@ -10,9 +10,16 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, ElementType
 from mansard.estimator.model import NOTHING_GIVEN, Given, Model, ModelInput, Value, all_nodes
-from mansard.estimator.numbers import Numbers, has_numbers, hold_array, may_keep
+from mansard.estimator.numbers import (
+    ELEMENT_TYPES,
+    FLOAT32,
+    ElementType,
+    Numbers,
+    has_numbers,
+    hold_array,
+    may_keep,
+)
 from mansard.estimator.shape_inference.dimensions import (
     InputDimension,
     InputDimensions,

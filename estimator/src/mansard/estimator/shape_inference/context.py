@@ -8,9 +8,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import FLOAT32, ElementType
 from mansard.estimator.model import Dimension, Given, ModelNode, StatedType
-from mansard.estimator.numbers import Numbers
+from mansard.estimator.numbers import FLOAT32, ElementType, Numbers
 from mansard.estimator.tensors import Body, Node, Origin, Shape, Tensor
 
 # Nodes of graphs inside others that may be followed: bounds time (seconds) and memory

@@ -29,8 +29,8 @@ from mansard.estimator.operators import REGISTRY
 from mansard.estimator.operators.constants import constant_tensor
 from mansard.estimator.operators.costs import Refusal
 from mansard.estimator.operators.registry import Spec
-from mansard.estimator.reading.arities import arity_error
-from mansard.estimator.reading.tables import TABLES
+from mansard.estimator.reading.graphs import TABLES
+from mansard.estimator.reading.versions import arity_error
 from mansard.estimator.shape_inference.binding import Binding, with_value
 from mansard.estimator.shape_inference.context import (
     MAX_INNER_NODES,

@@ -15,8 +15,18 @@ from types import MappingProxyType
 import msgspec
 
 from mansard.core.errors import ModelError
-from mansard.estimator.element_types import BOOL, BY_CODE, FLOAT32, INT64, ElementType
-from mansard.estimator.numbers import Numbers, cut, hold, joined, may_keep
+from mansard.estimator.numbers import (
+    BOOL,
+    BY_CODE,
+    FLOAT32,
+    INT64,
+    ElementType,
+    Numbers,
+    cut,
+    hold,
+    joined,
+    may_keep,
+)
 from mansard.estimator.shape_inference.context import unknown_outputs
 from mansard.estimator.tensors import Node, Origin, Shape, Tensor, Weight
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mansard.core.errors import UsageError
-from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32
 from mansard.estimator.model import Dimension, Model, StatedType
+from mansard.estimator.numbers import ELEMENT_TYPES, FLOAT32
 from mansard.estimator.shape_inference.binding import Binding, check_size
 from mansard.estimator.shape_inference.context import InferenceContext
 from mansard.estimator.shape_inference.expressions import parse_expression

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mansard.core.errors import UsageError
-from mansard.estimator.element_types import ElementType
 from mansard.estimator.model import Dimension
+from mansard.estimator.numbers import ElementType
 from mansard.estimator.operators.registry import Spec
 from mansard.estimator.shape_inference.binding import check_size, matches, matches_any
 from mansard.estimator.shape_inference.context import InferenceContext

@@ -2,7 +2,7 @@
 
 The files ship with the package (``models/``); ``python -m tools.zoo.generate`` in the
 repository draws them again. Listing, reading and writing them needs no onnx. Single convolutions
-(``convolutions``) are networks of the zoo too; they are drawn when they are read, by onnx.
+(``CONVOLUTIONS``) are networks of the zoo too; they are drawn when they are read, by onnx.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from pathlib import Path
 
 from mansard.core.errors import InputError, UsageError
 from mansard.core.storage import files
-from mansard.estimator.zoo import convolutions
-from mansard.estimator.zoo.catalogue import CATALOG, Entry
-from mansard.estimator.zoo.convolutions import CONVOLUTIONS
+from mansard.estimator.zoo.catalogue import (
+    CATALOG,
+    CONVOLUTION_FAMILY,
+    CONVOLUTIONS,
+    Entry,
+    draw_convolution,
+)
 
 __all__ = [
     "CATALOG",
@@ -38,7 +42,7 @@ def names() -> tuple[str, ...]:
 
 def family(name: str) -> tuple[str, ...]:
     """The members of a family of the zoo, ``convolutions``; none for any other name."""
-    return tuple(known.name for known in CONVOLUTIONS) if name == convolutions.FAMILY else ()
+    return tuple(known.name for known in CONVOLUTIONS) if name == CONVOLUTION_FAMILY else ()
 
 
 def entry(name: str) -> Entry:
@@ -50,7 +54,7 @@ def entry(name: str) -> Entry:
     if found is None:
         close = difflib.get_close_matches(name.lower(), _by_name(), n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? " if close else ""
-        known = ", ".join((*names(), convolutions.FAMILY))
+        known = ", ".join((*names(), CONVOLUTION_FAMILY))
         raise UsageError(f"the zoo has no network {name!r}", fix=f"{hint}it has {known}")
     return found
 
@@ -63,7 +67,7 @@ def read(name: str) -> bytes:
     """
     found = entry(name)
     if found in CONVOLUTIONS:
-        return convolutions.draw(name)
+        return draw_convolution(name)
     path = _MODELS / f"{found.name}.onnx"
     try:
         return path.read_bytes()

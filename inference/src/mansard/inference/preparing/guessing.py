@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from mansard.core.errors import UsageError
-from mansard.estimator.element_types import ElementType
 from mansard.estimator.model import Model, ModelNode, all_nodes
+from mansard.estimator.numbers import ElementType
 from mansard.estimator.tensors import Tensor
 from mansard.inference.plan import InputSpec
 

@@ -222,8 +222,7 @@ def prepare(
     ModelError, UsageError, InputError or StorageError.
     """
     from mansard.estimator import Given, Settings, score_loaded
-    from mansard.estimator.defaults import load_network, with_defaults
-    from mansard.estimator.scoring import naming_model, settled
+    from mansard.estimator.scoring import load_network, naming_model, settled, with_defaults
     from mansard.estimator.shape_inference.binding import bind
     from mansard.estimator.shape_inference.inference import infer_shapes
     from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BOOL, ELEMENT_TYPES, INT32
+from mansard.estimator.numbers import BOOL, ELEMENT_TYPES, INT32
 from mansard.estimator.operators.contrib.parts import microsoft, microsoft_shape
 from mansard.estimator.operators.costs import (
     DEQUANTIZE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from types import MappingProxyType
 
-from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.numbers import FLOAT32
 from mansard.estimator.operators.contrib.parts import MICROSOFT
 from mansard.estimator.operators.costs import (
     copy,

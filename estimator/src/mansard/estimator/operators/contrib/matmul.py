@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import BY_CODE, FLOAT32, INT32
+from mansard.estimator.numbers import BY_CODE, FLOAT32, INT32
 from mansard.estimator.operators.contrib.parts import (
     QUANTIZE_DYNAMICALLY,
     activation_cost,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32
+from mansard.estimator.numbers import ELEMENT_TYPES, FLOAT32
 from mansard.estimator.operators.contrib.parts import as_standard, cost_of, standard_specs
 from mansard.estimator.operators.costs import per_element
 from mansard.estimator.operators.registry import Specs, operator, shape_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import INT32, INT64, STRING
+from mansard.estimator.numbers import INT32, INT64, STRING
 from mansard.estimator.operators.contrib.parts import (
     as_standard,
     cost_of,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import FLOAT32, INT32
+from mansard.estimator.numbers import FLOAT32, INT32
 from mansard.estimator.operators.contrib.parts import microsoft, microsoft_shape, required
 from mansard.estimator.operators.costs import DEQUANTIZE, QUANTIZE, SIGMOID, SILU, reads_only, rows
 from mansard.estimator.operators.normalization import layer_norm_cost, rms_norm_cost, trailing_width

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import NOTHING, Cost
-from mansard.estimator.element_types import INT32
+from mansard.estimator.numbers import INT32
 from mansard.estimator.operators.contrib.parts import (
     ROTATE,
     microsoft,

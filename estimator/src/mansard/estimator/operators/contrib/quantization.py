@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import ELEMENT_TYPES, FLOAT32, INT32, INT64, UINT8
+from mansard.estimator.numbers import ELEMENT_TYPES, FLOAT32, INT32, INT64, UINT8
 from mansard.estimator.operators.contrib.parts import (
     as_standard,
     channels_first,

@@ -11,7 +11,7 @@ import math
 import msgspec
 
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import FLOAT32
+from mansard.estimator.numbers import FLOAT32
 from mansard.estimator.operators.attention import LinearSizes, recurrence_cost
 from mansard.estimator.operators.contrib.parts import (
     QUANTIZE_DYNAMICALLY,

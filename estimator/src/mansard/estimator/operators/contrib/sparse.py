@@ -13,7 +13,7 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import INT32
+from mansard.estimator.numbers import INT32
 from mansard.estimator.operators.contrib.attention import scores_cost
 from mansard.estimator.operators.contrib.multihead import (
     caps,

@@ -13,7 +13,7 @@ from functools import partial
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import FLOAT32, INT32
+from mansard.estimator.numbers import FLOAT32, INT32
 from mansard.estimator.operators.contrib.parts import as_standard, cost_of, required, standard_specs
 from mansard.estimator.operators.costs import (
     GELU,

@@ -13,8 +13,8 @@ from functools import partial
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import FLOAT32, INT64, STRING
 from mansard.estimator.model import StoredTensor
+from mansard.estimator.numbers import FLOAT32, INT64, STRING
 from mansard.estimator.operators.costs import no_work, per_element, pick, picked_bytes, rows
 from mansard.estimator.operators.registry import Specs, operator, shape_of
 from mansard.estimator.operators.shapes import check_rank, chosen, same_as_first

@@ -10,9 +10,8 @@ import math
 import msgspec
 
 from mansard.estimator.cost import NOTHING, Cost
-from mansard.estimator.element_types import FLOAT32, INT64, STRING, ElementType
 from mansard.estimator.model import StoredTensor
-from mansard.estimator.numbers import Array
+from mansard.estimator.numbers import FLOAT32, INT64, STRING, Array, ElementType
 from mansard.estimator.operators.costs import SIGMOID
 from mansard.estimator.operators.ml.features import ml_operator
 from mansard.estimator.operators.normalization import softmax_cost

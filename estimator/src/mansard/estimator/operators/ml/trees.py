@@ -12,9 +12,8 @@ import msgspec
 
 from mansard.core.precision import Precision
 from mansard.estimator.cost import Cost
-from mansard.estimator.element_types import FLOAT32
 from mansard.estimator.model import StoredTensor
-from mansard.estimator.numbers import Array
+from mansard.estimator.numbers import FLOAT32, Array
 from mansard.estimator.operators.ml.features import ml_operator
 from mansard.estimator.operators.ml.models import (
     best,

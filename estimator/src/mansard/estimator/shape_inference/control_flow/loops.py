@@ -20,9 +20,19 @@ from collections.abc import Mapping
 import msgspec
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.estimator.element_types import BOOL, FLOAT32, INT64
 from mansard.estimator.model import ModelInput
-from mansard.estimator.numbers import Numbers, hold, joined, may_keep, offsets, pick, strides_of
+from mansard.estimator.numbers import (
+    BOOL,
+    FLOAT32,
+    INT64,
+    Numbers,
+    hold,
+    joined,
+    may_keep,
+    offsets,
+    pick,
+    strides_of,
+)
 from mansard.estimator.shape_inference.context import (
     InferenceContext,
     Outputs,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from mansard.estimator.element_types import FLOAT32, FLOAT64
+from mansard.estimator.numbers import FLOAT32, FLOAT64
 from mansard.estimator.operators.attention import attention_sizes
 from mansard.estimator.operators.shapes import element_type
 from mansard.estimator.shape_inference.context import InferenceContext, Outputs, unknown_outputs

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from mansard.estimator.element_types import INT64, ElementType
 from mansard.estimator.model import StoredTensor
 from mansard.estimator.numbers import (
+    INT64,
     Array,
+    ElementType,
     Numbers,
     broadcast,
     hold,
