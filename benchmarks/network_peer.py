@@ -24,8 +24,7 @@ from typing import Any
 
 import onnxruntime
 
-from mansard.inference.calls import CallSource, undisturbed, warm_up
-from mansard.inference.cpu_waits import CpuWaits
+from mansard.inference.calls import CallSource, CpuWaits, undisturbed, warm_up
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
 from mansard.inference.plan import NetworkTrial

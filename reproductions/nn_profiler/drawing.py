@@ -20,7 +20,7 @@ import numpy as np
 
 from mansard.core.errors import UsageError
 from mansard.core.text import listed
-from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+from mansard.inference.multi.plan import MappedNetwork, Mapping, StagePlace
 from mansard.inference.planning import SEED
 from mansard.inference.preparing import cut_choices, prepare
 

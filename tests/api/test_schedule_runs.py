@@ -15,7 +15,7 @@ from mansard import api
 from mansard.api.schedule_runs import check_runnable, mapping_of
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
-from mansard.inference.multi.mappings import MappedNetwork, StagePlace
+from mansard.inference.multi.plan import MappedNetwork, StagePlace
 from mansard.scheduler import evaluate
 from tests.inference.small_networks import write
 

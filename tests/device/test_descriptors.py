@@ -38,7 +38,7 @@ CALLS = {
         "read_setting(folder, '/sys/f')",
     ),
     "the waits of threads": (
-        "from mansard.inference.cpu_waits import CpuWaits",
+        "from mansard.inference.calls import CpuWaits",
         "CpuWaits().__enter__().find_threads()",
     ),
     "a folder of a board": (

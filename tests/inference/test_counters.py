@@ -144,6 +144,6 @@ def test_a_network_that_cannot_be_loaded_is_a_row_and_tried_again(
 
 
 def test_the_driver_says_the_compute_capability(driver_log: Path) -> None:
-    code = "from mansard.inference.counters.card import compute_capability as c; print(c())"
+    code = "from mansard.inference.counters.ncu import compute_capability as c; print(c())"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "87\n"

@@ -33,7 +33,7 @@ from mansard.inference.builds import (
 from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine, Built
-from mansard.inference.engines.tensorrt import progress
+from mansard.inference.engines.tensorrt import messages
 from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.events import Done, Event, Row, started
@@ -439,7 +439,7 @@ def test_a_document_of_another_kind_is_no_row(kept: EngineFiles) -> None:
 
 
 def test_a_build_of_four_hours_may_tell_its_progress() -> None:
-    assert BUILDS.most_events * progress.PAUSE_S > 4 * 3600
+    assert BUILDS.most_events * messages.PAUSE_S > 4 * 3600
 
 
 def test_an_engine_that_is_being_built_is_no_cache(kept: EngineFiles, outputs: Path) -> None:

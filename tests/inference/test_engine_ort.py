@@ -16,8 +16,7 @@ from onnx import helper
 from mansard.core.errors import MeasurementError, SchemaError
 from mansard.core.records import LayerTime
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.ort_fusions import TracedNode
-from mansard.inference.engines.ort_profile import read_profile
+from mansard.inference.engines.ort_fusions import TracedNode, read_profile
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import limited_to_available
 from mansard.inference.plan import InputSpec

@@ -11,13 +11,13 @@ import pytest
 from mansard.core.clock import Clock
 from mansard.inference.calls import (
     CallSource,
+    CpuWaits,
     paced_protocol,
     samples_of_run,
     single_calls,
     undisturbed,
     warm_up,
 )
-from mansard.inference.cpu_waits import CpuWaits
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import RawSample, rejection
 from mansard.measuring.sampling import collect

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE
 from mansard.inference.plan import BuildSettings
 from mansard.inference.preparing import prepare, write
-from mansard.inference.preparing.bfloat16 import bf16_bits, to_bf16
+from mansard.inference.preparing.conversion import bf16_bits, to_bf16
 from tests.inference.engine_builds import Bench
 
 

@@ -18,10 +18,9 @@ from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
 from mansard.inference.preparing import Calibrating
 from mansard.inference.preparing.datasets import find_dataset
-from mansard.inference.preparing.folding import fold_batch_norms
 from mansard.inference.preparing.labelling import label_nodes
 from mansard.inference.preparing.preprocessing import parse_preprocessing
-from mansard.inference.preparing.quantising import Form
+from mansard.inference.preparing.quantising import Form, fold_batch_norms
 from mansard.inference.preparing.samples import random_samples, samples_for
 from tests.inference.preparing_models import SEED, prepared, run, stored_at
 

@@ -10,13 +10,13 @@ import pytest
 
 from mansard.core.errors import TransientError
 from mansard.inference.engines.tensorrt.messages import (
+    BuildProgress,
     Messages,
     explained,
     not_parsed,
     remarks,
     without_places,
 )
-from mansard.inference.engines.tensorrt.progress import BuildProgress
 from mansard.inference.engines.tensorrt.versions import parse_version
 
 NO_DRIVER = (

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 from mansard.core.errors import MeasurementError
 from mansard.core.formats.tensorrt import ExportedLayer
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.tensorrt.buffers import GrowingBuffer, allocator
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
+from mansard.inference.engines.tensorrt.execution import GrowingBuffer, allocator
 from mansard.inference.engines.tensorrt.layers import (
     LayerTimes,
     layer_times,

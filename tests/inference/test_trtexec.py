@@ -20,14 +20,14 @@ from mansard.inference.builds import device_name
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine, Built, SelfTimingEngine
 from mansard.inference.engines.tensorrt.layers import trace
-from mansard.inference.engines.trtexec.engine import TRTEXEC
-from mansard.inference.engines.trtexec.program import read_printed, shape_option
-from mansard.inference.engines.trtexec.running import (
+from mansard.inference.engines.trtexec.engine import (
+    TRTEXEC,
     TrtexecNetwork,
     read_layers,
     read_profile,
     read_times,
 )
+from mansard.inference.engines.trtexec.program import read_printed, shape_option
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan

@@ -211,10 +211,10 @@ if TYPE_CHECKING:
     from mansard.estimator.export.request import parse_settings as parse_settings
     from mansard.estimator.summary import differing_dimensions as differing_dimensions
     from mansard.estimator.zoo import Entry as Entry
-    from mansard.inference.multi.mappings import MappedNetwork as MappedNetwork
-    from mansard.inference.multi.mappings import Mapping as Mapping
-    from mansard.inference.multi.mappings import StagePlace as StagePlace
-    from mansard.inference.multi.mappings import read_mappings as read_mappings
+    from mansard.inference.multi.plan import MappedNetwork as MappedNetwork
+    from mansard.inference.multi.plan import Mapping as Mapping
+    from mansard.inference.multi.plan import StagePlace as StagePlace
+    from mansard.inference.multi.plan import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
     from mansard.microbench.catalog import find_kernel as find_kernel
     from mansard.scheduler.rescheduling import NetworkState as NetworkState

@@ -15,7 +15,7 @@ from mansard.sweeps.modes import begun, rows_of
 from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
-    from mansard.inference.multi.mappings import Mapping
+    from mansard.inference.multi.plan import Mapping
 
 
 class MeasuredMulti(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from mansard.api.multi import MeasuredMulti, run_mappings
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Accelerator, MultiRun, Problem, Schedule
-from mansard.inference.multi.mappings import MappedNetwork, Mapping, StagePlace
+from mansard.inference.multi.plan import MappedNetwork, Mapping, StagePlace
 from mansard.sweeps.mappings import MultiRequest
 from mansard.sweeps.reporter import SILENT, Reporter
 

@@ -16,6 +16,7 @@ from mansard.core.text import cpu_list
 from mansard.inference.builds import built_options
 from mansard.inference.calls import (
     CallSource,
+    CpuWaits,
     n_single_calls,
     paced_protocol,
     samples_of_run,
@@ -24,15 +25,14 @@ from mansard.inference.calls import (
     undisturbed,
     warm_up,
 )
-from mansard.inference.cpu_waits import CpuWaits
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import (
     Engine,
     LoadedNetwork,
     SelfTimedNetwork,
     SelfTimingEngine,
+    check_provider,
 )
-from mansard.inference.engines.probing import check_provider
 from mansard.inference.failures import is_for_now
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory, limited_to_available

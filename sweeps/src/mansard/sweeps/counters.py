@@ -14,8 +14,7 @@ from mansard.core.formats.ncu import chip_of, choose_metrics
 from mansard.core.records import PowerMode, chain_length
 from mansard.core.text import listed
 from mansard.inference.builds import device_name
-from mansard.inference.counters.card import compute_capability
-from mansard.inference.counters.ncu import Ncu, find_ncu, listed_metrics
+from mansard.inference.counters.ncu import Ncu, compute_capability, find_ncu, listed_metrics
 from mansard.inference.counters.plan import CacheControl, CounterPlan, CounterTrial
 from mansard.inference.counters.trial import Counting, counter_kind
 from mansard.inference.planning import make_plan

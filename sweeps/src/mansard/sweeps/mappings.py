@@ -13,14 +13,17 @@ from mansard.core.errors import UsageError
 from mansard.core.records import MachineIdentity, PowerMode
 from mansard.core.text import printable
 from mansard.inference.builds import device_name
-from mansard.inference.multi.mappings import (
+from mansard.inference.multi.plan import (
     MappedNetwork,
     Mapping,
+    MultiPlan,
     StagePlace,
     check_mapping,
+    device_cpus,
+    is_cpu,
+    is_dla,
     with_device,
 )
-from mansard.inference.multi.plan import MultiPlan, device_cpus, is_cpu, is_dla
 from mansard.inference.planning import make_plan
 from mansard.measuring.plan import cpus_of
 from mansard.sweeps.accuracies import int8_form

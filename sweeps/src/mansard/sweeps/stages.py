@@ -11,8 +11,9 @@ import msgspec
 from mansard.core.errors import ModelError, UsageError
 from mansard.core.records import ModelScore
 from mansard.core.text import listed
-from mansard.inference.multi.mappings import MappedNetwork, Mapping
 from mansard.inference.multi.plan import (
+    MappedNetwork,
+    Mapping,
     MultiNetwork,
     MultiStage,
     MultiTrial,

@@ -17,8 +17,7 @@ from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.accuracy.scores import Classes, predicted, ranks, run_samples
 from mansard.inference.builds import built_options
 from mansard.inference.engines import find_engine
-from mansard.inference.engines.engine import Engine
-from mansard.inference.engines.probing import check_provider
+from mansard.inference.engines.engine import Engine, check_provider
 from mansard.inference.failures import is_for_now
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import limited_to_available

@@ -5,6 +5,7 @@ https://docs.nvidia.com/nsight-compute/NsightComputeCli/
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 from collections.abc import Sequence
@@ -14,6 +15,25 @@ from pathlib import Path
 from mansard.core.errors import DeniedError, MansardError, MeasurementError, UsageError
 from mansard.core.formats.ncu import MESSAGE
 from mansard.core.processes.programs import Finished, run_program
+
+# CUDA Driver API, CUdevice_attribute
+_MAJOR, _MINOR = 75, 76
+
+
+def compute_capability() -> int | None:
+    """87 is 8.7; None where no driver answers, or no card is there."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0):
+        return None
+    for value, attribute in ((major, _MAJOR), (minor, _MINOR)):
+        if cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device):
+            return None
+    return 10 * major.value + minor.value
+
 
 _INSTALLED = ("opt/nvidia/nsight-compute/*/ncu", "usr/local/cuda*/bin/ncu")
 _ANSWER_S = 120.0  # the list of a chip's metrics takes seconds, on a Nano longer

@@ -1,4 +1,4 @@
-"""What every engine is: what it needs, and a network that it has loaded."""
+"""What every engine is: what it needs, whether it can run a trial, a network that it has loaded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from mansard.core.errors import MeasurementError
 from mansard.core.records import Launching, LayerTime, Record, Schema
 from mansard.inference.plan import BuildTrial, NetworkTrial
 
@@ -33,6 +34,16 @@ def absent_engine(engine: str, providers: Iterable[str], reason: str) -> EngineP
         absent=dict.fromkeys(providers, reason),
         unknown=dict.fromkeys(("version", "providers"), reason),
     )
+
+
+def check_provider(spec: NetworkTrial, probe: EngineProbe) -> None:
+    """Raise MeasurementError where the engine, or the trial's provider, is not there."""
+    fix = "'mansard doctor' says what is missing"
+    if probe.providers is None:
+        raise MeasurementError(probe.unknown["providers"], fix=fix)
+    if spec.provider not in probe.providers:
+        reason = probe.absent.get(spec.provider, "it has no such provider")
+        raise MeasurementError(f"{spec.engine} cannot run on {spec.provider}: {reason}", fix=fix)
 
 
 class LoadedNetwork(Protocol):

@@ -26,8 +26,7 @@ from mansard.core.storage.files import check_descriptors
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.core.text import printable
 from mansard.inference.engines.engine import EngineProbe, absent_engine
-from mansard.inference.engines.ort_fusions import TracedNode, trace
-from mansard.inference.engines.ort_profile import read_profile
+from mansard.inference.engines.ort_fusions import TracedNode, read_profile, trace
 from mansard.inference.plan import NetworkTrial
 
 # The providers that a trial may name, and what ONNX Runtime calls them.

@@ -1,12 +1,20 @@
-"""The plan of runs of several networks at once: what runs where, and in which order."""
+"""The plan of runs of several networks at once: mappings, what runs where, and in which order.
+
+A person names a mapping; the plan holds what it becomes on a board.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal
+from collections import Counter
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-from mansard.core.errors import UsageError
+import msgspec
+
+from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Record, Schema
+from mansard.core.storage.documents import read_json
 from mansard.inference.plan import NetworkTrial
 from mansard.measuring.plan import PlannedTrial, RunPlan
 
@@ -115,3 +123,128 @@ def is_cpu(device: str) -> bool:
 def is_dla(device: str) -> bool:
     """Whether a device is a DLA core: ``dla0``, ``dla1``."""
     return device.startswith("dla") and device[3:].isdecimal()
+
+
+class StagePlace(msgspec.Struct, frozen=True, kw_only=True):
+    """One stage of a network."""
+
+    device: str = ""  # "gpu", "dla0", "cpu", "cpu:0-3"; "": the GPU where there is one, else "cpu"
+    end: int | None = None  # its last node, by LayerScore.index; None: the network's
+
+
+class MappedNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A network in stages; the same may be in a mapping twice."""
+
+    model: str  # an ONNX file, or the name of a network of the zoo
+    stages: tuple[StagePlace, ...] = (StagePlace(),)
+
+
+class Mapping(msgspec.Struct, frozen=True, kw_only=True):
+    """Networks that run at once."""
+
+    networks: tuple[MappedNetwork, ...]
+    # In step: (network, stage) in the order in which they begin, each once. Empty: not in step.
+    turns: tuple[tuple[int, int], ...] = ()
+    has_rounds: bool = True  # as that of MultiTrial
+    beside: str = ""  # what else runs meanwhile, as a row calls it: "a solver"
+
+
+_AGAIN = re.compile(r"#[0-9]+$")  # behind the name of a network that is in a mapping twice
+_REPEATED = "a network that runs twice has #2 behind its name the second time"
+_MOST_BYTES = 1 << 26  # thousands of mappings of ten networks
+_CUDA = "cuda"  # NN-Profiler's name of the GPU
+
+
+def read_mappings(path: Path) -> tuple[Mapping, ...]:
+    """The mappings of a JSON file: one, or a list of them.
+
+    A mapping has, for each network, the last node of each stage and its device: ``{"resnet50":
+    {"57": "gpu", "122": "dla0"}, "alexnet": {"22": "cpu"}}``, with ``#2`` behind the name of a
+    network that is there again. NN-Profiler's files hold such a one as ``mapping``. Raises
+    InputError and StorageError.
+    """
+    found = read_json(path, "mappings", most_bytes=_MOST_BYTES, fix=_REPEATED)
+    several = found if isinstance(found, list) else [found]
+    if not several:
+        raise InputError("it holds no mapping", where=str(path))
+    return tuple(_mapping(each, path) for each in several)
+
+
+def _mapping(found: Any, path: Path) -> Mapping:
+    inner = found.get("mapping", found) if isinstance(found, dict) else found
+    try:
+        stages = msgspec.convert(inner, dict[str, dict[str, str]])
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"this is no mapping: {error}",
+            where=str(path),
+            fix='write {"resnet50": {"57": "gpu", "122": "dla0"}}: the last node of each stage',
+        ) from error
+    return Mapping(
+        networks=tuple(
+            MappedNetwork(model=_AGAIN.sub("", name), stages=_stages(name, own, path))
+            for name, own in stages.items()
+        )
+    )
+
+
+def _stages(name: str, devices: dict[str, str], path: Path) -> tuple[StagePlace, ...]:
+    wrong = [end for end in devices if not end.isdecimal() or len(end) > 9]
+    if wrong or not devices:
+        what = f"{wrong[0]!r} is no number of a node" if wrong else "there is no stage"
+        raise InputError(f"{name}: {what}", where=str(path))
+    ends = sorted(devices, key=int)
+    return tuple(
+        StagePlace(
+            device="gpu" if devices[end] == _CUDA else devices[end],
+            end=None if end is ends[-1] else int(end),
+        )
+        for end in ends
+    )
+
+
+def with_device(mapping: Mapping, device: str) -> Mapping:
+    """``mapping`` with ``device`` where it names none."""
+    networks = [
+        msgspec.structs.replace(
+            network,
+            stages=tuple(
+                stage if stage.device else msgspec.structs.replace(stage, device=device)
+                for stage in network.stages
+            ),
+        )
+        for network in mapping.networks
+    ]
+    return msgspec.structs.replace(mapping, networks=tuple(networks))
+
+
+def check_mapping(mapping: Mapping) -> None:
+    """Raises UsageError where nothing could run it: no network, a full DLA, turns that circle."""
+    if not mapping.networks or not all(network.stages for network in mapping.networks):
+        raise UsageError("a mapping has no network or no stage", fix="name a network")
+    devices = Counter(stage.device for network in mapping.networks for stage in network.stages)
+    for network in mapping.networks:
+        if any(stage.end is None for stage in network.stages[:-1]):
+            raise UsageError(f"a stage of {network.model} has no last node", fix="name it")
+    for device, n_stages in devices.items():
+        if is_dla(device) and n_stages > MOST_LOADABLES:
+            raise UsageError(
+                f"{n_stages} stages on {device}: a DLA core holds {MOST_LOADABLES} loadables",
+                fix="map some of them to another device",
+            )
+    steps = [
+        (number, stage)
+        for number, network in enumerate(mapping.networks)
+        for stage in range(len(network.stages))
+    ]
+    if mapping.turns and sorted(mapping.turns) != steps:
+        raise UsageError(
+            "the turns of a mapping are not its stages, each once", fix="list each of them once"
+        )
+    for number in range(len(mapping.networks)) if mapping.turns else ():
+        own = [stage for network, stage in mapping.turns if network == number]
+        if own != sorted(own):
+            raise UsageError(
+                f"the stages of network {number} take their turns in another order than they run",
+                fix="list them in the order in which they run",
+            )

@@ -22,8 +22,7 @@ from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory
-from mansard.inference.multi.gates import Gate, Turns
-from mansard.inference.multi.links import Link
+from mansard.inference.multi.gates import Gate, Link, Turns
 from mansard.inference.multi.plan import MultiStage, is_cpu
 from mansard.inference.multi.tally import CountedWindow, StageTotals, Tally
 from mansard.inference.npz import Array

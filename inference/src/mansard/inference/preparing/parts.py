@@ -17,6 +17,7 @@ from mansard.core.hashing import content_hash
 from mansard.core.records import LayerScore, NetworkPart
 from mansard.core.storage.files import storage_errors, write_atomic
 from mansard.estimator import is_functional
+from mansard.inference.preparing.arrays import find_readers, guess
 from mansard.inference.preparing.cutting import (
     CutGraph,
     CutPart,
@@ -26,7 +27,6 @@ from mansard.inference.preparing.cutting import (
     read_graph,
     stage_parts,
 )
-from mansard.inference.preparing.guessing import find_readers, guess
 from mansard.inference.preparing.prepare import PreparedNetwork, in_words
 from mansard.inference.preparing.prepare import write as write_network
 

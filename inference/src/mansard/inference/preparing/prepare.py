@@ -225,9 +225,15 @@ def prepare(
     from mansard.estimator.scoring import load_network, naming_model, settled, with_defaults
     from mansard.estimator.shape_inference.binding import bind
     from mansard.estimator.shape_inference.inference import infer_shapes
-    from mansard.inference.preparing.arrays import given_by_arrays, notes_on, spec_of_array
+    from mansard.inference.preparing.arrays import (
+        check_guessable,
+        find_readers,
+        given_by_arrays,
+        guess,
+        notes_on,
+        spec_of_array,
+    )
     from mansard.inference.preparing.conversion import check_convertible
-    from mansard.inference.preparing.guessing import check_guessable, find_readers, guess
     from mansard.inference.preparing.labelling import check_numbers
 
     loaded = load_network(source)

@@ -30,8 +30,7 @@ from mansard.estimator.zoo.weights import (
     take_out_weights,
 )
 from mansard.inference.plan import InputSpec
-from mansard.inference.preparing.bfloat16 import to_bf16
-from mansard.inference.preparing.conversion import check_weights, to_fp16
+from mansard.inference.preparing.conversion import check_weights, to_bf16, to_fp16
 from mansard.inference.preparing.quantising import Int8, quantise
 from mansard.inference.preparing.sources import (
     check_free,
