@@ -28,11 +28,10 @@ from statistics import mean, median
 from mansard.device.identity import identify
 from mansard.measuring.raw_samples import rejection
 from mansard.measuring.sampling import calibrate, median_interval
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu.launching import fill
 from mansard.microbench.cpu.source import CpuSource
 from mansard.microbench.cpu.trials import choose_stores
-from mansard.microbench.kernel import HOST, Case
+from mansard.microbench.kernel import HOST, Case, find_kernel
 
 SOURCES = Path(__file__).parent / "cpu_peer"
 FLAGS = ["-O3", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-shared", "-fPIC"]

@@ -34,8 +34,7 @@ from mansard.core.processes.line_channel import encode_line
 from mansard.core.records import Conditions, Trial
 from mansard.measuring.events import Done, Event, Idle, Progress, Row, Started
 from mansard.measuring.kind import Job, decode_job
-from mansard.microbench.catalog import find_kernel
-from mansard.microbench.kernel import HOST
+from mansard.microbench.kernel import HOST, find_kernel
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import probe
 

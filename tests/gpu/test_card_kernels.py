@@ -9,10 +9,9 @@ import pytest
 
 from mansard.core.errors import UsageError
 from mansard.core.records import Operands, Scope
-from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.values import operand_values
-from mansard.microbench.kernel import Array, Case, Kernel, gpu_case
+from mansard.microbench.kernel import Array, Case, Kernel, cuda_kernels, gpu_case
 from tools.card_check.opening import Card
 
 pytestmark = pytest.mark.gpu

@@ -16,12 +16,11 @@ from mansard.device.power_modes.selection import choose_modes
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import run_plan
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.contention.plan import make_contention_plan
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.source import CudaSource, allocate
 from mansard.microbench.cuda.timing import take_anchor
-from mansard.microbench.kernel import Case, gpu_case
+from mansard.microbench.kernel import Case, find_kernel, gpu_case
 from mansard.microbench.planning import make_plan
 from tools.card_check.opening import Card
 

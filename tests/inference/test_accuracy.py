@@ -16,14 +16,20 @@ from mansard.core.errors import InputError, MeasurementError
 from mansard.core.records import Accuracy
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
-from mansard.inference.accuracy.batches import batches, normalised, read_labels
+from mansard.inference.accuracy.batches import (
+    batches,
+    class_scores,
+    normalised,
+    predicted,
+    ranks,
+    read_labels,
+)
 from mansard.inference.accuracy.plan import (
     AccuracyPlan,
     AccuracyTrial,
     Normalisation,
     PreparedSamples,
 )
-from mansard.inference.accuracy.scores import class_scores, predicted, ranks
 from mansard.inference.engines import find_engine
 from mansard.inference.planning import any_mode, make_plan
 from mansard.measuring.measurer import LocalMeasurer

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from mansard.core.processes.signals import how_it_ended
-from mansard.inference.failures import is_for_now
+from mansard.inference.rows import is_for_now
 
 
 @pytest.mark.parametrize(

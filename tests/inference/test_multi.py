@@ -22,7 +22,15 @@ from mansard.core.records import MultiRun
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
 from mansard.inference.engines import find_engine
-from mansard.inference.multi.gates import OpenGate, Queue, Step, Turns
+from mansard.inference.multi.gates import (
+    CountedWindow,
+    OpenGate,
+    Queue,
+    StageTotals,
+    Step,
+    Tally,
+    Turns,
+)
 from mansard.inference.multi.plan import (
     MultiNetwork,
     MultiPlan,
@@ -30,7 +38,6 @@ from mansard.inference.multi.plan import (
     MultiTrial,
     device_cpus,
 )
-from mansard.inference.multi.tally import CountedWindow, StageTotals, Tally
 from mansard.inference.multi.trial import MULTI
 from mansard.inference.multi.workers import Shared, ThreadHand, Worker, move_to
 from mansard.inference.plan import NetworkTrial

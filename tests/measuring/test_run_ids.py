@@ -16,8 +16,8 @@ from mansard.measuring.events import Event
 from mansard.measuring.kind import Job
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.runner import missing_trials, run_plan
-from mansard.microbench.catalog import cpu_kernels, cuda_kernels
 from mansard.microbench.cuda.software_gpu import GPU
+from mansard.microbench.kernel import cpu_kernels, cuda_kernels
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
 from mansard.microbench.trial import kernel_kind

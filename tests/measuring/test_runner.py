@@ -23,8 +23,7 @@ from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.run_writer import SweepState
 from mansard.measuring.runner import run_plan
 from mansard.measuring.sampling import Samples
-from mansard.microbench.catalog import find_kernel
-from mansard.microbench.kernel import HOST
+from mansard.microbench.kernel import HOST, find_kernel
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import make_plan
 from mansard.microbench.trial import kernel_kind

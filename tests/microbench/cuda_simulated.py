@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mansard.microbench.catalog import find_kernel
-from mansard.microbench.kernel import Case, Launch, Shape, gpu_case
+from mansard.microbench.kernel import Case, Launch, Shape, find_kernel, gpu_case
 from tests.microbench.cuda_cpu_runs import fill
 
 ONE_SM = Shape(sm=87, n_sms=1)

@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import UsageError
-from mansard.microbench.catalog import cuda_kernels, find_kernel
 from mansard.microbench.cuda.kernels.latency import LINE_BYTES
-from mansard.microbench.kernel import Case, Kernel, Launch, Shape, gpu_case
+from mansard.microbench.kernel import (
+    Case,
+    Kernel,
+    Launch,
+    Shape,
+    cuda_kernels,
+    find_kernel,
+    gpu_case,
+)
 
 ORIN = Shape(sm=87, n_sms=16)
 KIB, MIB = 1 << 10, 1 << 20

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mansard.microbench.catalog import cuda_kernels, find_kernel
 from mansard.microbench.cuda.kernels.fma import CHAOS_C
-from mansard.microbench.kernel import Array, Case, Shape, gpu_case
+from mansard.microbench.kernel import Array, Case, Shape, cuda_kernels, find_kernel, gpu_case
 from tests.microbench.cuda_simulated import CASES, N_REPETITIONS, launch_of
 
 _ROOT = Path(__file__).parents[2]

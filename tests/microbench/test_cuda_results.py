@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mansard.core.records import Operands, Scope
-from mansard.microbench.catalog import find_kernel
-from mansard.microbench.kernel import Array, Case, Kernel, Launch, Shape, gpu_case
+from mansard.microbench.kernel import Array, Case, Kernel, Launch, Shape, find_kernel, gpu_case
 from tests.microbench.cuda_cpu_runs import compile_for_cpu, has_compiler, run_on_cpu
 
 pytestmark = pytest.mark.skipif(not has_compiler, reason="no g++ 11 to run CUDA C++ on the CPU")

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from mansard.core.errors import UsageError
-from mansard.microbench.catalog import cuda_kernels, find_kernel
 from mansard.microbench.cuda.building import OPTIONS
-from mansard.microbench.kernel import gpu_case
+from mansard.microbench.kernel import cuda_kernels, find_kernel, gpu_case
 from tests.microbench.cuda_compilers import (
     Compiler,
     disassemble,

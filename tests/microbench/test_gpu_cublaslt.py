@@ -13,13 +13,12 @@ from msgspec.structs import replace
 
 from mansard.core.errors import MeasurementError
 from mansard.core.records import Operands
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import cublaslt
 from mansard.microbench.cuda.cupy_runtime import CupyRuntime
 from mansard.microbench.cuda.software_gpu import GPU
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.values import operand_values
-from mansard.microbench.kernel import Shape, gpu_case
+from mansard.microbench.kernel import Shape, find_kernel, gpu_case
 from tests.microbench.gpu_fake_cupy import Fake
 
 GEMM = find_kernel("gemm", "cublas")

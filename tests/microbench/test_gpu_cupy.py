@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.cupy_runtime import CupyRuntime
 from mansard.microbench.cuda.software_gpu import GPU, MIB, launch_of
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import CLOCK_BYTES
-from mansard.microbench.kernel import Case, gpu_case
+from mansard.microbench.kernel import Case, find_kernel, gpu_case
 from tests.microbench.gpu_fake_cupy import Fake, FakeCudaError, as_array
 
 KIB = 1024

@@ -16,7 +16,6 @@ from mansard.core.records import Board, Gpu
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import (
     GpuLimits,
     OpenGpu,
@@ -32,7 +31,7 @@ from mansard.microbench.cuda.timing import (
     judge_clocks,
 )
 from mansard.microbench.cuda.trials import latency_sets
-from mansard.microbench.kernel import Case, gpu_case
+from mansard.microbench.kernel import Case, find_kernel, gpu_case
 from tests.microbench.test_plan import machine
 
 QUICK = PROTOCOLS["quick"]

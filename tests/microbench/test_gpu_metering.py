@@ -8,9 +8,9 @@ import pytest
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import PowerSample
 from mansard.measuring.metering import EnergyMetering
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
 from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
+from mansard.microbench.kernel import find_kernel
 from mansard.microbench.plan import KernelPlan
 from mansard.microbench.planning import Probe, make_plan
 from tests.microbench.gpu_meter import IDLE_W, KERNEL_W, software_meters

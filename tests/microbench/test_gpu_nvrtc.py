@@ -73,7 +73,7 @@ def test_each_wheel_compiles_every_source(major: int) -> None:
     if find_nvrtc(major) is None:
         pytest.skip(f"the wheel of NVRTC {major} is missing")
     code = f"""
-from mansard.microbench.catalog import cuda_kernels
+from mansard.microbench.kernel import cuda_kernels
 from mansard.microbench.cuda.building import OPTIONS
 from tests.microbench.cuda_compilers import find_compilers
 compiler = next(one for one in find_compilers() if one.version[0] == {major})

@@ -11,9 +11,9 @@ from mansard.core.records import Trial
 from mansard.device.conditions import find_sources
 from mansard.device.meters.meter import NO_METERS
 from mansard.measuring.instruments import Instruments
-from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.sampling import OpenGpu, sample_with
 from mansard.microbench.cuda.software_gpu import GPU, SoftwareGpu
+from mansard.microbench.kernel import cuda_kernels
 from mansard.microbench.trial import make_trial
 from tests.microbench.test_gpu_metering import gpu_plan
 

@@ -12,12 +12,11 @@ import pytest
 from mansard.core.errors import MeasurementError, UsageError
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import collect
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.runtime import MemoryInfo
 from mansard.microbench.cuda.software_gpu import GPU, MIB, Mark, Physics, SoftwareGpu
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.timing import DEPTH, SLOTS, clock_of, judge_clocks
-from mansard.microbench.kernel import Case, Kernel, gpu_case
+from mansard.microbench.kernel import Case, Kernel, find_kernel, gpu_case
 
 QUICK = PROTOCOLS["quick"]
 FMA = find_kernel("fma", "cupy")

@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mansard.microbench.catalog import cpu_kernels, find_kernel
 from mansard.microbench.cpu.emit import host_unit
 from mansard.microbench.cpu.launching import allocate, fill
-from mansard.microbench.kernel import FMA_PER_ELEMENT, HOST, Array, Case, Kernel
+from mansard.microbench.kernel import (
+    FMA_PER_ELEMENT,
+    HOST,
+    Array,
+    Case,
+    Kernel,
+    cpu_kernels,
+    find_kernel,
+)
 
 # 1: one element; 37: less than a block; 192, 384: whole blocks of 12 vectors of 64 bytes;
 # 1,001: blocks, vectors and single elements.

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from mansard.core.errors import MeasurementError, UsageError
-from mansard.microbench.catalog import cpu_kernels, find_kernel
 from mansard.microbench.cpu.compiling import compile_cached, hash_source
 from mansard.microbench.cpu.emit import (
     AVX2,
@@ -27,7 +26,7 @@ from mansard.microbench.cpu.emit import (
 from mansard.microbench.cpu.kernels import fma, streams
 from mansard.microbench.cpu.launching import allocate
 from mansard.microbench.cpu.trials import choose_stores
-from mansard.microbench.kernel import HOST, Case
+from mansard.microbench.kernel import HOST, Case, cpu_kernels, find_kernel
 
 KIB = 1024
 

@@ -17,10 +17,9 @@ import pytest
 from mansard.core.errors import MeasurementError
 from mansard.measuring.metering import UNMETERED
 from mansard.measuring.protocol import PROTOCOLS
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu.emit import host_unit
 from mansard.microbench.cpu.source import CpuSource, PinnedThreads, sample_case
-from mansard.microbench.kernel import HOST, Case
+from mansard.microbench.kernel import HOST, Case, find_kernel
 
 CPUS = tuple(sorted(os.sched_getaffinity(0)))
 # Two threads always: on a machine with one CPU they must share it without a deadlock.

@@ -18,11 +18,10 @@ from mansard.core.records import Gpu
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.nvml import NvmlMeter
 from mansard.device.totals import Total
-from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.runtime import Start
 from mansard.microbench.cuda.sampling import OpenGpu
 from mansard.microbench.cuda.software_gpu import Physics, SoftwareGpu, SoftwareMemory
-from mansard.microbench.kernel import Case, Kernel, Launch
+from mansard.microbench.kernel import Case, Kernel, Launch, cuda_kernels
 from tools.card_check import Software
 from tools.card_check.opening import Card
 from tools.card_check.published import H200_COSTS

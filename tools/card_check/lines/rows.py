@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from statistics import median
 
 from mansard.core.records import Trial
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import GpuLimits, share_of_limit
-from mansard.microbench.kernel import gpu_case, shape_of
+from mansard.microbench.kernel import find_kernel, gpu_case, shape_of
 
 
 def seconds_of(row: Trial) -> float:

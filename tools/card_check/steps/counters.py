@@ -19,10 +19,9 @@ from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.processes.programs import run_program
 from mansard.inference.counters.ncu import command_line, find_ncu, listed_metrics, refusal_of
 from mansard.inference.counters.profiled import counted
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.kernel import Backend, Case, gpu_case
+from mansard.microbench.kernel import Backend, Case, find_kernel, gpu_case
 from tools.card_check import Software
 from tools.card_check.opening import Card
 from tools.card_check.workfolder import WorkFolder

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from mansard.measuring.sampling import calibrate
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.source import CudaSource
 from mansard.microbench.cuda.trials import PEAK_CHAIN, chain_set
-from mansard.microbench.kernel import gpu_case
+from mansard.microbench.kernel import find_kernel, gpu_case
 from tools.card_check.opening import Card
 
 METRIC = r"([0-9.]+) TFLOP"

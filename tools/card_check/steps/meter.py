@@ -14,10 +14,9 @@ from mansard.device.meters.meter import Meters
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import calibrate
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.kernel import gpu_case
+from mansard.microbench.kernel import find_kernel, gpu_case
 from tools.card_check.energy import joules_of
 from tools.card_check.opening import Card
 from tools.card_check.words import words_of

@@ -12,10 +12,9 @@ from typing import Any
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.measuring.sampling import calibrate, median_interval
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda import trials
 from mansard.microbench.cuda.source import CudaSource
-from mansard.microbench.kernel import Backend, Case, gpu_case
+from mansard.microbench.kernel import Backend, Case, find_kernel, gpu_case
 from tools.card_check.opening import Card
 from tools.card_check.words import words_of
 

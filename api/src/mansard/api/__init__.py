@@ -216,7 +216,7 @@ if TYPE_CHECKING:
     from mansard.inference.multi.plan import StagePlace as StagePlace
     from mansard.inference.multi.plan import read_mappings as read_mappings
     from mansard.inference.plan import BuildSettings as BuildSettings
-    from mansard.microbench.catalog import find_kernel as find_kernel
+    from mansard.microbench.kernel import find_kernel as find_kernel
     from mansard.scheduler.rescheduling import NetworkState as NetworkState
     from mansard.scheduler.rescheduling import Rescheduled as Rescheduled
     from mansard.scheduler.rescheduling import reschedule as reschedule
@@ -226,6 +226,7 @@ if TYPE_CHECKING:
     from mansard.sweeps.layers import parse_cpus as parse_cpus
     from mansard.sweeps.layers import parse_each_layer as parse_each_layer
     from mansard.sweeps.mappings import MultiRequest as MultiRequest
+    from mansard.sweeps.mappings import MultiSettings as MultiSettings
     from mansard.sweeps.mappings import whole_mapping as whole_mapping
     from mansard.sweeps.networks import MeasureRequest as MeasureRequest
     from mansard.sweeps.preparation import NetworkSettings as NetworkSettings
@@ -236,7 +237,6 @@ if TYPE_CHECKING:
     from mansard.sweeps.reporter import Reporter as Reporter
     from mansard.sweeps.reporter import SilentReporter as SilentReporter
     from mansard.sweeps.reporter import format_duration as format_duration
-    from mansard.sweeps.stages import MultiSettings as MultiSettings
     from mansard.sweeps.sweep import DryRun as DryRun
     from mansard.sweeps.sweep import SweepRequest as SweepRequest
     from mansard.sweeps.targets import WantedImage as WantedImage

@@ -175,7 +175,7 @@ def measure_kernels(
     from mansard.core.storage.jsonl import read_rows
     from mansard.device.identity import identify
     from mansard.measuring.runner import run_plan
-    from mansard.microbench.catalog import with_kernels
+    from mansard.microbench.kernel import with_kernels
     from mansard.microbench.planning import make_plan
 
     names = {kernel.name for kernel in kernels}

@@ -12,8 +12,8 @@ from mansard.api.counters import group_bytes_in
 from mansard.core.errors import MansardError, MeasurementError, UsageError
 from mansard.core.records import Manifest, Measurement, ProgramRun
 from mansard.core.text import listed
-from mansard.inference.failures import NOT_BUILT, is_for_now
 from mansard.inference.programs.trial import PROGRAMS
+from mansard.inference.rows import NOT_BUILT, is_for_now
 from mansard.sweeps.layers import LayerSettings, PartPreparation
 from mansard.sweeps.modes import rows_of
 from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_networks, with_image

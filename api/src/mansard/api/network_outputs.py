@@ -106,7 +106,7 @@ def _answer(
 ) -> None:
     """Send the ``reduced`` scores of each batch, or the error: a crash ends this process alone."""
     from mansard.analytics.decisions.offload.samples import reduced
-    from mansard.inference.accuracy.scores import run_samples
+    from mansard.inference.accuracy.batches import run_samples
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
     from mansard.inference.planning import SEED

@@ -25,9 +25,8 @@ from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import make_folder, move_over, open_file, storage_errors
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine
-from mansard.inference.failures import NOT_BUILT, NOT_BUILT_NOW
 from mansard.inference.plan import BUILDING_S, BuildPlan, BuildSettings, BuildTrial, NetworkTrial
-from mansard.inference.rows import head, why_no_batch
+from mansard.inference.rows import NOT_BUILT, NOT_BUILT_NOW, head, why_no_batch
 from mansard.measuring.instruments import Instruments, Took, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.plan import RunPlan

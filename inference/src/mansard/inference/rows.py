@@ -1,12 +1,31 @@
-"""What the rows of networks have in common: of which run, trial and network they are."""
+"""What the rows of networks have in common: which network they are of, and failures to try again.
+
+A failure that may be gone another time is tried again by the same command.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from mansard.core.processes.signals import names_outer_signal
 from mansard.inference.engines import find_engine
 from mansard.inference.plan import BuildTrial, NetworkTrial
 from mansard.measuring.plan import RunPlan
+
+# What the failure of its measurement begins with; the second: the next command tries it again.
+NOT_BUILT = "it could not be built"
+NOT_BUILT_NOW = f"{NOT_BUILT} now"
+_NO_MEMORY = "too little memory"
+
+
+def is_for_now(failure: str | None) -> bool:
+    """Whether the reason may be gone: memory that was short, a process that was killed."""
+    if failure is None:
+        return False
+    if failure.startswith(NOT_BUILT):
+        return failure.startswith(NOT_BUILT_NOW)
+    return _NO_MEMORY in failure or names_outer_signal(failure)
+
 
 _OF_A_NETWORK = ("model", "model_hash", "engine", "precision", "batch", "dimensions")
 

@@ -13,10 +13,10 @@ from mansard.core.records import Gpu, MachineIdentity, PowerMode, Processor, Rec
 from mansard.core.version import VERSION
 from mansard.measuring.plan import cpus_of
 from mansard.measuring.protocol import find_protocol
-from mansard.microbench.catalog import cpu_kernels, cuda_kernels
 from mansard.microbench.cpu.trials import cpu_trials
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.trials import gpu_trials
+from mansard.microbench.kernel import cpu_kernels, cuda_kernels
 from mansard.microbench.plan import KernelPlan, TrialSpec
 
 SEED = 20_130_520  # fixed, so that the same plan has the same order; the value means nothing

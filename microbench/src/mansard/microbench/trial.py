@@ -14,7 +14,6 @@ from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.sampling import Samples
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.sampling import (
     AboveLimitError,
     OpenGpu,
@@ -22,7 +21,7 @@ from mansard.microbench.cuda.sampling import (
     sample_on_gpu,
     sample_with,
 )
-from mansard.microbench.kernel import HOST, shape_of
+from mansard.microbench.kernel import HOST, find_kernel, shape_of
 from mansard.microbench.plan import KernelPlan, TrialSpec
 from mansard.microbench.planning import probe
 

@@ -29,9 +29,16 @@ from mansard.core.records.schedule import (
     Schedule,
 )
 from mansard.core.workers import Shared, Workers
-from mansard.scheduler.bounds import least, space_bound
 from mansard.scheduler.chains import TIME, Chains, Floats, Ints, chains, group_at, lengths
-from mansard.scheduler.choices import Choices, assignments, choices, n_choices, promising
+from mansard.scheduler.choices import (
+    Choices,
+    assignments,
+    choices,
+    least,
+    n_choices,
+    promising,
+    space_bound,
+)
 from mansard.scheduler.local_search import Progress, SearchClock, descend
 from mansard.scheduler.records import Search, one_shot, printed_bound, segments, space_text
 from mansard.scheduler.simulation import (

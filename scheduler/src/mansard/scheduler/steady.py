@@ -12,7 +12,6 @@ import numpy as np
 
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Schedule
-from mansard.scheduler.bounds import least
 from mansard.scheduler.chains import (
     BATCH,
     DEADLINE,
@@ -24,7 +23,7 @@ from mansard.scheduler.chains import (
     Floats,
     Ints,
 )
-from mansard.scheduler.choices import assignments, choices
+from mansard.scheduler.choices import assignments, choices, least
 from mansard.scheduler.local_search import SearchClock, blocks, descend
 from mansard.scheduler.records import SHORT, Search, printed_bound, repeated, space_text
 from mansard.scheduler.simulation import CLOSE, Played, Score, ascending, is_less, new_run, repeat

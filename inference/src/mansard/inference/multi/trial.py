@@ -22,9 +22,17 @@ from mansard.device.meters.sampler import Sampler
 from mansard.inference.builds import built_options
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import check_provider
-from mansard.inference.failures import is_for_now
 from mansard.inference.memory import PeakMemory, limited_to_available
-from mansard.inference.multi.gates import Gate, Link, MemoryLink, OpenGate, Queue, ThreadLink, Turns
+from mansard.inference.multi.gates import (
+    CountedWindow,
+    Gate,
+    Link,
+    MemoryLink,
+    OpenGate,
+    Queue,
+    ThreadLink,
+    Turns,
+)
 from mansard.inference.multi.plan import (
     MultiPlan,
     MultiTrial,
@@ -33,9 +41,8 @@ from mansard.inference.multi.plan import (
     is_dla,
     stage_networks,
 )
-from mansard.inference.multi.tally import CountedWindow
 from mansard.inference.multi.workers import Outcome, ProcessHand, Shared, ThreadHand, Worker
-from mansard.inference.rows import why_no_batch
+from mansard.inference.rows import is_for_now, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
 from mansard.measuring.metering import NO_METER, Metered

@@ -22,9 +22,8 @@ from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory
-from mansard.inference.multi.gates import Gate, Link, Turns
+from mansard.inference.multi.gates import CountedWindow, Gate, Link, StageTotals, Tally, Turns
 from mansard.inference.multi.plan import MultiStage, is_cpu
-from mansard.inference.multi.tally import CountedWindow, StageTotals, Tally
 from mansard.inference.npz import Array
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -7,10 +7,9 @@ import ctypes
 import numpy as np
 
 from mansard.core.errors import MeasurementError
-from mansard.microbench.catalog import cpu_kernels
 from mansard.microbench.cpu.emit import host_unit
 from mansard.microbench.cpu.launching import allocate
-from mansard.microbench.kernel import HOST, Case, Kernel
+from mansard.microbench.kernel import HOST, Case, Kernel, cpu_kernels
 
 _WORKING_SET_BYTES = 12_000  # no multiple of a vector: the remainders run too
 _CHAIN = 5

@@ -20,10 +20,9 @@ from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples, calibrate, collect
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cpu import driver
 from mansard.microbench.cpu.launching import Operands, allocate
-from mansard.microbench.kernel import HOST, Case, Kernel
+from mansard.microbench.kernel import HOST, Case, Kernel, find_kernel
 
 Result = TypeVar("Result")
 Table = npt.NDArray[np.int64]  # n_samples × N_COLUMNS

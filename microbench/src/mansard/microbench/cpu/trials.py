@@ -6,8 +6,7 @@ import math
 
 from mansard.core.caches import capacity_bytes, level_windows
 from mansard.core.records import MachineIdentity
-from mansard.microbench.catalog import cpu_kernels
-from mansard.microbench.kernel import FMA_PER_ELEMENT, Stores
+from mansard.microbench.kernel import FMA_PER_ELEMENT, Stores, cpu_kernels
 from mansard.microbench.plan import TrialSpec
 
 _KIB, _MIB = 1024, 1024**2

@@ -23,7 +23,6 @@ from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import RawSample
 from mansard.measuring.sampling import Samples, collect
-from mansard.microbench.catalog import find_kernel
 from mansard.microbench.cuda.probe import probe_gpu
 from mansard.microbench.cuda.runtime import Runtime
 from mansard.microbench.cuda.source import CudaSource
@@ -33,7 +32,7 @@ from mansard.microbench.cuda.timing import (
     judge_clocks,
     off_clock_s,
 )
-from mansard.microbench.kernel import Case, Kernel, Launch
+from mansard.microbench.kernel import Case, Kernel, Launch, find_kernel
 from mansard.microbench.plan import KernelPlan, TrialSpec
 
 _COMPUTE = frozenset({"fma", "tensor"})

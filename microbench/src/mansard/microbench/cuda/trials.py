@@ -19,9 +19,15 @@ from mansard.core.caches import (
 )
 from mansard.core.hardware import sm_flop_per_cycle
 from mansard.core.records import Gpu, MemoryKind, Operands, Scope
-from mansard.microbench.catalog import cuda_kernels
 from mansard.microbench.cuda.kernels.gemm import matrix_bytes
-from mansard.microbench.kernel import FMA_PER_ELEMENT, Case, Kernel, gpu_case, shape_of
+from mansard.microbench.kernel import (
+    FMA_PER_ELEMENT,
+    Case,
+    Kernel,
+    cuda_kernels,
+    gpu_case,
+    shape_of,
+)
 from mansard.microbench.plan import TrialSpec
 
 BRIEF_CHAINS = (1, 16, 256)  # bound by memory, near the ridge, bound by compute

@@ -28,10 +28,10 @@ from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import move_over, read_whole, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.engines.engine import Built, EngineProbe, LoadedNetwork, absent_engine
+from mansard.inference.engines.tensorrt.building import TIMING_CACHE, is_refused
 from mansard.inference.engines.tensorrt.layers import layer_times
 from mansard.inference.engines.tensorrt.messages import Messages, remarks
 from mansard.inference.engines.tensorrt.precision import Typing, check_precision, find_typing
-from mansard.inference.engines.tensorrt.timing_cache import TIMING_CACHE, is_refused
 from mansard.inference.engines.trtexec.program import (
     Printed,
     Program,
