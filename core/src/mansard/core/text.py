@@ -50,6 +50,12 @@ def listed(words: Sequence[str], last: str = "and") -> str:
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
+def first_of(words: Sequence[str], limit: int) -> str:
+    """The first ``limit`` words, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(words) - limit} more" if len(words) > limit else ""
+    return ", ".join(words[:limit]) + more
+
+
 def _escape(character: str) -> str:
     if character.isprintable():
         return character

@@ -17,6 +17,7 @@ import msgspec
 
 from mansard.core.errors import UsageError
 from mansard.core.intervals import Interval
+from mansard.core.text import first_of
 
 QuantityKind = Literal["time", "power", "energy", "rate", "bandwidth", "frequency", "size", "share"]
 _PREFIXES = {"u": -6, "µ": -6, "μ": -6, "m": -3, "": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12}
@@ -245,5 +246,4 @@ def nearest_first(
     """What is available in words, frequencies by default; what is nearest to ``wanted`` first."""
     ordered = sorted(available, key=lambda other: (abs(other - wanted), other))
     names = list(dict.fromkeys(show(other) for other in ordered))
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+    return first_of(names, limit)

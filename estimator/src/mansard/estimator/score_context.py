@@ -10,6 +10,7 @@ import msgspec
 from mansard.core.errors import ModelError
 from mansard.core.precision import Precision
 from mansard.core.records import KvCacheUpdate, Optimizer, Phase
+from mansard.core.text import first_of
 from mansard.estimator.caches import Caches, Standing
 from mansard.estimator.cost import Forward, GroupTraffic
 from mansard.estimator.fusion import fuse
@@ -159,8 +160,7 @@ def check_complete(nodes: Sequence[Node], operators: Operators) -> None:
 
 
 def _shown(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"node {', '.join(repr(name) for name in names[:_SHOWN])}{more}"
+    return f"node {first_of(list(map(repr, names)), _SHOWN)}"
 
 
 def find_kernels(

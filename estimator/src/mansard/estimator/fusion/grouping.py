@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 
 from mansard.estimator.fusion.drafts import Drafts, attention_of, close_attention
-from mansard.estimator.fusion.quantizers import reads_image
-from mansard.estimator.fusion.roles import Role
+from mansard.estimator.fusion.roles import Role, reads_image
 from mansard.estimator.fusion.storage import Draft, Kind, Part, Storage, last_of
 from mansard.estimator.fusion.wiring import Wiring
 

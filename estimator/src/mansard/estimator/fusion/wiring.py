@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from mansard.core.precision import Precision
 from mansard.estimator.caches import Standing
-from mansard.estimator.fusion.quantizers import (
+from mansard.estimator.fusion.roles import (
+    Role,
+    actual_role,
     find_quantizers,
     parameters,
     reads_image,
+    usual_role,
 )
-from mansard.estimator.fusion.roles import Role, actual_role, usual_role
 from mansard.estimator.fusion.storage import Part, Storage
 from mansard.estimator.operators.registry import Operator, Operators
 from mansard.estimator.tensors import Node, Origin, Tensor

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from mansard.core.errors import ModelError
+from mansard.core.text import first_of
 from mansard.estimator.model import ModelNode
 from mansard.estimator.tensors import Node
 
@@ -240,8 +241,7 @@ def _node_notes(nodes: Iterable[ModelNode]) -> Iterator[str]:
         for reason in _odd(node):
             odd.setdefault(reason, []).append(node.label)
     for reason, labels in odd.items():
-        more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-        yield f"{', '.join(labels[:_SHOWN])}{more}: {reason}"
+        yield f"{first_of(labels, _SHOWN)}: {reason}"
 
 
 def _odd(node: ModelNode) -> Iterator[str]:

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from mansard.core.errors import UsageError
+from mansard.core.text import first_of
 from mansard.estimator.model import Given, Model, ModelInput, ModelNode, Value, all_nodes
 from mansard.estimator.numbers import ElementType
 from mansard.estimator.shape_inference.dimensions import InputDimension, find_dimensions
@@ -237,7 +238,9 @@ def given_by_arrays(
         strangers = [name for name in stored if name not in sources]
         if strangers or not stored:
             what = f"the model has no input {strangers[0]!r}" if strangers else "it holds no array"
-            raise UsageError(what, where=str(path), fix=f"its inputs are {_list(sources)}")
+            raise UsageError(
+                what, where=str(path), fix=f"its inputs are {first_of(sorted(sources), _SHOWN)}"
+            )
         for name, array in stored.items():
             _check_type(sources[name], array, path)
         shaping = [
@@ -366,9 +369,3 @@ def notes_on(arrays: Mapping[str, Array]) -> tuple[str, ...]:
         if n_odd:
             found.append(f"{n_odd} of {array.size} numbers for input {name!r} are not finite")
     return tuple(found)
-
-
-def _list(names: Mapping[str, object]) -> str:
-    found = sorted(names)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(found[:_SHOWN]) + more

@@ -16,7 +16,7 @@ from mansard.core.hashing import file_hash
 from mansard.core.precision import parse_precision
 from mansard.core.records import WHOLE, Copies, ModelScore, NetworkPart, Waiting
 from mansard.core.storage.files import make_folder, open_file, storage_errors
-from mansard.core.text import listed, printable
+from mansard.core.text import first_of, listed, printable
 from mansard.inference.builds import engine_key
 from mansard.inference.plan import BuildSettings, BuildTrial, InputSpec, NetworkTrial
 
@@ -455,11 +455,7 @@ def in_words(specs: Iterable[InputSpec]) -> str:
     by_words: dict[str, list[str]] = {}
     for spec in specs:
         by_words.setdefault(_words(spec), []).append(printable(spec.name))
-    return "; ".join(
-        f"{', '.join(names[:_SHOWN])}"
-        f"{f' and {len(names) - _SHOWN} more' if len(names) > _SHOWN else ''}: {words}"
-        for words, names in by_words.items()
-    )
+    return "; ".join(f"{first_of(names, _SHOWN)}: {words}" for words, names in by_words.items())
 
 
 def _words(spec: InputSpec) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from mansard.core.errors import MeasurementError, StorageError
 from mansard.core.storage.files import read_whole, replacing, storage_errors, write_atomic
+from mansard.core.text import first_of
 from mansard.inference.engines.engine import Built
 from mansard.inference.engines.tensorrt.calibration import (
     DeviceMemory,
@@ -144,16 +145,11 @@ def place_on_dla(
     lacking = tuple(layer.name for layer in layers if not config.can_run_on_DLA(layer))
     if lacking and not settings.with_fallback:
         raise MeasurementError(
-            f"the DLA lacks {len(lacking)} of {len(layers)} layers: {_names(lacking)}",
+            f"the DLA lacks {len(lacking)} of {len(layers)} layers: {first_of(lacking, _SHOWN)}",
             where=where,
             fix="allow the GPU for the rest",
         )
     return Placement(len(layers), lacking)
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 _NO_DLA = "it is built for the GPU"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mansard.core.errors import MeasurementError, TransientError
+from mansard.core.text import first_of
 from mansard.inference.engines.tensorrt.versions import Version
 from mansard.inference.plan import BUILDING_S
 
@@ -248,10 +249,8 @@ def not_parsed(parser: Any, messages: Messages, version: Version, where: str) ->
     errors = [parser.get_error(index) for index in range(parser.num_errors)]
     lacking = dict.fromkeys(filter(None, (_lacking(error, version) for error in errors)))
     if lacking:
-        names = list(lacking)
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return MeasurementError(
-            f"{version.name} has no {', '.join(names[:_SHOWN])}{more}",
+            f"{version.name} has no {first_of(list(lacking), _SHOWN)}",
             where=where,
             fix="use a newer TensorRT, or --engine ort",
         )
