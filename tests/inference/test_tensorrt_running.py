@@ -16,6 +16,7 @@ from mansard.core.errors import MeasurementError
 from mansard.core.formats.tensorrt import ExportedLayer
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
+from mansard.inference.engines.tensorrt.engine import LoadedTensorrtNetwork
 from mansard.inference.engines.tensorrt.execution import GrowingBuffer, allocator
 from mansard.inference.engines.tensorrt.layers import (
     LayerTimes,
@@ -23,7 +24,6 @@ from mansard.inference.engines.tensorrt.layers import (
     profiler,
     trace,
 )
-from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
 from mansard.inference.engines.tensorrt.versions import MODULE_VARIABLE, load_bindings
 from mansard.inference.plan import BuildSettings, BuildTrial, NetworkTrial, ShapeRange
 from tests.inference import engine_rows, small_networks, stand_in

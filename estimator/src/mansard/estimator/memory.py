@@ -142,7 +142,8 @@ def memory_of(
 ) -> Memory:
     """The memory of one inference; ``fusion`` is that of ``nodes`` and ``outputs``."""
     given = tuple(inputs)
-    reason = _unknown(nodes, given) if _may_be_unknown(fusion, given) else None
+    may_be_unknown = any(tensor.unknown for tensor in given) or _is_partly_unknown(fusion)
+    reason = _unknown(nodes, given) if may_be_unknown else None
     in_place = bool(fusion.wiring.constants.standing)
     if reason is not None:
         known: KvCacheUpdate = "in-place" if in_place else "copied"
@@ -163,10 +164,6 @@ def memory_of(
         cache.n_bytes,
         kv_cache_update=update if cache.n_bytes else "none",
     )
-
-
-def _may_be_unknown(fusion: Fusion, given: Iterable[Tensor]) -> bool:
-    return any(tensor.unknown for tensor in given) or _is_partly_unknown(fusion)
 
 
 def _is_partly_unknown(fusion: Fusion) -> bool:

@@ -78,11 +78,7 @@ class Drafts:
         for draft, writes in zip(self.draft_of, self.wiring.writes, strict=True):
             for part in writes:
                 part.storage.maker = draft
-        return sorted(dict.fromkeys(self.draft_of), key=_when)
-
-
-def _when(draft: Draft) -> int:
-    return draft.position
+        return sorted(dict.fromkeys(self.draft_of), key=lambda draft: draft.position)
 
 
 # Attention: scores, softmax and weighted sum in one kernel that keeps the scores on chip.

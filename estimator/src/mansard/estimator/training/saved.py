@@ -109,7 +109,8 @@ def kept_tensors(node: Node, operands: tuple[Tensor, ...], is_view: bool) -> Ite
     elif len(floats) > 1:
         # The gradient of one operand reads the others.
         yield from (t for t in floats if names - {t.name})
-        if _is_used_twice(node) or _needs_own(node, names):
+        is_used_twice = len(node.distinct) < len(node.present)
+        if is_used_twice or _needs_own(node, names):
             yield from floats
     else:
         yield from floats
@@ -120,10 +121,6 @@ def _needs_own(node: Node, names: set[str]) -> bool:
     if node.op_type == "Div":
         return node.input(1).name in names  # the divisor's
     return node.op_type in ("Pow", "PRelu")
-
-
-def _is_used_twice(node: Node) -> bool:
-    return len(node.distinct) < len(node.present)
 
 
 def extra_bytes(node: Node, precision: Precision | None) -> int:

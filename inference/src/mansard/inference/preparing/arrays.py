@@ -20,7 +20,6 @@ import numpy as np
 from mansard.core.errors import UsageError
 from mansard.core.text import first_of
 from mansard.estimator.model import Given, Model, ModelInput, ModelNode, Value, all_nodes
-from mansard.estimator.numbers import ElementType
 from mansard.estimator.shape_inference.dimensions import InputDimension, find_dimensions
 from mansard.estimator.tensors import Tensor
 from mansard.inference.inputs import numpy_name
@@ -101,7 +100,8 @@ def guess(tensor: Tensor, readers: Readers, tensors: Mapping[str, Tensor]) -> In
     if uses.limit is not None:
         if uses.limit < 1:
             raise _cannot(name, "holds indices of a table without rows")
-        return _spec(tensor, "integers", 0, min(uses.limit, _largest(dtype) + 1))
+        n_value_bits = dtype.n_bits - (not dtype.name.startswith("u"))
+        return _spec(tensor, "integers", 0, min(uses.limit, int(2**n_value_bits)))
     if uses.length is not None:
         return _spec(tensor, "integers", uses.length, uses.length + 1)
     if dtype.name in _BYTES:
@@ -128,10 +128,6 @@ def _spec(
         low=float(low),
         high=float(high),
     )
-
-
-def _largest(dtype: ElementType) -> int:
-    return int(2 ** (dtype.n_bits - (not dtype.name.startswith("u"))) - 1)
 
 
 def _cannot(name: str, why: str) -> UsageError:

@@ -83,7 +83,8 @@ def samples_for(
     if n_classes is not None:
         _check_labels(dataset, n_classes)
     indexes = spread_indexes(dataset.n_samples, CALIBRATION_SAMPLES if is_for_calibration else most)
-    digest = content_hash([dataset.content, indexes, how, [_of_one(spec) for spec in specs]])
+    of_one = [(spec.name, spec.type_name, spec.shape[1:]) for spec in specs]  # not the batch
+    digest = content_hash([dataset.content, indexes, how, of_one])
     use = "calibration" if is_for_calibration else "samples"
     file = PreparedSamples(
         file=f"{use}-{digest}.npz",
@@ -152,11 +153,6 @@ def _words(how: FittedPreprocessing | None) -> str:
     from PIL import __version__
 
     return f"{how.words}; Pillow {__version__}"
-
-
-def _of_one(spec: InputSpec) -> tuple[str, str, tuple[int, ...]]:
-    """What of an input its samples depend on: not the batch."""
-    return spec.name, spec.type_name, spec.shape[1:]
 
 
 def _check_arrays(arrays: StoredArrays, dataset: DataSet, specs: Sequence[InputSpec]) -> None:

@@ -39,7 +39,8 @@ def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
         if location not in found:
             with storage_errors(path):
                 if not path.is_symlink() and not path.exists():
-                    _forget(tensor)
+                    del tensor.external_data[:]
+                    tensor.ClearField("data_location")
                     continue
                 with open_file(path) as stream:
                     sizes[location] = os.fstat(stream.fileno()).st_size
@@ -54,11 +55,6 @@ def rename(graph: GraphProto, names: Mapping[str, str]) -> None:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = names[entry.value]
-
-
-def _forget(tensor: TensorProto) -> None:
-    del tensor.external_data[:]
-    tensor.ClearField("data_location")
 
 
 def _inside(parent: Path, location: str, name: str) -> Path:

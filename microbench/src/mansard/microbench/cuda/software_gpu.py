@@ -248,7 +248,7 @@ class SoftwareGpu:
         loaded = buffer.owner
         if loaded is None or loaded.n_repetitions == 0:
             return repeat_pattern(_filled(buffer).ravel().view(np.uint8), n_bytes)
-        before = tuple(_initial(memory) for memory in loaded.arrays)
+        before = tuple(repeat_pattern(_filled(memory), memory.n_bytes) for memory in loaded.arrays)
         after = loaded.kernel.reference(loaded.case, loaded.launch, before, loaded.n_repetitions)
         index = next(k for k, memory in enumerate(loaded.arrays) if memory is buffer)
         return np.ascontiguousarray(after[index]).view(np.uint8).ravel()[:n_bytes]
@@ -311,10 +311,6 @@ class SoftwareGpu:
         begin_s = max(self.busy_until_s, self.host.now_s())
         self.busy_until_s = begin_s + seconds_s
         self.busy.append((begin_s, self.busy_until_s))
-
-
-def _initial(memory: SoftwareMemory) -> Array:
-    return repeat_pattern(_filled(memory), memory.n_bytes)
 
 
 def _filled(memory: SoftwareMemory) -> Array:

@@ -2,19 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mansard.core.errors import MeasurementError
-from mansard.core.records import EngineBuild
+from mansard.core.errors import MeasurementError, SchemaError
+from mansard.core.records import EngineBuild, Launching, LayerTime
 from mansard.core.storage.documents import read_document
+from mansard.core.storage.files import open_file, storage_errors
 from mansard.inference.engines.engine import Built, EngineProbe, absent_engine
 from mansard.inference.engines.tensorrt.building import build
 from mansard.inference.engines.tensorrt.cuda_calls import Cuda
-from mansard.inference.engines.tensorrt.running import LoadedTensorrtNetwork
+from mansard.inference.engines.tensorrt.execution import ExecutionContext
+from mansard.inference.engines.tensorrt.layers import LayerTimes, inspect, layer_times, profiler
+from mansard.inference.engines.tensorrt.messages import explained, kept_messages
 from mansard.inference.engines.tensorrt.versions import load_bindings, read_version
 from mansard.inference.plan import BuildTrial, NetworkTrial
+
+_DLA_CORE = "dla_core"  # among the options of a build
+
+
+class LoadedTensorrtNetwork:
+    """An engine with a context, its inputs and outputs in place."""
+
+    def __init__(
+        self, trial: NetworkTrial, path: Path, build: EngineBuild, inputs: Mapping[str, Any]
+    ) -> None:
+        self._trial, self._inputs = trial, inputs
+        self._bindings, self._cuda = load_bindings(), Cuda()
+        self._times: LayerTimes | None = None
+        is_waiting_set = self._cuda.wait_by(trial.waiting)
+        core = build.options.get(_DLA_CORE)
+        self._runtime, self._engine = _load(self._bindings, path, core)
+        self._layers = self._described()
+        is_shared = self._cuda.is_integrated()
+        self.options: dict[str, str] = {"memory": "managed" if is_shared else "pinned"}
+        if not is_waiting_set:
+            self.options["schedule"] = "that of the first network of the process"
+        if core is not None:
+            self.options |= {_DLA_CORE: core, "dla_layers": self._placement(path.name)}
+        self._execution, refused = self._open(with_graph=trial.with_graph)
+        self.launching: Launching = "graph" if trial.with_graph and not refused else "enqueue"
+        if trial.with_graph:
+            self.options["cuda_graph"] = f"not possible: {refused}" if refused else "on"
+
+    def call(self) -> None:
+        """Run the network once, until its outputs are there."""
+        self._execution.run(self._trial.copies)
+        if self._times is not None:
+            self._times.end_call()
+
+    def feed(self, inputs: Mapping[str, Any]) -> None:
+        """Let calls read ``inputs`` from now on; those that are not there stay as they are."""
+        self._execution.feed(inputs)
+
+    def fetch(self) -> dict[str, Any]:
+        """Every output of the last call, by its name in the ONNX file; arrays of the caller's."""
+        return self._execution.fetch()
+
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Every output of ``inputs``."""
+        self.feed(inputs)
+        self._execution.run()
+        return self.fetch()
+
+    def start_profiling(self) -> None:
+        """A context of its own, whose layers are timed; as a graph where calls launch one."""
+        self._execution.close()
+        times = LayerTimes()
+        self._execution, refused = self._open(with_graph=self.launching == "graph", times=times)
+        if refused:
+            self.options["profile"] = f"without the graph: {refused}"
+        times.current = {}  # of calls that made the graph
+        times.calls.clear()
+        self._times = times
+
+    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
+        times = self._times
+        if times is None or len(times.calls) != len(kept):
+            return (), "TensorRT timed the layers of other calls"
+        wanted = [call for call, is_kept in zip(times.calls, kept, strict=True) if is_kept]
+        if not any(wanted):
+            return (), "TensorRT reported the time of no layer"
+        return layer_times(wanted, self._layers), ""
+
+    def close(self) -> None:
+        """Free its memory, and the engine's."""
+        self._execution.close()
+        self._engine = self._runtime = None
+
+    def _open(
+        self, *, with_graph: bool, times: LayerTimes | None = None
+    ) -> tuple[ExecutionContext, str]:
+        """A context, as a CUDA graph where that is wanted; and why it is none where it fails."""
+        made = self._new(times)
+        if not with_graph:
+            return made, ""
+        try:
+            made.capture()
+        except MeasurementError as error:
+            made.close()
+            return self._new(times), error.what
+        return made, ""
+
+    def _new(self, times: LayerTimes | None) -> ExecutionContext:
+        kept = None if times is None else profiler(self._bindings, times)
+        return ExecutionContext(
+            self._bindings, self._engine, self._cuda, self._inputs, self._trial.waiting, kept
+        )
+
+    def _described(self) -> tuple[Any, ...]:
+        """The engine's layers; none where the inspector says nothing that can be read."""
+        try:
+            return inspect(self._bindings, self._engine)
+        except SchemaError:
+            return ()
+
+    def _placement(self, where: str) -> str:
+        """How many layers a DLA runs; raises MeasurementError where it is known that none does."""
+        if not any(layer.layer_type for layer in self._layers):
+            return "not said"
+        n_there = sum(layer.is_on_dla for layer in self._layers)
+        if not n_there:
+            raise MeasurementError("no layer of it runs on the DLA", where=where, fix="use the GPU")
+        return f"{n_there} of {len(self._layers)}"
+
+
+def _load(bindings: Any, path: Path, dla_core: str | None) -> tuple[Any, Any]:
+    """A runtime and the engine in the file; raises MeasurementError where it is refused."""
+    with storage_errors(path), open_file(path) as stream:
+        content = stream.read()
+    with kept_messages(bindings) as (logger, messages):
+        runtime = bindings.Runtime(logger)
+        if dla_core is not None:
+            n_cores = runtime.num_DLA_cores
+            if int(dla_core) >= n_cores:
+                has = f"cores {' and '.join(map(str, range(n_cores)))}" if n_cores else "none"
+                raise MeasurementError(
+                    f"needs DLA core {dla_core}; this device has {has}", where=path.name
+                )
+            runtime.DLA_core = int(dla_core)
+        engine = runtime.deserialize_cuda_engine(content)
+        if engine is None:
+            said = explained(messages, path.name)
+            raise MeasurementError(
+                said.what, where=path.name, fix=said.fix or "build it anew where it is to run"
+            )
+    return runtime, engine
+
 
 _PROVIDER = "tensorrt"
 
