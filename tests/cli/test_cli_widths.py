@@ -125,7 +125,7 @@ def test_nothing_else_writes_to_stdout() -> None:
         )
     }
     # The version; documents of JSON and CSV; a live screen with a layout of its own.
-    others = {"app.py", "json_output.py", "counting/score.py", "board/watch.py"}
+    others = {"app.py", "json_output.py", "schemas.py", "counting/score.py", "board/watch.py"}
     assert writers == {"console.py", "tables.py", *others}
 
 
