@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mansard.core.processes.signals import names_outer_signal
+from mansard.core.processes.programs import names_outer_signal
 
 # What the failure of its measurement begins with; the second: the next command tries it again.
 NOT_BUILT = "it could not be built"

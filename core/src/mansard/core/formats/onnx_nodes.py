@@ -1,22 +1,88 @@
-"""Nodes of an ONNX file, read without the package ``onnx``: names and tensors, no weights.
+"""Nodes of an ONNX file, their labels, and their runs in a profile of ONNX Runtime.
 
+The file is read without the package ``onnx``: names and tensors, no weights.
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto has the numbers of the fields.
 
 A label is the name by which what an engine ran is traced to a node of the network. Names of nodes
 may be empty or doubled, an engine joins several where it fuses nodes, and writes its own in front
 of those of a branch that it moves out of an If. A label survives that.
+
+A profile has runs of nodes, and the kernels that they start on a GPU:
+https://onnxruntime.ai/docs/performance/tune-performance/profiling-tools.html
 """
 
 from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mansard.core.errors import ModelError
 from mansard.core.formats.protobuf import BYTES, damaged, field_at, fields, messages
+
+_SUFFIX = "_kernel_time"
+_CPU = "CPUExecutionProvider"
+
+
+class ProfileEvent(msgspec.Struct, frozen=True):
+    """One event of the file; times in microseconds from the start of profiling."""
+
+    cat: str
+    name: str
+    ts: float = 0.0
+    dur: float = 0.0
+    args: dict[str, Any] = {}
+
+
+class NodeRun(NamedTuple):
+    """One run of a node. On a GPU the event's time is that of the CPU, which queues the kernels."""
+
+    event: ProfileEvent
+    kernels_us: list[float]
+
+    @property
+    def name(self) -> str:
+        """The node's name; an unnamed node is called by its operator and number, or not at all."""
+        return self.event.name.removesuffix(_SUFFIX)
+
+    @property
+    def number(self) -> str:
+        """The number of the node in the graph that the engine runs."""
+        return str(self.event.args.get("node_index", ""))
+
+    @property
+    def op_type(self) -> str:
+        """The node's operator."""
+        return str(self.event.args.get("op_name", ""))
+
+    @property
+    def provider(self) -> str:
+        """The execution provider that runs it; empty where the profile does not say."""
+        return str(self.event.args.get("provider") or "")
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether another provider than the CPU's runs it."""
+        return self.provider not in {_CPU, ""}
+
+
+def node_runs(events: Iterable[ProfileEvent]) -> list[NodeRun]:
+    """The runs of nodes, each with the kernels that follow it in the file.
+
+    https://github.com/microsoft/onnxruntime/pull/9567 puts them there.
+    """
+    runs: list[NodeRun] = []
+    for event in events:
+        if event.cat == "Node" and event.name.endswith(_SUFFIX):
+            runs.append(NodeRun(event, []))
+        elif event.cat == "Kernel" and runs:
+            runs[-1].kernels_us.append(event.dur)
+    return runs
+
 
 _LABEL = re.compile(r"@(\d{1,9})@")
 

@@ -14,7 +14,7 @@ from mansard.core.units import format_frequency
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
 from mansard.device.clocks.steps import Write, floor
-from mansard.device.nvpmodel.gating import mode_sms, present_masks
+from mansard.device.nvpmodel.caps import mode_sms, present_masks
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.sections import ModeSection, Setting
 from mansard.device.system import SYSTEM_ROOT, glob, read_text

@@ -16,8 +16,7 @@ from mansard.core.units import (
     highest_up_to,
     nearest_first,
 )
-from mansard.device.clocks.domains import Domain
-from mansard.device.clocks.emc import Emc
+from mansard.device.clocks.domains import Domain, Emc
 from mansard.device.clocks.settings import Clocks
 from mansard.device.system import below, read_int
 from mansard.device.topology import online_path

@@ -12,7 +12,7 @@ import msgspec
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.processes.programs import Finished
 from mansard.core.text import printable
-from mansard.device.nvpmodel.gating import gating_masks, parse_integer, present_masks
+from mansard.device.nvpmodel.caps import gating_masks, parse_integer, present_masks
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes, read_modes
 from mansard.device.nvpmodel.sections import mode_name
 from mansard.device.system import SYSTEM_ROOT, find_tool, read_text, run_tool

@@ -11,15 +11,16 @@ from mansard.core.errors import InputError
 from mansard.core.text import printable
 from mansard.device.tegrastats.files import unwrap
 from mansard.device.tegrastats.grammar import GLUED, Piece, find_pieces, is_inert
-from mansard.device.tegrastats.limits import CLOCK, ImplausibleError
 from mansard.device.tegrastats.sample import Cpu, Shape, TegrastatsSample
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
+    CLOCK,
     CPUS,
     FREES,
     PERCENTS,
     TEMPERATURES,
     USAGES,
+    ImplausibleError,
     TokenError,
     TokenTable,
     engine_table,

@@ -12,8 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.formats.onnx_nodes import labels_of
-from mansard.core.formats.ort_profile import NodeRun, ProfileEvent, node_runs
+from mansard.core.formats.onnx_nodes import NodeRun, ProfileEvent, labels_of, node_runs
 from mansard.core.records import LayerTime
 from mansard.inference.engines.ort_fusions import TracedNode
 
