@@ -26,9 +26,9 @@ from mansard.device.tegrastats import TegrastatsSample
 from mansard.device.tegrastats.columns import TEXT_COLUMNS, row
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.parse import BATCH
+from mansard.device.tegrastats.sample import as_line
 from mansard.device.tegrastats.sessions import Moment
 from mansard.device.tegrastats.summary import LogSummary, Summariser, summarise
-from mansard.device.watching.as_line import as_line
 
 LIVE_INTERVAL_S = 0.1  # as fast as boards print; recorded at 9.5 lines a second
 _ARRIVAL_S = 1e-3  # how well a line's arrival tells when it was measured

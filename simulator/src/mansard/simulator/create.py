@@ -23,11 +23,10 @@ from mansard.core.errors import DeviceError, StorageError, UsageError, reported
 from mansard.core.processes.programs import run_program
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.simulator.boards import BY_NAME
-from mansard.simulator.boards.spec import BoardSpec
+from mansard.simulator.boards.spec import CLK, BoardSpec
 from mansard.simulator.sensors import add_sensors, readings_folder
-from mansard.simulator.tools.board import INFO
+from mansard.simulator.tools.board import INFO, STATE
 from mansard.simulator.tree import (
-    CLK,
     Tree,
     add_clocks,
     add_cpus,
@@ -106,7 +105,6 @@ def _policies_off(root: Path) -> Iterator[str]:
 
 
 LIBRARY = "usr/lib/mansard-simulator"
-STATE = "run/mansard-simulator"
 _PACKAGE = "mansard/simulator/tools"
 _TOOLS = {
     "nvpmodel": "usr/sbin/nvpmodel",
@@ -167,11 +165,6 @@ def board_tree(board: BoardSpec) -> Tree:
     add_sensors(tree, board)
     tree.put(f"/{STATE}", {"faults.json": "{}"})
     return tree
-
-
-def is_simulated(root: Path) -> bool:
-    """Whether the board under ``root`` is a simulated one."""
-    return (root / "etc/mansard-simulated").exists()
 
 
 def _install_tools(board: BoardSpec, root: Path) -> None:

@@ -33,13 +33,12 @@ from mansard.simulator.clocks import (
 from mansard.simulator.faults import read_faults
 from mansard.simulator.kernel import SimulatedKernel, set_text
 from mansard.simulator.sensors import MonitorBank, Surroundings
-from mansard.simulator.tools.board import INFO
+from mansard.simulator.tools.board import INFO, STATE
 
 PERIOD_S = 0.01  # of the sensors; an INA3221 averages over about 8 ms
 _SLOW = 5  # heat, counters of CPU time: every fifth time
 _SLIP_S = 0.05
 _TORN_S = 0.02  # a writer that has not written by then is dead
-STATE = "run/mansard-simulator"
 
 
 class Daemon:

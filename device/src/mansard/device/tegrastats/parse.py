@@ -17,6 +17,7 @@ from mansard.device.tegrastats.tokens import (
     CLOCK,
     CPUS,
     FREES,
+    MHZ,
     PERCENTS,
     TEMPERATURES,
     USAGES,
@@ -27,8 +28,6 @@ from mansard.device.tegrastats.tokens import (
     parse_cpu,
     read_rail,
 )
-
-_MHZ = 1_000_000
 
 
 def _parse_first(token: str) -> Cpu:
@@ -81,7 +80,7 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     CLOCK.check(int(clock))
     # A core that is off, or left out of a copy, has no clock.
     cores = (core if core[-1:] != "%" else f"{core}@{clock}" for core in body[1:].split(","))
-    return tuple(map(CPUS.__getitem__, cores)), int(clock) * _MHZ
+    return tuple(map(CPUS.__getitem__, cores)), int(clock) * MHZ
 
 
 # The layout of a line: where its names and values stand; most lines have the one before's.

@@ -73,7 +73,7 @@ Value = TypeVar("Value")
 
 _MOST_REMEMBERED = 32768  # tokens of one table
 _LONGEST_REMEMBERED = 100  # characters
-_MHZ = 1_000_000
+MHZ = 1_000_000
 _OFFLINE_CELSIUS = -256.0  # printed for a sensor whose domain is off (CV and GPU of AGX Orin)
 _BYTES = {"B": 1, "kB": 1 << 10, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
@@ -157,7 +157,7 @@ def parse_cpu(token: str) -> Cpu:
     percent, clock = matched(_CPU, token)
     LOAD.check(float(percent))
     CLOCK.check(int(clock or 0))
-    return Cpu("on", float(percent), int(clock) * _MHZ if clock else None)
+    return Cpu("on", float(percent), int(clock) * MHZ if clock else None)
 
 
 def parse_engine(name: str, token: str) -> EngineLoad:
@@ -172,7 +172,7 @@ def parse_engine(name: str, token: str) -> EngineLoad:
     LOAD.check(load_percent or 0.0)
     CLOCK.check(*map(int, found))
     return EngineLoad(
-        name, True, load_percent, tuple(int(c) * _MHZ for c in found), bracket or sign or ""
+        name, True, load_percent, tuple(int(c) * MHZ for c in found), bracket or sign or ""
     )
 
 

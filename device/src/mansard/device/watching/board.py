@@ -27,11 +27,10 @@ from mansard.device.identity import is_jetson, is_simulated, read_model
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text, why_unreadable
 from mansard.device.watching.cards import NO_CARDS, Cards, CardsNow
-from mansard.device.watching.energy import LONGEST_PAUSE_S, ModeReader, RunningEnergy
+from mansard.device.watching.energy import LONGEST_PAUSE_S, TWO_LOOKS, ModeReader, RunningEnergy
 from mansard.device.watching.limits import Limits, PartNow
 
 _Value = TypeVar("_Value")
-_TWO = "it takes two looks"
 _SHARES_MEMORY = "the GPU shares the board's memory"
 AS_ROOT = "only root can read it: run it with sudo"
 _PAUSE_INTERVALS = 3  # a look or two that were missed are no pause
@@ -157,7 +156,10 @@ class BoardWatch:
             share = _busy_share(before.get(cpu), jiffies.get(cpu))
             why = "no CPU has a cpufreq folder (usual in a virtual machine)"
             reasons = {
-                "busy_share": (share, _TWO if cpu in jiffies else "/proc/stat does not name it"),
+                "busy_share": (
+                    share,
+                    TWO_LOOKS if cpu in jiffies else "/proc/stat does not name it",
+                ),
                 "clock_hz": (clock_hz, why),
                 "cap_hz": (cap_hz, why),
             }

@@ -60,7 +60,7 @@ class ModeReader:
         self.mode = named.mode if named is not None else None
 
 
-_TWO = "it takes two looks"
+TWO_LOOKS = "it takes two looks"
 LONGEST_PAUSE_S = 30.0  # over which a trapezoid is drawn; looks further apart need more
 
 
@@ -117,7 +117,7 @@ class RunningEnergy:
         if last is not None:
             power_w = self._add(last, sample)
         if power_w is None:
-            unknown = {"power_w": f"the meter counts energy: {_TWO}"}
+            unknown = {"power_w": f"the meter counts energy: {TWO_LOOKS}"}
         return RailNow(
             rail=rail,
             power_w=None if power_w is None else round(power_w, 6),

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mansard.core.formats.onnx_nodes import GraphNode, label_of, labels_of
+from mansard.core.formats.onnx import GraphNode, label_of, labels_of
 
 # What ends the name of a node in blocked layout, after the tensor that it writes.
 _NCHWC = ("_bn_nchwc", "_nchwc")

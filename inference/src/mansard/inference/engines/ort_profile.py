@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.formats.onnx_nodes import NodeRun, ProfileEvent, labels_of, node_runs
+from mansard.core.formats.onnx import NodeRun, ProfileEvent, labels_of, node_runs
 from mansard.core.records import LayerTime
 from mansard.inference.engines.ort_fusions import TracedNode
 
