@@ -44,7 +44,7 @@ def main() -> int:
 
 def _tegrastats() -> Callable[[bytes], None]:
     from mansard.device.tegrastats import Parser
-    from mansard.device.tegrastats.times import time_of
+    from mansard.device.tegrastats.sessions import time_of
     from tests.device.tegrastats_render import render
 
     parser = Parser()  # one for all: layouts learnt from one input must not mislead the next

@@ -32,8 +32,8 @@ from meddling.meddler import Meddler
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode, Processor, Trial
 from mansard.core.storage.jsonl import read_rows
-from mansard.device.card_presence import SeenCards
-from mansard.device.controller.controller import LocalController
+from mansard.device.cards import SeenCards
+from mansard.device.controller import LocalController
 from mansard.device.meters.finding import find_meters
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.inference.engine_files import EngineFiles

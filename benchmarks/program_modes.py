@@ -31,10 +31,10 @@ from mansard.core.hashing import content_hash
 from mansard.core.records import EnergyWindow, PowerMode, ProgramRun
 from mansard.core.storage.documents import write_document
 from mansard.core.storage.jsonl import write_rows
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.simulator import create_board, running
 from mansard.simulator.boards import BY_NAME
-from mansard.simulator.physics import Shares, dynamic, rail_powers
+from mansard.simulator.clocks import Shares, dynamic, rail_powers
 
 _GRID = 'gpu = { from = "306MHz", to = "1224MHz" }\nemc = ["2133MHz", "3199MHz"]\n'
 _BOARD = BY_NAME["agx-orin"]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mansard.core.formats.onnx_nodes import label_of
+from mansard.core.formats.onnx import label_of
 from mansard.core.records import LayerScore
 from mansard.inference.preparing.labelling import Labelled
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from onnx import GraphProto, NodeProto
 
-from mansard.core.formats.onnx_nodes import label_of
+from mansard.core.formats.onnx import label_of
 from mansard.inference.preparing.labelling import Labelled, bodies
 
 _OF_DIMENSIONS = frozenset({"EyeLike", "Shape", "Size"})

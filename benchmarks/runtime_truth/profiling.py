@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto
 
-from mansard.core.formats.onnx_nodes import label_of
+from mansard.core.formats.onnx import label_of
 
 Feeds = Mapping[str, npt.NDArray[Any]]
 _SUFFIX = "_kernel_time"

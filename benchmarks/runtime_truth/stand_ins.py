@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from onnx import NodeProto, helper
 
-from mansard.core.formats.onnx_nodes import label_of
+from mansard.core.formats.onnx import label_of
 from mansard.inference.preparing.labelling import Labelled, bodies
 
 from .profiling import Kernel, RealTensor, type_name

@@ -22,7 +22,7 @@ from mansard.analytics.models.predict.group_times import (
     scaled_times,
 )
 from mansard.analytics.pages.tables.parts import group_tables
-from mansard.core.formats.onnx_nodes import label
+from mansard.core.formats.onnx import label
 from mansard.core.records import (
     Board,
     CounterRun,

@@ -13,8 +13,8 @@ import pytest
 from mansard.core.errors import ControllerLost, DeviceError
 from mansard.core.records import Processor, Trial
 from mansard.core.storage.jsonl import read_rows
-from mansard.device.card_presence import SeenCards
-from mansard.device.controller.controller import BoardController, LocalController
+from mansard.device.cards import SeenCards
+from mansard.device.controller import BoardController, LocalController
 from mansard.device.controller.remote import RemoteController, remote_controller
 from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines.engine import EngineProbe

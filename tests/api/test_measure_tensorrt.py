@@ -19,7 +19,7 @@ from mansard.core.errors import MeasurementError, UsageError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import EngineBuild
 from mansard.core.storage.documents import read_document
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.sweeps.engine_builds import choose_engine, highest_first
 from mansard.sweeps.networks import with_image
 from mansard.sweeps.reporter import SilentReporter

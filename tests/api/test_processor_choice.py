@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mansard.core.errors import UsageError
 from mansard.core.records import Gpu, MachineIdentity, Processor
-from mansard.device.card_presence import SeenCards, see_cards
+from mansard.device.cards import SeenCards, see_cards
 from mansard.inference.engines.engine import EngineProbe
 from mansard.microbench.planning import Probe, probe
 from mansard.sweeps.networks import choose_provider, plan_networks

@@ -18,7 +18,7 @@ import pytest
 
 from mansard.core.errors import BusyError
 from mansard.core.records import Trial
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.device.controller.remote import remote_controller
 from mansard.device.identity import SIMULATED_MARK
 from mansard.microbench.planning import probe
@@ -117,7 +117,7 @@ AS_USER = """
 import sys
 from pathlib import Path
 from mansard.core.errors import MansardError
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 
 steps = []
 controller = LocalController(Path(sys.argv[1]), on_step=lambda step: steps.append(step.kind))
@@ -224,7 +224,7 @@ def leave_behind(root: Path) -> None:
     """A run that was killed in the mode 15W."""
     program = (
         "import os, sys\nfrom pathlib import Path\n"
-        "from mansard.device.controller.controller import LocalController\n"
+        "from mansard.device.controller import LocalController\n"
         "controller = LocalController(Path(sys.argv[1]), settle_s=0)\n"
         "controller.hold().__enter__().set(controller.choose_modes('15W')[0])\n"
         "os._exit(9)\n"

@@ -16,7 +16,7 @@ import pytest
 
 from mansard.simulator import create_board, running, set_load
 from mansard.simulator.boards import BY_NAME
-from mansard.simulator.physics import Shares, dynamic, rail_powers
+from mansard.simulator.clocks import Shares, dynamic, rail_powers
 
 ROOT = Path(__file__).resolve().parents[2]
 MANSARD = [sys.executable, "-m", "mansard.cli"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.restoring import restore
 from mansard.simulator import create_board, running, snapshot

@@ -14,7 +14,7 @@ from fleets.boards import engines, made_boards
 
 from mansard.containers.engine import connect
 from mansard.containers.launch import engine_time_s, remove_leftovers
-from mansard.containers.probing import probe_in_container
+from mansard.containers.measurer import probe_in_container
 from mansard.containers.settings import launch_for
 from mansard.containers.stream import Attached
 

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from mansard.containers.engine import ContainerEngine, connect
-from mansard.containers.files_volume import FilesVolume, files_volume
 from mansard.containers.hosts import Host
 from mansard.containers.launch import remove_leftovers
 from mansard.containers.measurer import ContainerMeasurer
 from mansard.containers.settings import OWNER_LABEL
 from mansard.containers.tunnel import open_tunnel
+from mansard.containers.volumes import FilesVolume, files_volume
 from mansard.core.errors import InputError, StorageError
 from mansard.core.hashing import file_hash
 from mansard.core.power_mode import core_count_mode
@@ -225,7 +225,7 @@ KEEPER = """
 import sys
 from pathlib import Path
 from mansard.containers.engine import connect
-from mansard.containers.files_volume import files_volume
+from mansard.containers.volumes import files_volume
 from mansard.containers.launch import launched
 from tests.containers.launching import launch
 with connect(sys.argv[1]) as engine, files_volume(engine) as volume:

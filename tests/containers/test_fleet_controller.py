@@ -19,7 +19,7 @@ from mansard.containers.settings import ContainerLaunch, Mount, User
 from mansard.containers.tunnel import open_tunnel
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.hashing import content_hash
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.simulator import create_board, snapshot
 from tests.containers.ssh_board import end_connections, ssh_board, why_no_sshd
 from tests.containers.throwaway import (

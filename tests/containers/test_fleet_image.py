@@ -9,7 +9,7 @@ import pytest
 
 from mansard.containers.engine import EngineFacts
 from mansard.containers.hosts import Host
-from mansard.containers.images.needed import controller_image
+from mansard.containers.images.fitting import controller_image
 from mansard.containers.images.table import Image, read_table
 from mansard.core.errors import ContainerError, UsageError
 

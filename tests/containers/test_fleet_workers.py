@@ -170,7 +170,7 @@ import sys
 from pathlib import Path
 from mansard.containers.fleet import run_fleet
 from mansard.containers.hosts import Host
-from mansard.core.processes.signals import turn_signals_into_interrupts
+from mansard.core.processes.programs import turn_signals_into_interrupts
 from tests.device.controller_process import controller_process
 from mansard.device.controller.remote import remote_controller
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from mansard.containers.engine_errors import explain_build
 from mansard.containers.images.building import UNKNOWN_COMMIT
-from mansard.containers.images.errors import explain_build
-from mansard.containers.images.needed import quietly
+from mansard.containers.images.fitting import quietly
 from mansard.core.errors import ContainerError, StorageError
 from mansard.core.version import read_commit
 

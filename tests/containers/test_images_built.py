@@ -20,7 +20,7 @@ from mansard.containers.images.building import (
     ready_image,
     rooms_step,
 )
-from mansard.containers.images.needed import ensure_image
+from mansard.containers.images.fitting import ensure_image
 from mansard.containers.images.store import image_identity, list_images
 from mansard.core.errors import ContainerError
 from mansard.core.version import VERSION

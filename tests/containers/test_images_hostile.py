@@ -18,8 +18,7 @@ import msgspec
 import pytest
 
 from mansard.containers.engine import ContainerEngine, connect
-from mansard.containers.images.archive import read_archive, rewrite
-from mansard.containers.images.loading import load_image
+from mansard.containers.images.loading import load_image, read_archive, rewrite
 from mansard.containers.images.store import digest_path
 from mansard.core.errors import InputError, StorageError
 from tests.containers.image_archives import (

@@ -15,7 +15,7 @@ import pytest
 from mansard import api
 from mansard.containers.engine import ContainerEngine
 from mansard.containers.images.building import Order, build_image
-from mansard.containers.images.needed import ensure_image
+from mansard.containers.images.fitting import ensure_image
 from mansard.containers.images.pulling import (
     Download,
     Downloads,

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from mansard.containers.engine import Access, ContainerEngine
-from mansard.containers.measurer import ContainerMeasurer
-from mansard.containers.probing import probe_in_container
+from mansard.containers.measurer import ContainerMeasurer, probe_in_container
 from mansard.core.errors import ContainerError
 from mansard.core.power_mode import core_count_mode
 from mansard.core.records import Manifest, PowerMode, PowerSample, Trial

@@ -18,13 +18,13 @@ import msgspec
 import pytest
 
 from mansard.containers.engine import NO_GPU, Access, choose_access, connect
-from mansard.containers.files_volume import files_volume
 from mansard.containers.images.loading import load_image
 from mansard.containers.images.store import image_identity, save_image
 from mansard.containers.images.table import read_table
 from mansard.containers.launch import launched
-from mansard.containers.probing import probe_in_container
+from mansard.containers.measurer import probe_in_container
 from mansard.containers.settings import PYTHON, ContainerLaunch
+from mansard.containers.volumes import files_volume
 from mansard.core.errors import ContainerError
 from mansard.simulator import create_board, running, snapshot
 from tests.cli.bench_process import Start, finished_trials, wait_for_trials

@@ -21,7 +21,7 @@ from mansard.containers.engine import (
     read_facts,
 )
 from mansard.containers.launch import is_gone, name_process, this_process
-from mansard.containers.probing import gpu_remedy
+from mansard.containers.measurer import gpu_remedy
 from mansard.containers.settings import (
     NOBODY,
     ContainerLaunch,

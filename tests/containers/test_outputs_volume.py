@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mansard.containers.engine import ContainerEngine, connect
-from mansard.containers.outputs_volume import OutputsVolume
+from mansard.containers.volumes import OutputsVolume
 from mansard.core.errors import ContainerError, StorageError
 from mansard.core.storage.files import replacing
 from tests.containers.stand_in_engine import DOCKER_28, stand_in_engine

@@ -7,8 +7,7 @@ import math
 import pytest
 
 from mansard.core.errors import UsageError
-from mansard.core.intervals import Interval
-from mansard.core.units import parse_interval
+from mansard.core.units import Interval, parse_interval
 
 
 def test_ends_contain_the_value() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.core.processes.signals import how_it_ended, names_outer_signal
+from mansard.core.processes.programs import how_it_ended, names_outer_signal
 
 # What a library such as polars does to SIGINT: its handler has the kernel begin waits again.
 _RESTARTED = "import signal; signal.siginterrupt(signal.{name}, False)"

@@ -23,8 +23,8 @@ from mansard.device.holding.acting import MachineStep
 from mansard.device.holding.hold import hold_machine
 from mansard.device.holding.restoring import restore
 from mansard.device.nvpmodel.modes import read_modes
+from mansard.simulator.create import snapshot
 from mansard.simulator.faults import set_fault
-from mansard.simulator.snapshot import snapshot
 
 
 def main(board: Path, kind: str, first: int, stride: int) -> int:

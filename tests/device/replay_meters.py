@@ -18,7 +18,7 @@ from mansard.core.records import PowerSample
 from mansard.device.meters.meter import power_sample
 from mansard.device.tegrastats.files import read_lines
 from mansard.device.tegrastats.parse import stream
-from mansard.device.tegrastats.times import Times
+from mansard.device.tegrastats.sessions import Times
 
 
 class ReplayMeter:

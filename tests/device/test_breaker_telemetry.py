@@ -8,7 +8,7 @@ import pytest
 
 from mansard.device.tegrastats import parse_line
 from mansard.device.tegrastats.files import read_lines
-from mansard.device.tegrastats.times import Times, time_of
+from mansard.device.tegrastats.sessions import Times, time_of
 
 LINE = (
     "RAM 2458/7620MB (lfb 4x4MB) SWAP 0/3810MB (cached 0MB) CPU [1%@729,off] EMC_FREQ 0%@2133 "

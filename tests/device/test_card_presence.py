@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mansard.device.card_presence import SeenCards, cuda_extra, pci_cards, see_cards
+from mansard.device.cards import SeenCards, cuda_extra, pci_cards, see_cards
 from tests.device.identity_boards import write
 
 BUS = "sys/bus/pci/devices"

@@ -9,7 +9,7 @@ import pytest
 
 from mansard.core.records import MemoryUse
 from mansard.device.conditions import Watch, disturbances, find_sources
-from mansard.device.conditions.memory_use import ACTIVITIES, find_memory_monitor, memory_use_of
+from mansard.device.conditions.surroundings import ACTIVITIES, find_memory_monitor, memory_use_of
 from mansard.simulator import create_board as create_simulated
 from mansard.simulator import running, set_load
 from tests.analytics.factory import window as energy_window

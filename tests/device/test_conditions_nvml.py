@@ -15,13 +15,13 @@ SOURCE = Path(__file__).parent / "conditions_stand_in/nvml.c"
 BUSY, ORIN, NOBODY = 1, 2, 3
 # Its own process: the library is loaded once, and the root is this machine's.
 SHOW = """
-from mansard.device.conditions.gpu_processes import GpuProcesses
+from mansard.device.conditions.surroundings import GpuProcesses
 from mansard.device.system import SYSTEM_ROOT
 processes = GpuProcesses(SYSTEM_ROOT)
 print(processes.find() == processes.find(), processes.find())
 """
 SHOW_MEMORY = """
-from mansard.device.conditions.memory_use import find_memory_monitor
+from mansard.device.conditions.surroundings import find_memory_monitor
 from mansard.device.system import SYSTEM_ROOT
 found = find_memory_monitor(SYSTEM_ROOT, uses_gpu=True)
 print(found.source, found.read_share(None), found.why_not)

@@ -10,7 +10,7 @@ import pytest
 from mansard.core.errors import DeviceError, InputError, MansardError, StorageError, UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.processes.line_channel import encode_line
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.device.controller.messages import Greeting, Identify, NumberedAsk
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import set_fault, snapshot

@@ -13,7 +13,7 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.hashing import content_hash
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot
 from tests.device.controller_process import started

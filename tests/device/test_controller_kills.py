@@ -13,7 +13,7 @@ import pytest
 
 from mansard.core.errors import DeviceError
 from mansard.core.records import PowerMode
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.device.controller.messages import HoldBoard, SetMode
 from mansard.device.controller.remote import remote_controller
 from mansard.simulator import snapshot

@@ -32,7 +32,7 @@ CALLS = {
     "a system file": ("from mansard.device.system import read_text", "read_text(folder / 'f')"),
     "a folder": ("from mansard.device.system import glob", "glob(folder, '*')"),
     "an empty folder": ("from mansard.device.system import glob", "glob(folder / 'none', 'a*')"),
-    "a device tree": ("from mansard.device.jetson import _names", "_names(folder)"),
+    "a device tree": ("from mansard.device.identity import _names", "_names(folder)"),
     "a setting": (
         "from mansard.device.clocks.settings import read_setting",
         "read_setting(folder, '/sys/f')",
@@ -47,7 +47,7 @@ CALLS = {
     ),
     "what ncu said": ("from mansard.inference.counters.trial import _read", "_read(folder / 'f')"),
     "NVML": (
-        "from mansard.device.card_presence import listed_cards",
+        "from mansard.device.cards import listed_cards",
         "listed_cards()",
     ),
 }

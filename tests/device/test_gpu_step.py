@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.device.clocks.gpu_step import read_gpu_step_hz
+from mansard.device.clocks.domains import read_gpu_step_hz
 from tests.device.card_machine import DEFAULT, Card, needs_a_card
 from tests.device.clock_trees import add_devfreq
 
 ORIN_HZ = tuple(range(306_000_000, 1_300_000_000, 102_000_000))
 READ = """
-from mansard.device.clocks.gpu_step import read_gpu_step_hz
+from mansard.device.clocks.domains import read_gpu_step_hz
 show(read_gpu_step_hz())
 """
 

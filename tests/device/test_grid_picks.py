@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.device.power_modes.space_filling import normalise, spread
+from mansard.device.power_modes.selection import normalise, spread
 
 # The clocks of an AGX Orin, in MHz; the CPU's every second step.
 GPU = (306, 408, 510, 612, 714, 816, 918, 1020, 1122, 1224, 1300.5)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.hardware import MODULES
-from mansard.device.identity import identify
-from mansard.device.jetson import find_module, is_jetson, read_board, read_gating_mask
+from mansard.device.identity import find_module, identify, is_jetson, read_board, read_gating_mask
 from mansard.device.system import usable_cpus
 from tests.device.identity_boards import TREE, write, write_cpus, write_orin
 

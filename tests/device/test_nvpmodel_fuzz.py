@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import MansardError
 from mansard.core.hardware import MODULES
+from mansard.device.nvpmodel.caps import parse_integer
 from mansard.device.nvpmodel.config import parse_config, parse_verbose
-from mansard.device.nvpmodel.gating import parse_integer
 from mansard.device.nvpmodel.modes import board_modes
 from mansard.device.nvpmodel.sections import Config
 from mansard.device.nvpmodel.tool import parse_query, parse_status, reboot_modes

@@ -14,7 +14,7 @@ from mansard.device.identity import identify
 from mansard.device.nvpmodel.tool import query, set_mode
 from mansard.device.power_modes.selection import choose_modes
 from mansard.simulator import create_board, running, set_fault
-from mansard.simulator.snapshot import snapshot
+from mansard.simulator.create import snapshot
 from tests.device.nvpmodel_files import CONFIG, write, write_tool
 from tests.waiting import awaited
 

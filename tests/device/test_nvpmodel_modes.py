@@ -10,8 +10,8 @@ import pytest
 
 from mansard.core.errors import DeviceError, InputError
 from mansard.core.hardware import MODULES
+from mansard.device.nvpmodel.caps import find_path
 from mansard.device.nvpmodel.config import parse_config
-from mansard.device.nvpmodel.gating import find_path
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes, board_modes, read_modes
 from mansard.device.nvpmodel.sections import Param
 from tests.device.nvpmodel_files import CONFIG, MODES, PARAMS, write

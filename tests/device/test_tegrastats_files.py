@@ -13,7 +13,7 @@ import pytest
 from mansard.core.errors import InputError, StorageError
 from mansard.device.tegrastats import stream
 from mansard.device.tegrastats.files import read_lines
-from mansard.device.tegrastats.times import Moment, time_of
+from mansard.device.tegrastats.sessions import Moment, time_of
 from tests.device.tegrastats_lines import LINES
 from tests.device.tegrastats_render import render
 

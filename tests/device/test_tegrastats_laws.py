@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from mansard.core.errors import InputError
 from mansard.device.tegrastats import Parser, parse_line, stream
-from mansard.device.tegrastats.columns import Columns
-from mansard.device.tegrastats.rows import line_document, row
-from mansard.device.tegrastats.times import time_of
+from mansard.device.tegrastats.columns import Columns, line_document, row
+from mansard.device.tegrastats.sessions import time_of
 from tests.device.tegrastats_lines import LINES
 from tests.device.tegrastats_render import render
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import DeviceError
-from mansard.device.tegrastats.live import live
+from mansard.device.meters.tegrastats import live
 
 LINE = "RAM 1/2MB CPU [1%@100] VDD_IN 5000mW/1mW"
 
@@ -122,7 +122,7 @@ def test_where_we_are_killed_it_dies_of_its_pipe(tmp_path: Path) -> None:
     root = board(tmp_path, STEADY)
     code = f"""
 from pathlib import Path
-from mansard.device.tegrastats.live import live
+from mansard.device.meters.tegrastats import live
 with live(Path({str(root)!r}), 0.1) as samples:
     next(samples)
     print("ready", flush=True)

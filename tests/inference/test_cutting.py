@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from mansard.core.errors import ModelError
-from mansard.core.formats.onnx_nodes import label_of
+from mansard.core.formats.onnx import label_of
 from mansard.core.records import WHOLE
 from mansard.inference.preparing import PreparedPart, cut, prepare, write
 from mansard.inference.preparing.prepare import Calibrating

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.errors import ModelError
-from mansard.core.formats.onnx_nodes import GraphNode, read_nodes
+from mansard.core.formats.onnx import GraphNode, read_nodes
 from mansard.inference.engines.ort_fusions import trace
 from tests.inference.small_networks import perceptron
 

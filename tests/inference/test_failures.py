@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from mansard.core.processes.signals import how_it_ended
+from mansard.core.processes.programs import how_it_ended
 from mansard.inference.rows import is_for_now
 
 

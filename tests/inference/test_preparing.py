@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.formats.onnx_nodes import label_of, labels_of
+from mansard.core.formats.onnx import label_of, labels_of
 from mansard.estimator import load, score, zoo
 from mansard.inference.preparing import prepare
 from mansard.inference.preparing.labelling import check_numbers, label_nodes, numbered_nodes

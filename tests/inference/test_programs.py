@@ -242,7 +242,7 @@ def test_a_signal_ends_the_wait_for_a_program_whoever_handles_it(name: str, tmp_
     # As a library leaves the signal: the kernel begins a wait again after it.
     script = (
         "import signal\nfrom pathlib import Path\n"
-        "from mansard.core.processes.signals import turn_signals_into_interrupts\n"
+        "from mansard.core.processes.programs import turn_signals_into_interrupts\n"
         "from mansard.inference.programs.execution import execute\n"
         "turn_signals_into_interrupts()\n"
         f"signal.siginterrupt(signal.{name}, False)\nPath('w').touch()\n"

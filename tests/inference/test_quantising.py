@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from mansard.core.errors import ModelError, UsageError
-from mansard.core.formats.onnx_nodes import labels_of
+from mansard.core.formats.onnx import labels_of
 from mansard.estimator import zoo
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs

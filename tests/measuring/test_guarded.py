@@ -78,7 +78,7 @@ def test_what_is_announced_may_take_as_long(tmp_path: Path) -> None:
 _HANGING = """
 import signal, sys
 from pathlib import Path
-from mansard.core.processes.signals import turn_signals_into_interrupts
+from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.measuring.guarded import GuardedMeasurer
 from mansard.measuring.runner import run_plan
 from tests.measuring.made_up_room import Nap

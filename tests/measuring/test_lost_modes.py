@@ -14,7 +14,7 @@ from mansard.core.errors import DeviceError
 from mansard.core.records import Manifest, Trial
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.jsonl import read_rows
-from mansard.device.controller.controller import LocalController
+from mansard.device.controller import LocalController
 from mansard.device.meters.finding import find_meters
 from mansard.measuring.measurer import LocalMeasurer
 from mansard.measuring.metering import EnergyMetering

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.simulator.boards import BOARDS, BY_NAME
-from mansard.simulator.clocks import LoadSource
-from mansard.simulator.kernel import ClockLimits, ReadingFile
-from mansard.simulator.physics import (
+from mansard.simulator.clocks import (
     AMBIENT_C,
+    LoadSource,
     Shares,
     dynamic,
     ina238_uw,
@@ -24,6 +23,7 @@ from mansard.simulator.physics import (
     warmer_c,
     with_noise,
 )
+from mansard.simulator.kernel import ClockLimits, ReadingFile
 
 SHARE = st.floats(0, 1)
 RAILS = {rail.label: rail for board in BOARDS for rail in board.rails}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mansard.core.errors import StorageError, UsageError
-from mansard.simulator import create_board, is_simulated, snapshot
+from mansard.device.identity import is_simulated
+from mansard.simulator import create_board, snapshot
 from mansard.simulator.boards import BOARDS
 from mansard.simulator.boards.spec import BoardSpec
 from mansard.simulator.tools.nvpmodel import parse

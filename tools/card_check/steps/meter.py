@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.device.meters.counters import find_steps
 from mansard.device.meters.meter import Meters
+from mansard.device.meters.readings import find_steps
 from mansard.measuring.metering import EnergyMetering
 from mansard.measuring.protocol import PROTOCOLS
 from mansard.measuring.sampling import calibrate

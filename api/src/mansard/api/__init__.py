@@ -194,8 +194,8 @@ if TYPE_CHECKING:
     from mansard.device.tegrastats import TegrastatsSample as TegrastatsSample
     from mansard.device.tegrastats.columns import FieldSummary as FieldSummary
     from mansard.device.tegrastats.columns import Utilisation as Utilisation
-    from mansard.device.tegrastats.rows import clean as clean
-    from mansard.device.tegrastats.rows import line_document as line_document
+    from mansard.device.tegrastats.columns import clean as clean
+    from mansard.device.tegrastats.columns import line_document as line_document
     from mansard.device.tegrastats.summary import LogSummary as LogSummary
     from mansard.estimator import Given as Given
     from mansard.estimator import Settings as Settings

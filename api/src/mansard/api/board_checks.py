@@ -13,8 +13,8 @@ from mansard.core.storage.files import check_descriptors
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.conditions import Watch
-from mansard.device.conditions.gpu_processes import GpuProcesses
 from mansard.device.conditions.sources import find_overcurrent, find_thermometers, find_throttling
+from mansard.device.conditions.surroundings import GpuProcesses
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.tool import query
 from mansard.device.system import find_tool

@@ -14,8 +14,7 @@ from mansard.core.hardware import KnownMode, boards_called, boards_with, find_mo
 from mansard.core.text import printable
 from mansard.device.holding.restoring import Restored
 from mansard.device.holding.restoring import restore as restore_machine
-from mansard.device.identity import identify
-from mansard.device.jetson import find_module, is_jetson
+from mansard.device.identity import find_module, identify, is_jetson
 from mansard.device.nvpmodel.config import CONFIG_PATH
 from mansard.device.power_modes.custom_modes import is_settings, split_names
 from mansard.device.power_modes.elsewhere import is_another, modes_elsewhere, names_another

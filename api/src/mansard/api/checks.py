@@ -17,8 +17,7 @@ import msgspec
 
 from mansard.core.errors import DeviceError, MansardError, MeasurementError
 from mansard.core.records import Gpu, MachineIdentity, PowerSample
-from mansard.device.card_presence import cuda_devices, cuda_extra, pci_cards
-from mansard.device.cards import setting_right
+from mansard.device.cards import cuda_devices, cuda_extra, pci_cards, setting_right
 from mansard.device.holding.board_lock import board_lock
 from mansard.device.holding.journal import find_journal, journal_folders
 from mansard.device.meters.finding import find_meters

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.core.errors import InputError, MansardError, MeasurementError, UsageError
-from mansard.core.model_files import find_onnx_files
+from mansard.core.formats.onnx import find_onnx_files
 from mansard.core.records import CounterRun, Manifest, Measurement, ModelScore
 from mansard.core.storage.files import entries_in, find_status
 from mansard.core.text import is_utf8, listed

@@ -11,9 +11,14 @@ import msgspec
 from mansard.containers.engine import connect
 from mansard.containers.images.building import BuiltImage, Order, library_lines, ready_image
 from mansard.containers.images.building import build_image as build
-from mansard.containers.images.fitting import FittingImage, choose_image, why_not
+from mansard.containers.images.fitting import (
+    FittingImage,
+    choose_image,
+    confirming,
+    quietly,
+    why_not,
+)
 from mansard.containers.images.loading import load_image as load
-from mansard.containers.images.needed import confirming, quietly
 from mansard.containers.images.store import Archive, Stored
 from mansard.containers.images.store import list_images as stored_images
 from mansard.containers.images.store import save_image as save

@@ -19,17 +19,16 @@ from mansard.core.errors import InputError
 from mansard.core.hardware import Module
 from mansard.core.records import Source
 from mansard.core.storage.leftovers import temporary_folder
-from mansard.device.identity import is_simulated
-from mansard.device.jetson import find_module
+from mansard.device.identity import find_module, is_simulated
+from mansard.device.meters.tegrastats import live
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.tegrastats import TegrastatsSample
+from mansard.device.tegrastats.columns import TEXT_COLUMNS, row
 from mansard.device.tegrastats.files import read_lines
-from mansard.device.tegrastats.live import live
 from mansard.device.tegrastats.parse import BATCH
-from mansard.device.tegrastats.rows import TEXT_COLUMNS, row
+from mansard.device.tegrastats.sample import as_line
+from mansard.device.tegrastats.sessions import Moment
 from mansard.device.tegrastats.summary import LogSummary, Summariser, summarise
-from mansard.device.tegrastats.times import Moment
-from mansard.device.watching.as_line import as_line
 
 LIVE_INTERVAL_S = 0.1  # as fast as boards print; recorded at 9.5 lines a second
 _ARRIVAL_S = 1e-3  # how well a line's arrival tells when it was measured

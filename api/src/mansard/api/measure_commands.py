@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mansard.api.predictions import PredictionRequest
-from mansard.core.model_files import onnx_files
+from mansard.core.formats.onnx import onnx_files
 from mansard.core.power_mode import parse_custom_name
 from mansard.core.units import format_frequency
 

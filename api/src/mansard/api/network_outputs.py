@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.processes.signals import let_interrupts_end_waits
+from mansard.core.processes.programs import let_interrupts_end_waits
 from mansard.sweeps.accuracies import AccuracySettings
 from mansard.sweeps.networks import choose_provider
 from mansard.sweeps.preparation import NetworkSettings, Preparation

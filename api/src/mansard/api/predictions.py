@@ -11,7 +11,7 @@ from mansard.api.boards import find_modes, require_own
 from mansard.api.parallel import Work, do_work
 from mansard.api.scores import note_scores, score_batches
 from mansard.core.errors import ClusterError, MansardError, UsageError
-from mansard.core.model_files import onnx_files
+from mansard.core.formats.onnx import onnx_files
 from mansard.device.system import board_root
 from mansard.sweeps.reporter import SILENT, Reporter
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from mansard.core.errors import MansardError, StorageError, UsageError
-from mansard.core.model_files import is_path, onnx_files
+from mansard.core.formats.onnx import is_path, onnx_files
 from mansard.core.records import ModelScore, named_notes
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.sweeps.reporter import SILENT, Reporter

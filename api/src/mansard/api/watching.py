@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.records import BoardSample
-from mansard.device.controller.controller import check_root
+from mansard.device.controller import check_root
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.watching import SHORTEST_INTERVAL_S, BoardWatch, Wait, samples, sleep
 

@@ -21,7 +21,7 @@ from mansard.cli.console import (
 from mansard.cli.json_output import ErrorDocument, finish_json, forget_json, is_json
 from mansard.core.errors import MansardError
 from mansard.core.processes.line_channel import give_stdout_to_data
-from mansard.core.processes.signals import turn_signals_into_interrupts
+from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.core.text import printable
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130

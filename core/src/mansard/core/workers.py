@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from mansard.core.processes.signals import let_interrupts_end_waits
+from mansard.core.processes.programs import let_interrupts_end_waits
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

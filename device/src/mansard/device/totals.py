@@ -1,6 +1,6 @@
 """Which rails make the total, and whether their labels can be believed.
 
-The rules themselves are data: ``core/hardware/metering.py`` for boards, a short rule here
+The rules themselves are data: ``core/hardware/module.py`` for boards, a short rule here
 for processors and graphics cards. A rail that holds others is never added to them.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mansard.core.hardware import MODULES, Module
-from mansard.core.hardware.metering import Metering
+from mansard.core.hardware.module import Metering
 
 
 class Total(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mansard.core.processes.signals import names_outer_signal
+from mansard.core.processes.programs import names_outer_signal
 from mansard.inference.engines import find_engine
 from mansard.inference.plan import BuildTrial, NetworkTrial
 from mansard.measuring.plan import RunPlan

@@ -24,7 +24,7 @@ from mansard.core.processes.line_channel import (
     encode_line,
     to_wire,
 )
-from mansard.core.processes.signals import turn_signals_into_interrupts
+from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT
 from mansard.measuring.events import Aborted, Event, Measurer

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from mansard.core.errors import MeasurementError
 from mansard.core.processes.line_channel import LineReader
-from mansard.core.processes.signals import how_it_ended, let_interrupts_end_waits
+from mansard.core.processes.programs import how_it_ended, let_interrupts_end_waits
 from mansard.measuring.events import (
     SILENCE_S,
     Aborted,

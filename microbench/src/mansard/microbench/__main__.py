@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.processes.line_channel import encode_line, give_stdout_to_data
-from mansard.core.processes.signals import turn_signals_into_interrupts
+from mansard.core.processes.programs import turn_signals_into_interrupts
 from mansard.core.storage.documents import read_document, write_document
 from mansard.device.identity import identify
 from mansard.device.meters.finding import find_meters

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from mansard.simulator.create import create_board, is_simulated
+from mansard.simulator.create import READINGS, create_board, snapshot
 from mansard.simulator.daemon import running
 from mansard.simulator.faults import set_fault, set_load
-from mansard.simulator.snapshot import READINGS, snapshot
 
 __all__ = [
     "READINGS",
     "create_board",
-    "is_simulated",
     "running",
     "set_fault",
     "set_load",

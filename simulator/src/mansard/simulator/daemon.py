@@ -21,18 +21,24 @@ from mansard.device.file_watch import FileWatcher
 from mansard.device.system import read_text
 from mansard.simulator.boards import BY_NAME
 from mansard.simulator.boards.spec import BoardSpec
-from mansard.simulator.clocks import LoadSource, RunningClocks
+from mansard.simulator.clocks import (
+    AMBIENT_C,
+    LoadSource,
+    RunningClocks,
+    most_power_w,
+    rail_powers,
+    warmer_c,
+    with_noise,
+)
 from mansard.simulator.faults import read_faults
 from mansard.simulator.kernel import SimulatedKernel, set_text
-from mansard.simulator.physics import AMBIENT_C, most_power_w, rail_powers, warmer_c, with_noise
 from mansard.simulator.sensors import MonitorBank, Surroundings
-from mansard.simulator.tools.board import INFO
+from mansard.simulator.tools.board import INFO, STATE
 
 PERIOD_S = 0.01  # of the sensors; an INA3221 averages over about 8 ms
 _SLOW = 5  # heat, counters of CPU time: every fifth time
 _SLIP_S = 0.05
 _TORN_S = 0.02  # a writer that has not written by then is dead
-STATE = "run/mansard-simulator"
 
 
 class Daemon:

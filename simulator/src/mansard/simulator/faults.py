@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mansard.core.errors import StorageError, UsageError, reported
-from mansard.simulator.tools.board import FAULTS
+from mansard.simulator.tools.board import FAULTS, STATE
 
 Value = Any  # what JSON can hold
 
@@ -109,7 +109,7 @@ def _change_files(root: Path, name: str, value: Value) -> None:
 
 def _hide_tool(root: Path, tool: str, *, hidden: bool) -> None:
     folder = "usr/sbin" if tool == "nvpmodel" else "usr/bin"
-    place, attic = root / folder / tool, root / "run/mansard-simulator" / tool
+    place, attic = root / folder / tool, root / STATE / tool
     source, target = (place, attic) if hidden else (attic, place)
     if source.exists():
         source.rename(target)

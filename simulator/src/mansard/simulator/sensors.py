@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from mansard.simulator.boards.spec import BoardSpec, MonitorSpec, RailSpec
-from mansard.simulator.clocks import BoardLoad
+from mansard.simulator.clocks import (
+    AMBIENT_C,
+    BoardLoad,
+    Shares,
+    ina238_uw,
+    ina3221_reading,
+    rail_powers,
+)
 from mansard.simulator.kernel import ReadingFile
-from mansard.simulator.physics import AMBIENT_C, Shares, ina238_uw, ina3221_reading, rail_powers
 from mansard.simulator.tree import Tree, stat_text
 
 OVERCURRENT = "/sys/devices/platform/soctherm-oc-event/hwmon/hwmon1"

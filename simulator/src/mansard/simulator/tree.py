@@ -8,7 +8,15 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from mansard.simulator.boards.spec import BoardSpec, ClusterSpec, GpuSpec, ModeSpec, ParamSpec
+from mansard.simulator.boards.spec import (
+    CLK,
+    CPU,
+    BoardSpec,
+    ClusterSpec,
+    GpuSpec,
+    ModeSpec,
+    ParamSpec,
+)
 from mansard.simulator.tools.board import format_list
 
 
@@ -145,9 +153,6 @@ def stat_text(ticks: dict[int, tuple[int, int]]) -> str:
     return "\n".join((*lines, "intr 0", "ctxt 0", "btime 0", "processes 1000"))
 
 
-CPU = "/sys/devices/system/cpu"
-
-
 def add_cpus(tree: Tree, board: BoardSpec) -> None:
     """All of /sys/devices/system/cpu, every core on and every clock uncapped."""
     cpus = list(board.cpus)
@@ -229,9 +234,6 @@ def _add_policy(tree: Tree, cluster: ClusterSpec) -> None:
             "scaling_cur_freq": cluster.first_khz,
         },
     )
-
-
-CLK = "/sys/kernel/debug/bpmp/debug/clk"
 
 
 def add_clocks(tree: Tree, board: BoardSpec) -> None:

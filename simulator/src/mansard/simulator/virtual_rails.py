@@ -10,9 +10,7 @@ from mansard.core.clock import VirtualClock
 from mansard.core.records import PowerSample
 from mansard.device.meters.meter import Meter, Meters, power_sample
 from mansard.simulator.boards.spec import BoardSpec, MonitorSpec, RailSpec
-from mansard.simulator.daemon import PERIOD_S, board_of
-from mansard.simulator.kernel import SimulatedKernel, number_in
-from mansard.simulator.physics import (
+from mansard.simulator.clocks import (
     AMBIENT_C,
     Shares,
     dynamic,
@@ -22,6 +20,8 @@ from mansard.simulator.physics import (
     rail_powers,
     with_noise,
 )
+from mansard.simulator.daemon import PERIOD_S, board_of
+from mansard.simulator.kernel import SimulatedKernel, number_in
 
 _WARM_C = AMBIENT_C + 15.0  # of a board in the middle of a sweep; heat takes longer than a trial
 _EMC_RATE = "sys/kernel/debug/bpmp/debug/clk/emc/rate"

@@ -30,7 +30,7 @@ from mansard.sweeps.targets import BenchTarget, LocalTarget, find_processor
 
 if TYPE_CHECKING:
     from mansard.core.records import Gpu, MachineIdentity
-    from mansard.device.controller.controller import BoardController
+    from mansard.device.controller import BoardController
     from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Measurer
 

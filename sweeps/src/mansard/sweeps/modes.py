@@ -39,7 +39,7 @@ from mansard.sweeps.reporter import (
 from mansard.sweeps.targets import BenchTarget
 
 if TYPE_CHECKING:
-    from mansard.device.controller.controller import Holding
+    from mansard.device.controller import Holding
     from mansard.inference.engine_files import EngineFiles
     from mansard.measuring.events import Measurer
     from mansard.measuring.kind import MeasurementKind

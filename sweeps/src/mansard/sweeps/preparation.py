@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.core.model_files import onnx_files
+from mansard.core.formats.onnx import onnx_files
 from mansard.core.records import Copies, PowerMode, Waiting
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.core.storage.leftovers import temporary_folder

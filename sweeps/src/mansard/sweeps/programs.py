@@ -31,7 +31,7 @@ from mansard.sweeps.targets import BenchTarget, LocalTarget
 
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, PowerMode
-    from mansard.device.controller.controller import BoardController
+    from mansard.device.controller import BoardController
     from mansard.inference.programs.plan import ProgramTrial
     from mansard.measuring.events import Measurer
 

@@ -16,7 +16,7 @@ from mansard.containers.hosts import read_hosts
 from mansard.containers.launch import stop_containers
 from mansard.core.errors import ContainerError, DeviceError, MansardError, UsageError
 from mansard.core.records import PowerMode, Processor
-from mansard.device.controller.controller import BoardController, LocalController
+from mansard.device.controller import BoardController, LocalController
 from mansard.device.system import SYSTEM_ROOT, board_root
 from mansard.sweeps.modes import (
     Measured,

@@ -12,21 +12,19 @@ import msgspec
 
 from mansard.containers.board_controller import board_controller
 from mansard.containers.engine import ContainerEngine, connect
-from mansard.containers.files_volume import FilesVolume, files_volume
 from mansard.containers.hosts import Host, on_board
 from mansard.containers.images.building import ready_image
-from mansard.containers.images.fitting import choose_image
-from mansard.containers.images.needed import controller_image, ensure_image
+from mansard.containers.images.fitting import choose_image, controller_image, ensure_image
 from mansard.containers.images.table import Image as Entry
 from mansard.containers.images.table import user_table
 from mansard.containers.measurer import ContainerMeasurer
-from mansard.containers.outputs_volume import outputs_volume
 from mansard.containers.settings import ContainerLaunch, launch_for
 from mansard.containers.tunnel import open_tunnel
+from mansard.containers.volumes import FilesVolume, files_volume, outputs_volume
 from mansard.core.errors import DeviceError, MansardError, UsageError
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.core.text import listed
-from mansard.device.card_presence import SeenCards, cuda_extra, see_cards
+from mansard.device.cards import SeenCards, cuda_extra, see_cards
 from mansard.device.meters.finding import find_meters
 from mansard.inference.engine_files import EngineFiles, FolderOutputs
 from mansard.inference.engines import find_engine
@@ -36,7 +34,7 @@ from mansard.sweeps.reporter import ProgressDisplay, Reporter
 
 if TYPE_CHECKING:
     from mansard.core.records import MachineIdentity, Processor
-    from mansard.device.controller.controller import BoardController
+    from mansard.device.controller import BoardController
     from mansard.inference.engines.engine import EngineProbe
     from mansard.measuring.events import Event, Measurer
     from mansard.measuring.kind import Job
@@ -174,7 +172,7 @@ class ContainerTarget:
 
     def probe(self, processor: Processor) -> Probe:
         """What a container has; raises ContainerError, also where its GPU cannot be used."""
-        from mansard.containers.probing import probe_in_container
+        from mansard.containers.measurer import probe_in_container
 
         probe = probe_in_container(self._engine, self._launch(processor), processor)
         self._processor = processor
@@ -186,7 +184,7 @@ class ContainerTarget:
 
     def engine_probe(self, engine: str) -> EngineProbe:
         """What a container has, started as the last probe was."""
-        from mansard.containers.probing import engine_probe_in_container
+        from mansard.containers.measurer import engine_probe_in_container
 
         return engine_probe_in_container(self._engine, self._launch(self._processor), engine)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from mansard.core.intervals import Interval
+from mansard.core.units import Interval
 
 UNKNOWN = "unknown"
 NBSP = "\u00a0"  # a number and its unit stay on one line

@@ -13,7 +13,7 @@ from mansard.analytics.decisions.limits import interval_of
 from mansard.analytics.decisions.records import Candidate, Quantity, Saving
 from mansard.analytics.decisions.values import NO_INTERVAL, Values
 from mansard.core.hardware import NamedModes, boards_called
-from mansard.core.intervals import Interval
+from mansard.core.units import Interval
 
 BOARD_HIGHEST = "the board's highest mode"
 MEASURED_HIGHEST = "the highest measured mode"

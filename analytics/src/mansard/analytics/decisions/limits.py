@@ -32,7 +32,7 @@ from mansard.analytics.decisions.values import (
     probability_at_most,
 )
 from mansard.core.errors import UsageError
-from mansard.core.intervals import Interval
+from mansard.core.units import Interval
 
 Mask = NDArray[np.bool_]
 _ROUNDING = 1e-9  # 1 / (1 / x) need not be x

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mansard import api
-from mansard.core.intervals import Interval
+from mansard.core.units import Interval
 
 
 @dataclass(frozen=True, kw_only=True)

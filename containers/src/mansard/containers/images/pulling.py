@@ -25,8 +25,7 @@ import msgspec
 
 from mansard.containers.answers import LOG, answer, messages
 from mansard.containers.engine import ContainerEngine
-from mansard.containers.engine_errors import explained
-from mansard.containers.images.errors import explain_build
+from mansard.containers.engine_errors import explain_build, explained
 from mansard.containers.images.store import check_disk, find_base, shown
 from mansard.containers.images.table import (
     DEFAULT_HOST,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mansard.core.formats.onnx_nodes import labels_of
+from mansard.core.formats.onnx import labels_of
 from mansard.core.records import LayerKind
 
 

@@ -3,9 +3,7 @@
 What the system reports at run time (SMs that are on, clocks, cache sizes) wins over it.
 """
 
-from mansard.core.hardware.caches import BOARD_CACHES, cache_bytes, l2_partitions, sm_l1_bytes
 from mansard.core.hardware.jetpack import jetpack_of
-from mansard.core.hardware.metering import Metering, metering_of
 from mansard.core.hardware.mode_names import (
     CLOCKS,
     COUNTS,
@@ -19,7 +17,7 @@ from mansard.core.hardware.mode_names import (
     is_one_mode,
     name_one_mode,
 )
-from mansard.core.hardware.module import CoreCluster, Module
+from mansard.core.hardware.module import CoreCluster, Metering, Module, metering_of
 from mansard.core.hardware.named_modes import (
     NAMED_MODES,
     WITHOUT_MODES,
@@ -29,12 +27,16 @@ from mansard.core.hardware.named_modes import (
     boards_of,
 )
 from mansard.core.hardware.peaks import (
+    BOARD_CACHES,
     Unit,
     active_sms,
+    cache_bytes,
+    l2_partitions,
     memory_bytes_per_s,
     memory_roof_bytes_per_s,
     peak_flop_per_s,
     sm_flop_per_cycle,
+    sm_l1_bytes,
 )
 from mansard.core.hardware.table import MODULES
 

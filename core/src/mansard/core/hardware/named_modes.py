@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from mansard.core.hardware import before_orin, table
+from mansard.core.hardware import table
 from mansard.core.hardware.module import FROM_MEMORY, Module
 from mansard.core.power_mode import mode_number, plain_name
 
@@ -106,12 +106,12 @@ _MODULES: tuple[tuple[str, tuple[Module, ...]], ...] = (
     ),
     (r"\borin nx\b", (table.ORIN_NX_16, table.ORIN_NX_8)),
     (r"\borin nano\b", (table.ORIN_NANO_8, table.ORIN_NANO_4)),
-    (r"\b(agx xavier|xavier agx)\b", (before_orin.AGX_XAVIER,)),
-    (r"\bxavier nx\b", (before_orin.XAVIER_NX,)),
-    (r"\btx2 nx\b", (before_orin.TX2_NX,)),
-    (r"\btx2\b", (before_orin.TX2,)),
+    (r"\b(agx xavier|xavier agx)\b", (table.AGX_XAVIER,)),
+    (r"\bxavier nx\b", (table.XAVIER_NX,)),
+    (r"\btx2 nx\b", (table.TX2_NX,)),
+    (r"\btx2\b", (table.TX2,)),
     (r"\bthor\b", (table.THOR_T5000,)),
-    (r"\bjetson nano\b", (before_orin.NANO,)),
+    (r"\bjetson nano\b", (table.NANO,)),
 )
 
 
@@ -301,11 +301,11 @@ NAMED_MODES = (
         is_super=True,
         has_kit=False,
     ),
-    _board(before_orin.AGX_XAVIER, (16, 32, 64), _AGX_XAVIER, "nvpmodel_t194.conf"),
-    _board(before_orin.XAVIER_NX, (8, 16), _XAVIER_NX, "nvpmodel_t194_p3668.conf"),
-    _board(before_orin.TX2, (8,), _TX2, "nvpmodel_t186.conf"),
-    _board(before_orin.TX2_NX, (4,), _TX2_NX, "nvpmodel_t186_p3636.conf"),
-    _board(before_orin.NANO, (2, 4), _NANO, "a dump by nvpmodel -p --verbose"),
+    _board(table.AGX_XAVIER, (16, 32, 64), _AGX_XAVIER, "nvpmodel_t194.conf"),
+    _board(table.XAVIER_NX, (8, 16), _XAVIER_NX, "nvpmodel_t194_p3668.conf"),
+    _board(table.TX2, (8,), _TX2, "nvpmodel_t186.conf"),
+    _board(table.TX2_NX, (4,), _TX2_NX, "nvpmodel_t186_p3636.conf"),
+    _board(table.NANO, (2, 4), _NANO, "a dump by nvpmodel -p --verbose"),
     # The caps of its other modes are in no file that others published.
     _board(table.THOR_T5000, (128,), _THOR, "the module's highest clocks; MAXN has no caps"),
 )
@@ -314,7 +314,7 @@ NAMED_MODES = (
 WITHOUT_MODES = MappingProxyType(
     {
         table.AGX_ORIN_INDUSTRIAL.name: "its nvpmodel configuration was not at hand",
-        before_orin.TX2_SMALL.name: "their nvpmodel configuration was not at hand",
+        table.TX2_SMALL.name: "their nvpmodel configuration was not at hand",
     }
 )
 

@@ -1,4 +1,4 @@
-"""The table of Jetson modules by part number: Orin and Thor here, with those before Orin."""
+"""The table of Jetson modules by part number, from TX1 (tegra210) to Thor (tegra264)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,153 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from mansard.core.hardware import before_orin, metering
 from mansard.core.hardware.module import (
+    AGX_ORIN_RAILS,
+    AGX_XAVIER_RAILS,
     CONFIGURED,
     FROM_MEMORY,
     MIB,
+    NANO_RAILS,
+    ORIN_NX_RAILS,
     PUBLISHED,
     RECORDED,
+    THOR_RAILS,
+    TX2_NX_RAILS,
+    TX2_RAILS,
     CoreCluster,
     Module,
 )
+
+_ABSENT = "has no Super configuration"
+_NO_GATING = "no power mode switches SMs off"
+_OLDER_SOURCES = {
+    "sm": PUBLISHED,
+    "n_sms": PUBLISHED,
+    "n_tpcs": _NO_GATING,
+    "chip_tpcs": _NO_GATING,
+    "gpu_hz": PUBLISHED,
+    "super_gpu_hz": _ABSENT,
+    "l2_bytes": PUBLISHED,
+    "memory_bus_bits": PUBLISHED,
+    "memory_hz": PUBLISHED,
+    "super_memory_hz": _ABSENT,
+    "memory_port_bytes": "not recorded for this module",
+    "cpu_clusters": RECORDED,
+}
+_XAVIER_SOURCES = {**_OLDER_SOURCES, "n_tpcs": CONFIGURED, "chip_tpcs": CONFIGURED}
+
+
+def _carmel(max_hz: float, n_pairs: int) -> tuple[CoreCluster, ...]:
+    pairs = ((2 * number, 2 * number + 1) for number in range(n_pairs))
+    return tuple(CoreCluster("Carmel", pair, max_hz) for pair in pairs)
+
+
+def _tx2_cores(max_hz: float) -> tuple[CoreCluster, ...]:
+    # CPUs 1 and 2 are the Denver cores: the ones that MAXQ switches off.
+    return (
+        CoreCluster("Cortex-A57", (0, 3, 4, 5), max_hz),
+        CoreCluster("Denver 2", (1, 2), max_hz),
+    )
+
+
+AGX_XAVIER = Module(
+    name="Jetson AGX Xavier",
+    family="agx-xavier",
+    part_numbers=("p2888-0001", "p2888-0003", "p2888-0004", "p2888-0005"),  # 16, 32, 32, 64 GB
+    soc="tegra194",
+    sm=72,
+    n_sms=8,
+    n_tpcs=4,
+    chip_tpcs=4,
+    gpu_hz=1377e6,
+    l2_bytes=MIB // 2,
+    memory_bus_bits=256,
+    memory_hz=2133e6,
+    cpu_clusters=_carmel(2265.6e6, 4),
+    metering=AGX_XAVIER_RAILS,
+    sources={
+        **_XAVIER_SOURCES,
+        "l2_bytes": FROM_MEMORY,
+        "cpu_clusters": f"cores {CONFIGURED}; clock: NVIDIA's Jetson Linux Developer Guide, "
+        "supported modes of AGX Xavier, MAXN: 2265.6 MHz; so MaxFreq of jetson_clocks --show",
+    },
+)
+XAVIER_NX = Module(
+    name="Jetson Xavier NX",
+    family="xavier-nx",
+    part_numbers=("p3668-0000", "p3668-0001", "p3668-0003"),  # developer kit, 8 GB, 16 GB
+    soc="tegra194",
+    sm=72,
+    n_sms=6,
+    n_tpcs=3,
+    chip_tpcs=4,
+    gpu_hz=1109.25e6,
+    l2_bytes=MIB // 2,
+    memory_bus_bits=128,
+    memory_hz=1866e6,
+    cpu_clusters=_carmel(1907.2e6, 3),
+    metering=ORIN_NX_RAILS,
+    sources={**_XAVIER_SOURCES, "gpu_hz": CONFIGURED, "cpu_clusters": CONFIGURED},
+)
+TX2 = Module(
+    name="Jetson TX2",
+    family="tx2",
+    part_numbers=("p3310-1000",),
+    soc="tegra186",
+    sm=62,
+    n_sms=2,
+    n_tpcs=None,
+    chip_tpcs=None,
+    gpu_hz=1300e6,
+    l2_bytes=MIB // 2,
+    memory_bus_bits=128,
+    memory_hz=1866e6,
+    cpu_clusters=_tx2_cores(2035.2e6),
+    metering=TX2_RAILS,
+    sources={**_OLDER_SOURCES, "l2_bytes": f"{RECORDED}: device attribute, 524,288 bytes"},
+)
+TX2_SMALL = replace(
+    TX2,
+    name="Jetson TX2 4GB or TX2i",
+    part_numbers=("p3489-0888", "p3489-0000"),
+    memory_hz=1600e6,
+    cpu_clusters=_tx2_cores(1920e6),
+    sources={**TX2.sources, "memory_hz": FROM_MEMORY, "cpu_clusters": FROM_MEMORY},
+)
+TX2_NX = replace(
+    TX2,
+    name="Jetson TX2 NX",
+    part_numbers=("p3636-0001",),
+    memory_hz=1600e6,
+    metering=TX2_NX_RAILS,
+    sources={**TX2.sources, "memory_hz": RECORDED},
+)
+NANO = Module(
+    name="Jetson Nano",
+    family="nano",
+    part_numbers=("p3448-0000", "p3448-0002", "p3448-0003"),  # developer kit, eMMC, 2 GB
+    soc="tegra210",
+    sm=53,
+    n_sms=1,
+    n_tpcs=None,
+    chip_tpcs=None,
+    gpu_hz=921.6e6,
+    l2_bytes=MIB // 4,
+    memory_bus_bits=64,
+    memory_hz=1600e6,
+    cpu_clusters=(CoreCluster("Cortex-A57", (0, 1, 2, 3), 1479e6),),
+    metering=NANO_RAILS,
+    sources=_OLDER_SOURCES,
+)
+
+_BEFORE_ORIN = (AGX_XAVIER, XAVIER_NX, TX2, TX2_SMALL, TX2_NX, NANO)
+
 
 # The Orin modules (tegra234): Ampere GPU, Cortex-A78AE cores.
 #
 # The chip has 8 TPCs of 2 SMs; smaller modules are the same chip with some off for good.
 
 _PORT = f"{RECORDED}: best STREAM bandwidth over the GPU's clock; the middle of the range"
-_ABSENT = "has no Super configuration"
 _SOURCES = {
     "sm": PUBLISHED,
     "n_sms": PUBLISHED,
@@ -65,7 +195,7 @@ AGX_ORIN_64 = Module(
     memory_hz=3199e6,
     memory_port_bytes=204.5,  # 200 to 209 seen
     cpu_clusters=_clusters(2201.6e6, 4, 4, 4),
-    metering=metering.AGX_ORIN,
+    metering=AGX_ORIN_RAILS,
     sources={
         **_SOURCES,
         "gpu_hz": RECORDED,
@@ -119,7 +249,7 @@ ORIN_NX_16 = Module(
     memory_hz=3199e6,
     memory_port_bytes=102.0,  # 97 to 107 seen
     cpu_clusters=_clusters(1984e6, 4, 4),
-    metering=metering.ORIN_NX,
+    metering=ORIN_NX_RAILS,
     sources={**_SOURCES, "l2_bytes": _NX_L2, "super_memory_hz": "Super leaves it as it is"},
 )
 ORIN_NX_8 = replace(
@@ -146,7 +276,7 @@ ORIN_NANO_8 = Module(
     super_memory_hz=3199e6,
     memory_port_bytes=102.0,  # 97 to 107 seen
     cpu_clusters=_clusters(1728e6, 4, 2),
-    metering=metering.ORIN_NX,
+    metering=ORIN_NX_RAILS,
     sources={**_SOURCES, "l2_bytes": _NANO_L2},
 )
 ORIN_NANO_4 = replace(
@@ -194,7 +324,7 @@ THOR_T5000 = Module(
     memory_hz=4266e6,
     # Recorded lines show single cores at clocks of their own; which share one is not known.
     cpu_clusters=(CoreCluster("Neoverse-V3AE", tuple(range(14)), 2601e6),),
-    metering=metering.THOR,
+    metering=THOR_RAILS,
     sources={
         "sm": PUBLISHED,
         "n_sms": PUBLISHED,
@@ -215,7 +345,7 @@ THOR_T5000 = Module(
 MODULES = MappingProxyType(
     {
         part_number: module
-        for module in (*_ORIN, *before_orin.MODULES, THOR_T5000)
+        for module in (*_ORIN, *_BEFORE_ORIN, THOR_T5000)
         for part_number in module.part_numbers
     }
 )

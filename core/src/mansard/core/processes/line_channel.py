@@ -21,7 +21,7 @@ import msgspec
 
 from mansard.core import errors
 from mansard.core.errors import MansardError, SchemaError
-from mansard.core.processes.signals import is_readable_within
+from mansard.core.processes.programs import is_readable_within
 
 HEARTBEAT = b"\n"
 HEARTBEAT_S = 10.0  # between two heartbeats

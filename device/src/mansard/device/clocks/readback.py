@@ -13,8 +13,8 @@ from mansard.core.records import CpuCluster, PowerMode
 from mansard.core.units import format_frequency
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks, read_setting
-from mansard.device.clocks.steps import Write, floor
-from mansard.device.nvpmodel.gating import mode_sms, present_masks
+from mansard.device.clocks.steps import Write, floor, floored
+from mansard.device.nvpmodel.caps import mode_sms, present_masks
 from mansard.device.nvpmodel.modes import read_modes
 from mansard.device.nvpmodel.sections import ModeSection, Setting
 from mansard.device.system import SYSTEM_ROOT, glob, read_text
@@ -222,14 +222,11 @@ def check_caps(mode: PowerMode, found: PowerMode, clocks: Clocks) -> None:
 
 
 def _as_available(mode: PowerMode, clocks: Clocks) -> PowerMode:
-    def lower(domain: Domain | None, hz: float | None) -> float | None:
-        return floor(domain, hz) if domain is not None and hz is not None else hz
-
     clusters = [one for one in clocks.cpu if mode.cpu_hz is not None]
     fastest = max((floor(one, mode.cpu_hz or 0) for one in clusters), default=mode.cpu_hz)
     return msgspec.structs.replace(
         mode,
         cpu_hz=fastest,
-        gpu_hz=lower(clocks.gpu, mode.gpu_hz),
-        memory_hz=lower(clocks.emc.domain if clocks.emc else None, mode.memory_hz),
+        gpu_hz=floored(clocks.gpu, mode.gpu_hz),
+        memory_hz=floored(clocks.emc.domain if clocks.emc else None, mode.memory_hz),
     )

@@ -14,13 +14,15 @@ from mansard.core.errors import DeviceError, MansardError
 from mansard.core.storage.files import check_descriptors
 from mansard.device.clocks.domains import (
     Domain,
+    Emc,
+    emc_settings,
     find_clusters,
+    find_emc,
     find_gpu_clocks,
     gpu_settings,
     read_online,
     why_not_writable,
 )
-from mansard.device.clocks.emc import Emc, emc_settings, find_emc
 from mansard.device.system import SYSTEM_ROOT, below, find_paths, find_tool, follow_links
 from mansard.device.topology import CPU_FOLDER
 

@@ -16,8 +16,7 @@ from mansard.core.units import (
     highest_up_to,
     nearest_first,
 )
-from mansard.device.clocks.domains import Domain
-from mansard.device.clocks.emc import Emc
+from mansard.device.clocks.domains import Domain, Emc
 from mansard.device.clocks.settings import Clocks
 from mansard.device.system import below, read_int
 from mansard.device.topology import online_path
@@ -116,8 +115,8 @@ def as_taken(root: Path, mode: PowerMode, clocks: Clocks) -> PowerMode:
         mode,
         clusters=clusters,
         cpu_hz=max(capped_hz or tops_hz, default=None) if mode.cpu_hz is not None else None,
-        gpu_hz=_floored(clocks.gpu, mode.gpu_hz),
-        memory_hz=_floored(emc.domain if emc else None, memory_hz) if mode.memory_hz else None,
+        gpu_hz=floored(clocks.gpu, mode.gpu_hz),
+        memory_hz=floored(emc.domain if emc else None, memory_hz) if mode.memory_hz else None,
     )
 
 
@@ -125,11 +124,12 @@ def _cluster_taken(cluster: CpuCluster, clocks: Clocks) -> CpuCluster:
     # A cluster that is off shows no steps, but all clusters of a module have the same ones.
     known = [one for one in clocks.cpu if set(one.cpus) & set(cluster.cpus)] or clocks.cpu[:1]
     return msgspec.structs.replace(
-        cluster, max_hz=_floored(known[0] if known else None, cluster.max_hz)
+        cluster, max_hz=floored(known[0] if known else None, cluster.max_hz)
     )
 
 
-def _floored(domain: Domain | None, hz: float | None) -> float | None:
+def floored(domain: Domain | None, hz: float | None) -> float | None:
+    """``hz`` as its domain takes it; as it is where one of them is not known."""
     return floor(domain, hz) if domain is not None and hz is not None else hz
 
 

@@ -1,4 +1,9 @@
-"""What is watched while trials run: temperatures, throttling, over-current, clocks."""
+"""What is watched while trials run: temperatures, throttling, over-current, clocks.
+
+Whether heat or its hardware slows a card down is read from NVML. Source: NVIDIA, NVML API
+Reference, nvmlClocksEventReasons. At its power limit a card lowers its clock as well (0x04): the
+limit is a part of the mode, and work at it the card's usual state.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +11,76 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from mansard.core.errors import DeviceError
+from mansard.device.cards import card_handle, load_nvml, nvml_errors
 from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.settings import find_clocks
-from mansard.device.conditions.card_slowdowns import CardSlowdowns, find_card_slowdowns
-from mansard.device.conditions.gpu_processes import GpuProcesses
-from mansard.device.conditions.memory_use import MemoryMonitor, find_memory_monitor
 from mansard.device.conditions.mode_settings import (
     SettingChange,
     SettingsInForce,
     find_mode_settings,
 )
-from mansard.device.conditions.surroundings import Engines, Fans, find_engines, find_fans
-from mansard.device.system import below, glob, read_int, read_text
+from mansard.device.conditions.surroundings import (
+    Engines,
+    Fans,
+    GpuProcesses,
+    MemoryMonitor,
+    find_engines,
+    find_fans,
+    find_memory_monitor,
+)
+from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text
+
+POWER_CAP = 0x04
+HARDWARE = 0x08  # set beside one of the next three, or alone where the hardware says no more
+DRIVER_HEAT = 0x20
+HARDWARE_HEAT = 0x40
+POWER_BRAKE = 0x80  # of the power supply, not of the limit
+_SLOWDOWNS = HARDWARE | DRIVER_HEAT | HARDWARE_HEAT | POWER_BRAKE
+
+
+class CardSlowdowns(msgspec.Struct, frozen=True):
+    """The first card, as it is asked; ``why_not``: why a trial on it cannot ask."""
+
+    nvml: Any = None
+    card: Any = None
+    why_not: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a card to ask."""
+        return self.nvml is not None
+
+    def read_alarms(self) -> tuple[int | None, ...]:
+        """1 while the card is slowed down; None where it does not answer, empty without a card."""
+        if self.nvml is None:
+            return ()
+        try:
+            reasons = int(self.nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self.card))
+        except nvml_errors(self.nvml):
+            return (None,)
+        return (int(bool(reasons & _SLOWDOWNS)),)
+
+
+def find_card_slowdowns(root: Path, *, uses_gpu: bool) -> CardSlowdowns:
+    """The first card, where the GPU is used and NVML says why its clocks are low."""
+    if not uses_gpu:
+        return CardSlowdowns()
+    if root != SYSTEM_ROOT:
+        return CardSlowdowns(why_not="NVML answers for this machine only")
+    try:
+        nvml = load_nvml()
+        card = card_handle(nvml, 0, None)
+    except DeviceError as error:
+        return CardSlowdowns(why_not=str(error))
+    found = CardSlowdowns(nvml, card)
+    silent = CardSlowdowns(why_not="NVML does not say why the card's clocks are low")
+    return silent if None in found.read_alarms() else found
+
 
 # Sensors of the processor's and the GPU's temperature, by the names that releases gave them.
 #

@@ -1,4 +1,4 @@
-"""What else on a board draws power or cools it: engines at work, swapping, fans.
+"""What else is at work on a board: its engines, memory, GPU and fans, whoever uses them.
 
 Sources: Documentation/power/runtime_pm.rst of the Linux kernel and its ABI sysfs-devices-power
 (``power/runtime_status`` of a device is "active" while it works, and for some tenths of a second
@@ -6,17 +6,226 @@ after that); names of the devices below host1x in NVIDIA's device trees and conf
 nvpmodel, r32 to r38; proc(5) for ``pswpin`` and ``pswpout`` of /proc/vmstat, in pages; the kernel's
 hwmon/sysfs-interface.rst (fan*_input in revolutions a minute, pwm* from 0 to 255), and L4T's own
 fan drivers: ``rpm`` of pwm_tach (from r34), /sys/devices/pwm-fan up to r32.
+
+Use of the memory's bandwidth: L4T's activity monitor (actmon) counts the activity of the memory
+controller for all its clients (``mc_all``) in kHz of the memory's clock, averaged over some
+milliseconds; activity over clock is what tegrastats prints as EMC_FREQ. Its file is
+actmon_avg_activity/mc_all on r32, cactmon/mc_all of debugfs on r35 and r36 (root alone), and on
+some kernels the boot processor's own. NVML API reference, nvmlUtilization_t: ``memory`` is the per
+cent of the last sample period (a sixth of a second to a second) in which the card's memory was read
+or written at all: of time, not of bandwidth, so it is used on cards alone, which have nothing
+better.
+
+Processes on the GPU: debugfs ``nvmap/iovmm/clients`` of L4T's kernel, lines of client, process, pid
+and size with a ``total`` at the end, readable by root alone; NVML API reference,
+nvmlDeviceGetComputeRunningProcesses.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from mansard.device.system import below, find_paths, follow_links, glob, read_int, read_text
+from mansard.core.errors import DeviceError
+from mansard.core.records import MemoryUse
+from mansard.core.text import printable
+from mansard.device.cards import card_handle, load_nvml, nvml_errors
+from mansard.device.system import (
+    SYSTEM_ROOT,
+    below,
+    find_paths,
+    follow_links,
+    glob,
+    read_int,
+    read_text,
+    why_unreadable,
+)
+
+ACTIVITIES = (
+    "/sys/kernel/actmon_avg_activity/mc_all",
+    "/sys/kernel/debug/cactmon/mc_all",
+    "/sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity",
+)
+_ACTIVITY_UNIT_HZ = 1000
+_MOST_SHARE = 1.05  # activity and clock are not read at once; beyond that one of them is wrong
+
+
+class MemoryMonitor(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the share of the memory's bandwidth in use is read; ``why_not``: why nowhere."""
+
+    source: str = ""  # as a record names it
+    activity: Path | None = None
+    nvml: Any = None
+    card: Any = None
+    why_not: str = ""
+
+    def read_share(self, memory_hz: float | None) -> float | None:
+        """The share in use now, 0 to 1, at the memory's clock; None where it is not known."""
+        if self.activity is not None:
+            active = read_int(self.activity)
+            if active is None or active < 0 or not memory_hz:
+                return None
+            share = active * _ACTIVITY_UNIT_HZ / memory_hz
+            return min(share, 1.0) if share <= _MOST_SHARE else None
+        if self.nvml is not None:
+            try:
+                percent = self.nvml.nvmlDeviceGetUtilizationRates(self.card).memory
+            except self.nvml.NVMLError:
+                return None
+            return float(percent) / 100 if 0 <= percent <= 100 else None
+        return None
+
+
+def find_memory_monitor(root: Path, *, uses_gpu: bool) -> MemoryMonitor:
+    """The board's activity monitor; else, where the GPU is used, the first card's NVML."""
+    paths = [below(root, path) for path in ACTIVITIES]
+    activity = next((path for path in paths if read_int(path) is not None), None)
+    if activity is not None:
+        return MemoryMonitor(source="actmon", activity=activity)
+    hidden = next((path for path in paths if path.is_file()), None)
+    if hidden is not None:
+        return MemoryMonitor(why_not=why_unreadable(hidden))
+    why_not = "there is no activity monitor of the memory, or only root can read it"
+    if not uses_gpu or root != SYSTEM_ROOT:
+        return MemoryMonitor(why_not=why_not)
+    try:
+        nvml = load_nvml()
+        card = card_handle(nvml, 0, None)
+        nvml.nvmlDeviceGetUtilizationRates(card)
+    except DeviceError as error:
+        return MemoryMonitor(why_not=f"{why_not}; {error}")
+    except nvml.NVMLError as error:
+        return MemoryMonitor(why_not=f"{why_not}; NVML: {str(error).lower()}")
+    return MemoryMonitor(source="NVML, share of time", nvml=nvml, card=card)
+
+
+def memory_use_of(source: str, shares: Sequence[float | None]) -> MemoryUse | None:
+    """Mean and extremes of the readings that were taken while the trial ran; None without any."""
+    known = [share for share in shares if share is not None]
+    if not known:
+        return None
+    return MemoryUse(
+        mean_share=sum(known) / len(known),
+        low_share=min(known),
+        high_share=max(known),
+        n_readings=len(known),
+        source=source,
+    )
+
+
+CLIENTS = "/sys/kernel/debug/nvmap/iovmm/clients"
+_SIZE = re.compile(r"[0-9]{1,20}[KMG]?")
+_PID = re.compile(r"[0-9]{1,10}")
+_LONGEST_NAME = 64
+_MOST_ANCESTORS = 64  # of a process; a chain that is longer goes in a circle
+_MOST_CHARACTERS = 1 << 20
+
+
+class GpuProcessesFound(msgspec.Struct, frozen=True):
+    """Other processes as ``name (pid)``; None where they cannot be seen, with the reason."""
+
+    names: tuple[str, ...] | None
+    why_not: str
+
+
+class GpuProcesses:
+    """Looks for processes on the GPU; NVML is opened once, at the first look."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._nvml: Any | None = None
+        self._why_no_nvml: str | None = None  # not tried yet
+        self._own: set[int] = set()
+
+    @contextmanager
+    def learn_own(self) -> Iterator[None]:
+        """Take what comes onto the GPU meanwhile for this process, which opens it now.
+
+        The driver lists processes by the host's numbers; in a container a process does not know
+        its own.
+        """
+        before = self._listed()
+        yield
+        found = self._listed()
+        if not isinstance(found, str) and not isinstance(before, str):
+            self._own |= found.keys() - before.keys()
+
+    def find(self) -> GpuProcessesFound:
+        """Every process on the GPU that is neither this one nor started by it."""
+        found = self._listed()
+        if isinstance(found, str):
+            return GpuProcessesFound(None, found)
+        names = [f"{name} ({pid})" for pid, name in sorted(found.items()) if self._is_other(pid)]
+        return GpuProcessesFound(tuple(names), "")
+
+    def _listed(self) -> dict[int, str] | str:
+        """Name of each process on the GPU by its id, or why they cannot be seen."""
+        clients = below(self._root, CLIENTS)
+        text = read_text(clients)
+        if text is not None:
+            return parse_clients(text[:_MOST_CHARACTERS])
+        found = self._ask_nvml()
+        return f"{why_unreadable(clients)}; {found}" if isinstance(found, str) else found
+
+    def _is_other(self, pid: int) -> bool:
+        if pid in self._own:
+            return False
+        for _ in range(_MOST_ANCESTORS):
+            if pid == os.getpid():
+                return False
+            status = read_text(self._root / f"proc/{pid}/status") or ""
+            parent = re.search(r"^PPid:\s*([0-9]{1,10})$", status, re.MULTILINE)
+            if parent is None or int(parent[1]) in {0, pid}:
+                return True
+            pid = int(parent[1])
+        return True
+
+    def _ask_nvml(self) -> dict[int, str] | str:
+        """Name of each process by its id, or why NVML does not tell."""
+        if self._why_no_nvml is None:
+            self._why_no_nvml = self._open_nvml()
+        if self._nvml is None:
+            return self._why_no_nvml
+        nvml = self._nvml
+        try:
+            found: dict[int, str] = {}
+            for at in range(nvml.nvmlDeviceGetCount()):
+                card = nvml.nvmlDeviceGetHandleByIndex(at)
+                for process in nvml.nvmlDeviceGetComputeRunningProcesses(card):
+                    found[process.pid] = self._name(process.pid)
+        except nvml_errors(nvml) as error:
+            return f"NVML: {str(error).lower()}"
+        return found
+
+    def _open_nvml(self) -> str:
+        if self._root != SYSTEM_ROOT:
+            return "NVML knows this computer's cards only, not those of a folder"
+        try:
+            self._nvml = load_nvml()
+        except DeviceError as error:
+            return str(error)
+        return ""
+
+    def _name(self, pid: int) -> str:
+        name = read_text(self._root / f"proc/{pid}/comm")
+        return printable(name, _LONGEST_NAME) if name else "unknown"
+
+
+def parse_clients(text: str) -> dict[int, str]:
+    """Name of each process by its id, from nvmap's table; other lines are passed over."""
+    found: dict[int, str] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) > 3 and _PID.fullmatch(words[-2]) and _SIZE.fullmatch(words[-1]):
+            found[int(words[-2])] = printable(" ".join(words[1:-2]), _LONGEST_NAME)
+    return found
+
 
 _HOST1X = (
     "/sys/devices/*.host1x",

@@ -10,8 +10,6 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.records import Conditions, EnergyWindow, Spread
-from mansard.device.conditions.gpu_processes import GpuProcessesFound
-from mansard.device.conditions.memory_use import memory_use_of
 from mansard.device.conditions.mode_settings import describe
 from mansard.device.conditions.sources import (
     ConditionsReading,
@@ -21,7 +19,11 @@ from mansard.device.conditions.sources import (
     count_rises,
     find_sources,
 )
-from mansard.device.conditions.surroundings import read_swapped_bytes
+from mansard.device.conditions.surroundings import (
+    GpuProcessesFound,
+    memory_use_of,
+    read_swapped_bytes,
+)
 from mansard.device.file_watch import FileWatcher
 from mansard.device.system import why_unreadable
 

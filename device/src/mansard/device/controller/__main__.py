@@ -15,10 +15,9 @@ from pathlib import Path
 
 from mansard.core.errors import MansardError
 from mansard.core.processes.line_channel import LineReader, claim_stdout
-from mansard.core.processes.signals import turn_signals_into_interrupts
-from mansard.device.controller.controller import LocalController
-from mansard.device.controller.loading import enter, load_everything
-from mansard.device.controller.serving import serve
+from mansard.core.processes.programs import turn_signals_into_interrupts
+from mansard.device.controller import LocalController
+from mansard.device.controller.serving import enter, load_everything, serve
 from mansard.device.system import SYSTEM_ROOT
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from mansard.core.errors import DeniedError, DeviceError, MansardError
-from mansard.device.clocks.emc import LOCKS
+from mansard.device.clocks.domains import LOCKS
 from mansard.device.clocks.settings import find_clocks, is_setting, known_settings, read_setting
 from mansard.device.holding.acting import (
     Actor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mansard.core.records import MachineIdentity
-from mansard.device.jetson import find_module, is_jetson
+from mansard.device.identity import find_module, is_jetson
 from mansard.device.meters.meter import Meter, Meters
 from mansard.device.system import SYSTEM_ROOT
 from mansard.device.totals import Total, find_total

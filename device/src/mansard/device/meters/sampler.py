@@ -11,10 +11,9 @@ from math import ceil, inf
 from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError
 from mansard.core.records import EnergyWindow, PowerSample
-from mansard.device.meters.counters import NEAR_S, find_steps
 from mansard.device.meters.energy import N_CHANGED_MIN, window_energy
 from mansard.device.meters.meter import Meter, Meters, silent
-from mansard.device.meters.readings import GAP_PERIODS, counter_points
+from mansard.device.meters.readings import GAP_PERIODS, NEAR_S, counter_points, find_steps
 
 CPU_SHARE = 0.02  # of one core: what sampling may cost
 _WALL_SHARE = 0.5  # of the period: how long a reading may take, waiting included

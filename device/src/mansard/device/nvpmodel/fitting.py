@@ -23,7 +23,7 @@ from mansard.core.power_mode import plain_name
 from mansard.core.records import PowerMode
 from mansard.core.text import listed
 from mansard.core.units import format_frequency
-from mansard.device.nvpmodel.gating import find_path
+from mansard.device.nvpmodel.caps import find_path
 from mansard.device.nvpmodel.sections import ModeSection, Param, RefusedMode, mode_name
 from mansard.device.system import below, read_text
 

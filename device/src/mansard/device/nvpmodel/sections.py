@@ -83,7 +83,7 @@ _MAX_SHOWN = 8  # cores in a message
 _FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
 # A mode's name goes into tables, command lines and records.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
-_ID = re.compile(r"[0-9]{1,6}")
+MODE_ID = re.compile(r"[0-9]{1,6}")
 _DEFAULT = re.compile(r"(?:\S*\()?([0-9]{1,6})\)?")  # "2", or as the tool prints it "MODE_30W(2)"
 _KINDS = frozenset({"FILE", "CLOCK", "HWMON"})
 _SWITCHES = "CPU_ONLINE"  # the parameter of the cores
@@ -165,7 +165,7 @@ class _Builder:
         self._open = self.params.setdefault(name, Param(kind, name, {}))
 
     def _open_mode(self, line: ConfigLine, number: str, name: str) -> None:
-        if not _ID.fullmatch(number) or not _NAME.fullmatch(name):
+        if not MODE_ID.fullmatch(number) or not _NAME.fullmatch(name):
             self.ignore(line, "has no number or no name that can be used")
             return
         mode = _ModeSection(line.number, int(number), name, {})

@@ -12,16 +12,15 @@ import msgspec
 from mansard.core.errors import DeviceError, MansardError
 from mansard.core.processes.programs import Finished
 from mansard.core.text import printable
-from mansard.device.nvpmodel.gating import gating_masks, parse_integer, present_masks
+from mansard.device.nvpmodel.caps import gating_masks, parse_integer, present_masks
 from mansard.device.nvpmodel.modes import BoardMode, BoardModes, read_modes
-from mansard.device.nvpmodel.sections import mode_name
+from mansard.device.nvpmodel.sections import MODE_ID, mode_name
 from mansard.device.system import SYSTEM_ROOT, find_tool, read_text, run_tool
 
 STATUS_PATH = "/var/lib/nvpmodel/status"
 _TIMEOUT_S = 60.0
 _QUERY_TIMEOUT_S = 15.0  # it answers within a second, even where setting takes long
 _NAME = re.compile(r"NV Power Mode\s*:\s*(\S+)(?:\s*\(mode ([0-9]{1,6})\))?")
-_ID = re.compile(r"[0-9]{1,6}")
 _STATUS = re.compile(r"\bpmode:\s*([0-9]{1,6})\b")
 _COMPLAINT = re.compile(r"NVPM (?:ERROR|WARN)\b")
 _REBOOT = re.compile(r"reboot required|want to reboot now", re.IGNORECASE)
@@ -68,7 +67,7 @@ def parse_query(output: str) -> Query | None:
         if match is not None:
             if match[2] is not None:
                 return Query(mode_name(match[1]), int(match[2]), complaints)
-            numbers = (int(later) for later in lines[place + 1 :] if _ID.fullmatch(later))
+            numbers = (int(later) for later in lines[place + 1 :] if MODE_ID.fullmatch(later))
             return Query(mode_name(match[1]), next(numbers, None), complaints)
     return None
 

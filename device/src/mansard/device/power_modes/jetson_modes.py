@@ -13,7 +13,7 @@ from mansard.device.clocks.domains import Domain
 from mansard.device.clocks.readback import read_mode
 from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.clocks.steps import as_taken
-from mansard.device.jetson import find_module
+from mansard.device.identity import find_module
 from mansard.device.nvpmodel.modes import BoardModes, read_modes
 from mansard.device.nvpmodel.tool import query
 from mansard.device.power_modes.custom_modes import SettableModes

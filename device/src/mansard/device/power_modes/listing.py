@@ -21,11 +21,9 @@ from mansard.core.records.base import Record
 from mansard.core.units import format_frequency
 from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.clocks.steps import as_taken
-from mansard.device.identity import is_simulated
-from mansard.device.jetson import read_gating_mask
-from mansard.device.nvpmodel.caps import UNCAPPED
+from mansard.device.identity import is_simulated, read_gating_mask
+from mansard.device.nvpmodel.caps import NOT_GATED, UNCAPPED, full_module
 from mansard.device.nvpmodel.config import load_config
-from mansard.device.nvpmodel.gating import NOT_GATED, full_module
 from mansard.device.nvpmodel.modes import BoardModes, board_modes, only_own, read_modes
 from mansard.device.nvpmodel.tool import query, reboot_modes
 

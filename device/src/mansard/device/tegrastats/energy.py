@@ -15,8 +15,7 @@ import msgspec
 
 from mansard.core.records import Record
 from mansard.device.tegrastats.sample import TegrastatsSample
-from mansard.device.tegrastats.sessions import PAUSE_PERIODS
-from mansard.device.tegrastats.times import Moment
+from mansard.device.tegrastats.sessions import PAUSE_PERIODS, Moment
 
 FINE_S = 0.1  # a resolution up to this is a time stamp, a coarser one a date
 _COARSE_SHARE = 0.1  # dates coarser than this share of the span give way to --interval

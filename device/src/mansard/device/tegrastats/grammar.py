@@ -21,15 +21,16 @@ from typing import Any
 
 import msgspec
 
-from mansard.device.tegrastats.limits import CLOCK, ImplausibleError
 from mansard.device.tegrastats.sample import Shape
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
+    CLOCK,
     CPUS,
     FREES,
     PERCENTS,
     TEMPERATURES,
     USAGES,
+    ImplausibleError,
     TokenError,
     TokenTable,
     fits,

@@ -11,23 +11,23 @@ from mansard.core.errors import InputError
 from mansard.core.text import printable
 from mansard.device.tegrastats.files import unwrap
 from mansard.device.tegrastats.grammar import GLUED, Piece, find_pieces, is_inert
-from mansard.device.tegrastats.limits import CLOCK, ImplausibleError
 from mansard.device.tegrastats.sample import Cpu, Shape, TegrastatsSample
 from mansard.device.tegrastats.tokens import (
     AMOUNTS,
+    CLOCK,
     CPUS,
     FREES,
+    MHZ,
     PERCENTS,
     TEMPERATURES,
     USAGES,
+    ImplausibleError,
     TokenError,
     TokenTable,
     engine_table,
     parse_cpu,
     read_rail,
 )
-
-_MHZ = 1_000_000
 
 
 def _parse_first(token: str) -> Cpu:
@@ -80,7 +80,7 @@ def _one_shared(token: str) -> tuple[tuple[Cpu, ...], int]:
     CLOCK.check(int(clock))
     # A core that is off, or left out of a copy, has no clock.
     cores = (core if core[-1:] != "%" else f"{core}@{clock}" for core in body[1:].split(","))
-    return tuple(map(CPUS.__getitem__, cores)), int(clock) * _MHZ
+    return tuple(map(CPUS.__getitem__, cores)), int(clock) * MHZ
 
 
 # The layout of a line: where its names and values stand; most lines have the one before's.

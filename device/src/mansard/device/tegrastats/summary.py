@@ -13,8 +13,7 @@ from mansard.device.tegrastats.energy import TOO_FEW, UNKNOWN, Bounds, EnergyTal
 from mansard.device.tegrastats.grammar import refusals_of
 from mansard.device.tegrastats.parse import BATCH, Parser
 from mansard.device.tegrastats.sample import TegrastatsSample
-from mansard.device.tegrastats.sessions import Line, place
-from mansard.device.tegrastats.times import Moment, Times
+from mansard.device.tegrastats.sessions import Line, Moment, Times, place
 from mansard.device.totals import Total, find_total, total_power
 
 _MOST_EXAMPLES = 8

@@ -3,7 +3,20 @@
 Tokens repeat a lot from line to line, so a look-up replaces the parsing. A table forgets
 all when it is full: memory stays constant however long the log is. A token that does not
 have the table's form raises TokenError, and nothing else; ImplausibleError where it has the
-form, but a number that cannot be true (``limits``).
+form, but a number that cannot be true.
+
+A lost slash, point or comma gives a number beyond these limits, which hold for all boards together,
+with room. They find damaged lines; a board that runs too hot may lie within them.
+
+    power        AGX Thor draws up to 130 W (NVIDIA, Jetson T5000 data sheet); idle rails go
+                 slightly below zero, by up to 0.4 W in recorded lines
+    temperature  Jetsons shut down at 105 °C and start from -40 °C (their thermal design guides);
+                 PMIC shows a constant 50 or 100
+    load         a share of time
+    clock        the memory of AGX Thor runs at 4.27 GHz, the fastest of all
+    memory       what is in use lies within what there is
+
+tegrastats prints no voltage.
 """
 
 from __future__ import annotations
@@ -13,14 +26,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, TypeVar
 
-from mansard.device.tegrastats.limits import (
-    CLOCK,
-    LOAD,
-    MEMORY,
-    POWER,
-    TEMPERATURE,
-    ImplausibleError,
-)
+import msgspec
+
 from mansard.device.tegrastats.sample import (
     NOT_PRINTED,
     OFFLINE,
@@ -32,11 +39,41 @@ from mansard.device.tegrastats.sample import (
     Usage,
 )
 
+
+class ImplausibleError(ValueError):
+    """A number that cannot be true; the text says why."""
+
+
+class PlausibleRange(msgspec.Struct, frozen=True):
+    """The least and the most that a quantity can be, in ``unit``."""
+
+    quantity: str
+    least: float
+    most: float
+    unit: str
+
+    def check(self, *values: float) -> None:
+        """Raises ImplausibleError for a value outside the limits."""
+        for value in values:
+            if not self.least <= value <= self.most:
+                limits = f"{self.least:g} to {self.most:g}"
+                raise ImplausibleError(
+                    f"{value:.6g} {self.unit} cannot be a {self.quantity}: {limits}"
+                )
+
+
+POWER = PlausibleRange("power of a rail", -20.0, 200.0, "W")
+TEMPERATURE = PlausibleRange("temperature of a board", -60.0, 150.0, "°C")
+LOAD = PlausibleRange("load", 0.0, 100.0, "%")
+CLOCK = PlausibleRange("clock", 0.0, 6000.0, "MHz")
+MEMORY = PlausibleRange("memory of a board", 0.0, 2.0**41, "B")
+
+
 Value = TypeVar("Value")
 
 _MOST_REMEMBERED = 32768  # tokens of one table
 _LONGEST_REMEMBERED = 100  # characters
-_MHZ = 1_000_000
+MHZ = 1_000_000
 _OFFLINE_CELSIUS = -256.0  # printed for a sensor whose domain is off (CV and GPU of AGX Orin)
 _BYTES = {"B": 1, "kB": 1 << 10, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
@@ -120,7 +157,7 @@ def parse_cpu(token: str) -> Cpu:
     percent, clock = matched(_CPU, token)
     LOAD.check(float(percent))
     CLOCK.check(int(clock or 0))
-    return Cpu("on", float(percent), int(clock) * _MHZ if clock else None)
+    return Cpu("on", float(percent), int(clock) * MHZ if clock else None)
 
 
 def parse_engine(name: str, token: str) -> EngineLoad:
@@ -135,7 +172,7 @@ def parse_engine(name: str, token: str) -> EngineLoad:
     LOAD.check(load_percent or 0.0)
     CLOCK.check(*map(int, found))
     return EngineLoad(
-        name, True, load_percent, tuple(int(c) * _MHZ for c in found), bracket or sign or ""
+        name, True, load_percent, tuple(int(c) * MHZ for c in found), bracket or sign or ""
     )
 
 

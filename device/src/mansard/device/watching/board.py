@@ -15,22 +15,22 @@ from mansard.core.text import cpu_list, printable
 from mansard.device.clocks.domains import UNCAPPED_HZ, Domain
 from mansard.device.clocks.settings import Clocks, find_clocks
 from mansard.device.clocks.steps import floor
-from mansard.device.conditions.gpu_processes import GpuProcesses
-from mansard.device.conditions.memory_use import find_memory_monitor
 from mansard.device.conditions.sources import COLDEST_C, HOTTEST_C, find_thermometers
-from mansard.device.conditions.surroundings import find_engines, find_fans
+from mansard.device.conditions.surroundings import (
+    GpuProcesses,
+    find_engines,
+    find_fans,
+    find_memory_monitor,
+)
 from mansard.device.conditions.telemetry import find_gpu_load, read_jiffies, read_memory_bytes
-from mansard.device.identity import is_simulated
-from mansard.device.jetson import is_jetson, read_model
+from mansard.device.identity import is_jetson, is_simulated, read_model
 from mansard.device.meters.finding import find_meters
 from mansard.device.system import SYSTEM_ROOT, below, glob, read_int, read_text, why_unreadable
 from mansard.device.watching.cards import NO_CARDS, Cards, CardsNow
-from mansard.device.watching.energy import LONGEST_PAUSE_S, RunningEnergy
+from mansard.device.watching.energy import LONGEST_PAUSE_S, TWO_LOOKS, ModeReader, RunningEnergy
 from mansard.device.watching.limits import Limits, PartNow
-from mansard.device.watching.mode import ModeReader
 
 _Value = TypeVar("_Value")
-_TWO = "it takes two looks"
 _SHARES_MEMORY = "the GPU shares the board's memory"
 AS_ROOT = "only root can read it: run it with sudo"
 _PAUSE_INTERVALS = 3  # a look or two that were missed are no pause
@@ -156,7 +156,10 @@ class BoardWatch:
             share = _busy_share(before.get(cpu), jiffies.get(cpu))
             why = "no CPU has a cpufreq folder (usual in a virtual machine)"
             reasons = {
-                "busy_share": (share, _TWO if cpu in jiffies else "/proc/stat does not name it"),
+                "busy_share": (
+                    share,
+                    TWO_LOOKS if cpu in jiffies else "/proc/stat does not name it",
+                ),
                 "clock_hz": (clock_hz, why),
                 "cap_hz": (cap_hz, why),
             }

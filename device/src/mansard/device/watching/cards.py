@@ -16,7 +16,7 @@ from mansard.core.errors import DeviceError
 from mansard.core.records import GpuNow, Limit, LimitCause, ZoneNow
 from mansard.core.text import printable
 from mansard.device.cards import as_text, card_handle, load_nvml, nvml_errors
-from mansard.device.conditions.card_slowdowns import (
+from mansard.device.conditions.sources import (
     DRIVER_HEAT,
     HARDWARE,
     HARDWARE_HEAT,

@@ -21,8 +21,7 @@ import msgspec
 
 from mansard.core.errors import MansardError, MeasurementError
 from mansard.core.formats.ncu import MESSAGE
-from mansard.core.processes.programs import end_program, start_program
-from mansard.core.processes.signals import let_interrupts_end_waits
+from mansard.core.processes.programs import end_program, let_interrupts_end_waits, start_program
 from mansard.core.records import CounterRun
 from mansard.core.storage.files import check_descriptors, make_folder, replacing
 from mansard.core.storage.leftovers import temporary_folder

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mansard.core.errors import MansardError, MeasurementError
-from mansard.core.formats.onnx_nodes import read_nodes
+from mansard.core.formats.onnx import read_nodes
 from mansard.core.onnx_runtime import (
     FATAL_ONLY,
     explained,

@@ -21,8 +21,14 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from mansard.core.errors import SchemaError
-from mansard.core.formats.onnx_nodes import GraphNode, label_of, labels_of
-from mansard.core.formats.ort_profile import NodeRun, ProfileEvent, node_runs
+from mansard.core.formats.onnx import (
+    GraphNode,
+    NodeRun,
+    ProfileEvent,
+    label_of,
+    labels_of,
+    node_runs,
+)
 from mansard.core.records import LayerTime
 
 # What ends the name of a node in blocked layout, after the tensor that it writes.

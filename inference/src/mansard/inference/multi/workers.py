@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mansard.core.errors import MansardError
-from mansard.core.processes.signals import how_it_ended
+from mansard.core.processes.programs import how_it_ended
 from mansard.core.text import cpu_list
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import LoadedNetwork

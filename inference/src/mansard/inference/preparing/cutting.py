@@ -18,7 +18,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from mansard.core.errors import ModelError
-from mansard.core.formats.onnx_nodes import labels_of
+from mansard.core.formats.onnx import labels_of
 from mansard.core.records import LayerScore
 from mansard.core.storage.files import open_file, storage_errors
 from mansard.estimator import Given, is_functional, load

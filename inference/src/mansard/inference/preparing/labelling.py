@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, inliner
 
 from mansard.core.errors import ModelError
-from mansard.core.formats.onnx_nodes import label
+from mansard.core.formats.onnx import label
 from mansard.estimator.model import Model, normal_domain
 from mansard.estimator.model import all_nodes as nodes_of_model
 

@@ -25,7 +25,7 @@ from typing import IO
 import msgspec
 
 from mansard.core.errors import MeasurementError
-from mansard.core.processes.signals import is_readable_within
+from mansard.core.processes.programs import is_readable_within
 from mansard.inference.programs.metric import MetricReader
 from mansard.inference.programs.supervisor import STOP, WATCHED
 from mansard.inference.programs.windows import VARIABLE

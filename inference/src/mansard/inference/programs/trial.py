@@ -19,7 +19,7 @@ from mansard.core.records import (
     ProgramRun,
 )
 from mansard.core.storage.leftovers import temporary_folder
-from mansard.device.conditions.disturbances import of_others
+from mansard.device.conditions import of_others
 from mansard.device.meters.meter import Meters
 from mansard.device.meters.sampler import Sampler
 from mansard.inference.programs.execution import Execution, ProgramFailed, execute

@@ -18,7 +18,7 @@ from mansard.core.clock import SYSTEM_CLOCK, Clock
 from mansard.core.errors import DeviceError, MeasurementError
 from mansard.core.hardware import MODULES, memory_bytes_per_s, sm_flop_per_cycle
 from mansard.core.records import ABOVE_LIMIT, Gpu, MachineIdentity, PowerMode
-from mansard.device.clocks.gpu_step import read_gpu_step_hz
+from mansard.device.clocks.domains import read_gpu_step_hz
 from mansard.measuring.metering import UNMETERED, EnergyMetering
 from mansard.measuring.protocol import Protocol
 from mansard.measuring.raw_samples import RawSample

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-FAULTS = "run/mansard-simulator/faults.json"
+STATE = "run/mansard-simulator"
+FAULTS = f"{STATE}/faults.json"
 INFO = "usr/lib/mansard-simulator/board.json"
 CPU = "/sys/devices/system/cpu"
 

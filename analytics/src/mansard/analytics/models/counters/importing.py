@@ -16,7 +16,7 @@ from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
 from mansard.analytics.models.counters.reading import MOST_EXPORT_BYTES, read_export
 from mansard.core.errors import InputError, UsageError
 from mansard.core.formats.ncu import call_of
-from mansard.core.formats.onnx_nodes import labels_of
+from mansard.core.formats.onnx import labels_of
 from mansard.core.formats.tensorrt import take_apart, trace
 from mansard.core.records import KernelCounters, Phase, Source
 from mansard.core.storage.files import read_whole

@@ -1,7 +1,7 @@
 """The memory traffic that a board reports while a network runs, beside the modelled traffic.
 
 The board's activity monitor reports the share of the memory's bandwidth that was in use, by all
-clients (``device/conditions/memory_use.py``): share × clock × 2 × bus / 8 are bytes in a second.
+clients (``device/conditions/surroundings.py``): share × clock × 2 × bus / 8 are bytes in a second.
 Its readings are those in the energy windows, in which the network runs without pause. Modelled are
 the fused bytes of the network's score (docs/understand/traffic.md), over the measured time.
 """

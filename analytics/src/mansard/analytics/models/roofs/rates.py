@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from mansard.analytics.data.dataset import Dataset
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.quantities import capacity
-from mansard.core.intervals import Interval
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import MemoryKind, Operands, Processor, Scope, Source
+from mansard.core.units import Interval
 
 N_RESAMPLES = 2000
 CONFIDENCE = 0.95

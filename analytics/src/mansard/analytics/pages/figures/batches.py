@@ -41,7 +41,7 @@ from mansard.analytics.pages.figures.parameters import (
 from mansard.analytics.pages.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
-from mansard.core.intervals import Interval
+from mansard.core.units import Interval
 
 MOST_ROWS = 1500  # in all, over modes, networks, precisions and batches
 _WIDTH_PX, _HEIGHT_PX = 430, 280

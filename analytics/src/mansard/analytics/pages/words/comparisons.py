@@ -31,8 +31,8 @@ from mansard.analytics.pages.words.phrases import (
     limit_text,
     mode_words,
 )
-from mansard.core.intervals import Interval
 from mansard.core.text import listed
+from mansard.core.units import Interval
 
 
 def change(ratio: float) -> str:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mansard.core.errors import MeasurementError
-from mansard.core.formats.onnx_nodes import read_nodes
+from mansard.core.formats.onnx import read_nodes
 from mansard.inference.engines.tensorrt.versions import LEAST_CAPABILITY, Version
 
 Capability = tuple[int, int]

@@ -22,7 +22,7 @@ from mansard.analytics.data.published.readers.reader import (
 )
 from mansard.analytics.data.published.readers.trtexec_profile import layers_row
 from mansard.core.errors import InputError
-from mansard.core.formats.ort_profile import ProfileEvent, node_runs
+from mansard.core.formats.onnx import ProfileEvent, node_runs
 
 _HEAD = re.compile(r"^\s*\[\s*\{")
 _MARKS = re.compile(

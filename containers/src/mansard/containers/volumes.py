@@ -1,30 +1,34 @@
-"""Files for measuring containers: a volume of the engine's, filled from a folder of this machine.
+"""Volumes of the engine: files for containers that measure, engine files out of one that builds.
 
-The volume is filled through the engine, by way of a container that has it mounted and is never
-started. So the engine may be elsewhere, and no program runs that could write to it. Containers
-that measure get it to be read alone. It has an owner, as containers have: what a killed process
-left is removed by the next start.
+A volume is filled and emptied through the engine, by way of a container that has it mounted and is
+never started. So the engine may be elsewhere, no program runs that could write to it, and what a
+builder writes never lands in a folder of the host by itself. Containers that measure get theirs to
+be read alone. It has an owner, as containers have: what a killed process left is removed by the
+next start.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mansard.containers.answers import SENDING, answer
+from mansard.containers.answers import SENDING, TAKING, answer
 from mansard.containers.engine import ContainerEngine
 from mansard.containers.engine_errors import explained
 from mansard.containers.images.store import check_disk
 from mansard.containers.images.wheels import sha256_of
 from mansard.containers.launch import remove, remove_volume, shown_image, this_process
 from mansard.containers.settings import (
+    BUILT,
     FILES,
     NOBODY,
     OWNER_LABEL,
@@ -35,12 +39,14 @@ from mansard.containers.settings import (
     create_arguments,
     volume_mount,
 )
-from mansard.core.errors import InputError, MansardError
-from mansard.core.storage.files import open_file, storage_errors
+from mansard.core.errors import InputError, MansardError, StorageError
+from mansard.core.storage.files import entries_in, open_file, replacing, storage_errors
+from mansard.inference.builds import CACHES
+from mansard.inference.engine_files import SupportsWrite
 
 OnSent = Callable[[int, int], object]  # gets the bytes that are sent, and those to be sent in all
 _RUN = "files"  # the label of what serves to fill it
-_PIECE = 1 << 20
+_PIECE_BYTES = 1 << 20
 _BLOCK = 512  # of a tar
 _END = bytes(2 * _BLOCK)
 
@@ -213,7 +219,7 @@ def _pieces(one: _Local) -> Iterator[bytes]:
     """The content of a file, no byte more than it had; raises InputError where it has changed."""
     n_left = one.n_bytes
     with storage_errors(one.path), open_file(one.path) as stream:
-        while piece := stream.read(min(n_left, _PIECE)):
+        while piece := stream.read(min(n_left, _PIECE_BYTES)):
             n_left -= len(piece)
             yield piece
         status = os.fstat(stream.fileno())
@@ -223,3 +229,121 @@ def _pieces(one: _Local) -> Iterator[bytes]:
             where=str(one.path),
             fix="run the same command again",
         )
+
+
+_OPEN = 0o777  # folders and files that any user of a container may replace
+_SENT = 0  # time of a cache that was sent; one that a build wrote has the time of the build
+_MOST_CACHES = 1000  # that one job may write
+
+
+class OutputsVolume:
+    """The volume of one run of builds; made by ``outputs_volume``."""
+
+    def __init__(self, engine: ContainerEngine, image: str, name: str) -> None:
+        self.name = name
+        self._engine, self._image = engine, image
+
+    def put_caches(self, caches: Path) -> None:
+        """Send the files of this folder, and make the folders that builds write into."""
+        with tempfile.TemporaryFile() as data:
+            with tarfile.open(fileobj=data, mode="w") as archive:
+                for folder in (BUILT, f"{BUILT}/{CACHES}", f"{BUILT}/{CACHES}/{caches.name}"):
+                    entry = tarfile.TarInfo(folder)
+                    entry.type, entry.mode = tarfile.DIRTYPE, _OPEN
+                    archive.addfile(entry)
+                for name, kind in entries_in(caches, caches.parent).items():
+                    if kind == "file" and not name.startswith("."):
+                        _add(archive, f"{BUILT}/{CACHES}/{caches.name}/{name}", caches / name)
+            data.seek(0)
+            with filler(self._engine, self._image, self.name) as ident:
+                put_archive(self._engine, ident, data)
+
+    def take(self, name: str, stream: SupportsWrite) -> None:
+        """Write the content of the engine file ``name`` to ``stream``; raises StorageError."""
+        with self._archive(name) as archive:
+            for entry in archive:
+                content = archive.extractfile(entry) if entry.isreg() else None
+                if content is not None and entry.name == name:
+                    shutil.copyfileobj(content, stream, _PIECE_BYTES)
+                    return
+        raise StorageError("the builder wrote no such file", where=name, fix="report this")
+
+    def take_caches(self, caches: Path) -> None:
+        """Replace the files of this folder by those that builds wrote, not by what was sent."""
+        n_taken = 0
+        with self._archive(f"{CACHES}/{caches.name}") as archive:
+            for entry in archive:
+                folder, _, name = entry.name.partition("/")
+                content = archive.extractfile(entry) if entry.isreg() else None
+                is_own = folder == caches.name and _is_cache(name) and entry.mtime != _SENT
+                if content is None or not is_own or n_taken == _MOST_CACHES:
+                    continue
+                n_taken += 1
+                with replacing(caches / name, caches.parent) as stream:
+                    shutil.copyfileobj(content, stream, _PIECE_BYTES)
+
+    @contextmanager
+    def _archive(self, name: str) -> Iterator[tarfile.TarFile]:
+        """What lies below ``name`` in it, entry by entry."""
+        with filler(self._engine, self._image, self.name) as ident, ExitStack() as stack:
+            with explained(self._engine.address):
+                response = stack.enter_context(
+                    answer(
+                        self._engine.client,
+                        "GET",
+                        f"/containers/{ident}/archive",
+                        limits=TAKING,
+                        parameters={"path": f"{FILES}/{BUILT}/{name}"},
+                    )
+                )
+            pieces = _Pieces(response, self._engine.address)
+            try:
+                with tarfile.open(fileobj=pieces, mode="r|") as archive:  # type: ignore[call-overload]
+                    yield archive
+            except (tarfile.TarError, EOFError) as error:
+                raise StorageError(
+                    f"what the container engine sends is no archive: {error}", where=name
+                ) from error
+
+
+@contextmanager
+def outputs_volume(engine: ContainerEngine, image: str) -> Iterator[OutputsVolume]:
+    """A volume for one run of builds; removed at the end. ``image``: any that is on the engine."""
+    name = volume_name()
+    with explained(engine.address):
+        create_volume(engine, name)
+    try:
+        yield OutputsVolume(engine, image, name)
+    finally:
+        with suppress(MansardError):
+            remove_volume(engine, name)
+
+
+class _Pieces:
+    """The body of a response from ``address``, as tarfile reads a stream."""
+
+    def __init__(self, response: Any, address: str) -> None:
+        self._pieces, self._address = response.iter_content(_PIECE_BYTES), address
+        self._rest = b""
+
+    def read(self, n_bytes: int) -> bytes:
+        while len(self._rest) < n_bytes:
+            with explained(self._address):
+                piece = next(self._pieces, b"")
+            if not piece:
+                break
+            self._rest += piece
+        found, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return found
+
+
+def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
+    with storage_errors(path), open_file(path) as stream:
+        entry = tarfile.TarInfo(name)
+        entry.size, entry.mode, entry.mtime = stream.seek(0, 2), _OPEN, _SENT
+        stream.seek(0)
+        archive.addfile(entry, stream)
+
+
+def _is_cache(name: str) -> bool:
+    return bool(name) and "/" not in name and not name.startswith(".")

@@ -1,0 +1,203 @@
+"""ONNX files without the package ``onnx``: which ones a name stands for, nodes, labels, profiles.
+
+https://github.com/onnx/onnx/blob/main/onnx/onnx.proto has the numbers of the fields.
+
+A label is the name by which what an engine ran is traced to a node of the network. Names of nodes
+may be empty or doubled, an engine joins several where it fuses nodes, and writes its own in front
+of those of a branch that it moves out of an If. A label survives that.
+
+A profile has runs of nodes, and the kernels that they start on a GPU:
+https://onnxruntime.ai/docs/performance/tune-performance/profiling-tools.html
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mansard.core.errors import InputError, ModelError
+from mansard.core.formats.protobuf import BYTES, damaged, field_at, fields, messages
+
+
+def find_onnx_files(sources: Sequence[Path]) -> list[Path]:
+    """The ONNX files among ``sources``, those in folders included, each once.
+
+    Raises InputError for a folder without any, or one that cannot be read.
+    """
+    files: dict[Path, None] = {}
+    for source in sources:
+        if not source.is_dir():
+            files[source] = None
+            continue
+        inside = sorted(_walk(source))
+        if not inside:
+            raise InputError(
+                "holds no .onnx file", where=str(source), fix="give a folder of ONNX models"
+            )
+        files.update(dict.fromkeys(inside))
+    return list(files)
+
+
+def onnx_files(name: str) -> Sequence[Path] | None:
+    """The ONNX files that a name stands for; None where it is no path."""
+    path = Path(name)
+    return find_onnx_files([path]) if is_path(path) else None
+
+
+def is_path(path: Path) -> bool:
+    """Whether it is a file or a folder, there or not; else it is a name."""
+    return path.suffix.lower() == ".onnx" or len(path.parts) != 1 or path.exists()
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        where = str(error.filename or folder)
+        raise InputError(error.strerror or str(error), where=where, fix="check its permissions")
+
+    for path, folders, names in os.walk(folder, onerror=refuse):
+        folders.sort()
+        yield from (Path(path, name) for name in names if name.lower().endswith(".onnx"))
+
+
+_SUFFIX = "_kernel_time"
+_CPU = "CPUExecutionProvider"
+
+
+class ProfileEvent(msgspec.Struct, frozen=True):
+    """One event of the file; times in microseconds from the start of profiling."""
+
+    cat: str
+    name: str
+    ts: float = 0.0
+    dur: float = 0.0
+    args: dict[str, Any] = {}
+
+
+class NodeRun(NamedTuple):
+    """One run of a node. On a GPU the event's time is that of the CPU, which queues the kernels."""
+
+    event: ProfileEvent
+    kernels_us: list[float]
+
+    @property
+    def name(self) -> str:
+        """The node's name; an unnamed node is called by its operator and number, or not at all."""
+        return self.event.name.removesuffix(_SUFFIX)
+
+    @property
+    def number(self) -> str:
+        """The number of the node in the graph that the engine runs."""
+        return str(self.event.args.get("node_index", ""))
+
+    @property
+    def op_type(self) -> str:
+        """The node's operator."""
+        return str(self.event.args.get("op_name", ""))
+
+    @property
+    def provider(self) -> str:
+        """The execution provider that runs it; empty where the profile does not say."""
+        return str(self.event.args.get("provider") or "")
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether another provider than the CPU's runs it."""
+        return self.provider not in {_CPU, ""}
+
+
+def node_runs(events: Iterable[ProfileEvent]) -> list[NodeRun]:
+    """The runs of nodes, each with the kernels that follow it in the file.
+
+    https://github.com/microsoft/onnxruntime/pull/9567 puts them there.
+    """
+    runs: list[NodeRun] = []
+    for event in events:
+        if event.cat == "Node" and event.name.endswith(_SUFFIX):
+            runs.append(NodeRun(event, []))
+        elif event.cat == "Kernel" and runs:
+            runs[-1].kernels_us.append(event.dur)
+    return runs
+
+
+_LABEL = re.compile(r"@(\d{1,9})@")
+
+
+def label(index: int) -> str:
+    """The name of the node that ``LayerScore.index`` calls ``index``."""
+    return f"@{index}@"
+
+
+def labels_of(name: str) -> tuple[int, ...]:
+    """The indexes in a name that holds labels, whatever was written around them; each once."""
+    return tuple(dict.fromkeys(int(found) for found in _LABEL.findall(name)))
+
+
+def label_of(name: str) -> int | None:
+    """The last index in a name; None where it holds no label."""
+    found = labels_of(name)
+    return found[-1] if found else None
+
+
+def _key(field: int) -> int:
+    return field * 8 + BYTES
+
+
+_MODEL_GRAPH = _key(7)
+_GRAPH_NODE = _key(1)
+_INPUT, _OUTPUT, _NAME, _OP_TYPE, _ATTRIBUTE = (_key(field) for field in (1, 2, 3, 4, 5))
+_BODIES = (_key(6), _key(11))  # of an attribute: one graph, or several
+
+
+class GraphNode(NamedTuple):
+    """One node; of an input that is left out the name is empty."""
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def read_nodes(path: Path) -> tuple[GraphNode, ...]:
+    """Every node of the file, one before those in its bodies; raises ModelError and OSError."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        view: Any = data  # what protobuf reads: bytes, or a mapped file as if it were bytes
+        position, end, found = 0, len(data), []
+        while position < end:
+            key, start, position = field_at(view, position)
+            if position > end:
+                raise damaged()
+            if key == _MODEL_GRAPH:
+                found += list(_nodes(view, start, position))
+        return tuple(found)
+
+
+def _nodes(data: bytes, start: int, end: int) -> Iterator[GraphNode]:
+    for _, node in messages(data, (_GRAPH_NODE,), start, end):
+        bodies: list[bytes] = []
+        texts: dict[int, list[str]] = {_INPUT: [], _OUTPUT: [], _NAME: [], _OP_TYPE: []}
+        for key, content in fields(node):
+            if key in texts:
+                texts[key].append(_text(content))
+            elif key == _ATTRIBUTE:
+                bodies += [body for _, body in messages(content, _BODIES)]
+        yield GraphNode(
+            "".join(texts[_NAME][-1:]),
+            "".join(texts[_OP_TYPE][-1:]),
+            tuple(texts[_INPUT]),
+            tuple(texts[_OUTPUT]),
+        )
+        for body in bodies:
+            yield from _nodes(body, 0, len(body))
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError("a name in the file is no UTF-8") from error
