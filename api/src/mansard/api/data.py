@@ -218,7 +218,7 @@ def import_tables(
 
 def _filled(imported: Imported, module: Module | None) -> list[str]:
     """Notes about settings of named modes; layers are of no mode's table."""
-    from mansard.analytics.data.published.filling import filled_notes
+    from mansard.analytics.data.published.modes import filled_notes
 
     rows = imported.rates or imported.runs
     return list(filled_notes(rows, module)) if rows else []

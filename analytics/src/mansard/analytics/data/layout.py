@@ -10,20 +10,21 @@ from __future__ import annotations
 import msgspec
 import polars as pl
 
-from mansard.analytics.data.frames import LAYER_SCHEMA, FrameSchema
+from mansard.analytics.data.frames import (
+    ACCURACY_SCHEMA,
+    CONCURRENT_SCHEMA,
+    LAYER_SCHEMA,
+    LAYER_TIME_SCHEMA,
+    MEASUREMENT_SCHEMA,
+    PROGRAM_SCHEMA,
+    FrameSchema,
+)
 from mansard.analytics.data.run_frames import (
     ENERGY_SCHEMA,
     REPETITION_SCHEMA,
     RUN_SCHEMA,
     SAMPLE_SCHEMA,
     TRIAL_SCHEMA,
-)
-from mansard.analytics.data.workload_frames import (
-    ACCURACY_SCHEMA,
-    CONCURRENT_SCHEMA,
-    LAYER_TIME_SCHEMA,
-    MEASUREMENT_SCHEMA,
-    PROGRAM_SCHEMA,
 )
 from mansard.core.hashing import content_hash
 

@@ -15,7 +15,14 @@ from typing import Any, Generic, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.dataset import processor_of
-from mansard.analytics.data.frames import to_json
+from mansard.analytics.data.frames import (
+    accuracy_frame,
+    concurrent_frame,
+    layer_time_frame,
+    measurement_frame,
+    program_frame,
+    to_json,
+)
 from mansard.analytics.data.layout import LAYOUT, RunFiles, files_of, run_part
 from mansard.analytics.data.limits import (
     MOST_TRIALS,
@@ -37,13 +44,6 @@ from mansard.analytics.data.run_frames import (
     trial_frame,
 )
 from mansard.analytics.data.store import Store
-from mansard.analytics.data.workload_frames import (
-    accuracy_frame,
-    concurrent_frame,
-    layer_time_frame,
-    measurement_frame,
-    program_frame,
-)
 from mansard.core.errors import InputError
 from mansard.core.hashing import stream_hash
 from mansard.core.records import (

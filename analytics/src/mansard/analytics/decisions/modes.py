@@ -12,7 +12,7 @@ import polars as pl
 from mansard.analytics.data.model_frames import MODE_SCHEMA, SETTING_WORDS
 from mansard.analytics.data.published.cells import Cells, check_modes, read_table
 from mansard.analytics.data.published.columns import find_columns
-from mansard.analytics.data.published.filling import fill_modes
+from mansard.analytics.data.published.modes import fill_modes
 from mansard.analytics.models.scaling.network_terms import usable
 from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import SETTINGS, KnownMode, NamedModes, boards_with, find_mode

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision
-from mansard.analytics.data.unknown_modes import UnknownModes, unknown_modes
 from mansard.analytics.decisions.accuracy_limit import Accuracies, without_drops
 from mansard.analytics.decisions.alternatives import find_equals, find_neighbours, most_excess
 from mansard.analytics.decisions.baselines import Baseline, find_baselines, find_savings
@@ -35,7 +34,7 @@ from mansard.analytics.decisions.limits import (
     nearness,
     screen,
 )
-from mansard.analytics.decisions.missing import why_missing
+from mansard.analytics.decisions.missing import UnknownModes, unknown_modes, why_missing
 from mansard.analytics.decisions.records import (
     Candidate,
     Counts,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mansard.analytics.data.published.bounds import BOUNDS, SHARE
 from mansard.analytics.data.published.cells import (
     LARGEST_COUNT,
     NOT_SAID,
@@ -18,7 +17,7 @@ from mansard.analytics.data.published.cells import (
     TextTable,
 )
 from mansard.analytics.data.published.columns import KnownColumn
-from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.origin import BOUNDS, SHARE, PublishedOrigin
 from mansard.core.errors import InputError
 from mansard.core.formats.tensorrt import (
     LONGEST_LAYER_NAME,

@@ -24,8 +24,7 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.data.repeats import pool_repeats
-from mansard.analytics.data.statistics import student_quantile
+from mansard.analytics.data.statistics import pool_repeats, student_quantile
 from mansard.analytics.models.predict.engine import NO_LAUNCH
 from mansard.analytics.models.predict.layer_groups import TimedNetworks
 from mansard.analytics.models.predict.timed_classes import TimedClasses, fit_timed_classes

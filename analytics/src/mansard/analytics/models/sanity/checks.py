@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mansard.analytics.data.names import device_labels
-from mansard.analytics.data.published.limits import hardware_limit, module_called, unit_of
+from mansard.analytics.data.published.doubts import hardware_limit, module_called, unit_of
 from mansard.analytics.data.published.store import Published, device_names
 from mansard.analytics.models.predict.models import Models
 from mansard.analytics.models.sanity.finding import Finding

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import digits, quantity, seconds
-from mansard.analytics.data.repeats import pool_repeats
+from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.sanity.finding import Finding
 from mansard.core.hardware import SETTINGS

@@ -29,8 +29,8 @@ from mansard.analytics.data.names import (
     network_names,
     window_name,
 )
-from mansard.analytics.data.repeats import repetition_deviation
 from mansard.analytics.data.run_frames import known_totals, meter_deviation
+from mansard.analytics.data.statistics import repetition_deviation
 from mansard.analytics.models.scaling.call_energy import call_energy
 from mansard.core.records import (
     EnergyWindow,

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.quantities import counted, percent
-from mansard.analytics.data.repeats import pool_repeats
+from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.scaling.observations import PROGRAM
 from mansard.analytics.pages.figures.charting import (
     Chart,
