@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mansard.analytics.decisions.offload.files import mode_costs
 from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
-from mansard.analytics.decisions.offload.sample_tables import mode_costs
 from mansard.analytics.decisions.offload.samples import make_samples
 from mansard.analytics.pages.report.offload_page import write_offload_page
 from tests.analytics.answers import analyse

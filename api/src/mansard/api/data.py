@@ -57,7 +57,7 @@ def report(
     scripts.begin()  # beside all that follows, imports among it
     from mansard.analytics.data.names import device_labels, device_machines
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decisions.offload.store import answers_in
+    from mansard.analytics.decisions.offload.files import answers_in
     from mansard.analytics.pages.report.next_step import next_step
     from mansard.analytics.pages.report.notices import warnings
     from mansard.analytics.pages.report.summary import summary

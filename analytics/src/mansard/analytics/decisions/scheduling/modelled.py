@@ -13,8 +13,8 @@ from mansard.analytics.data.model_frames import INTERVALS
 from mansard.analytics.data.names import device_labels
 from mansard.analytics.decisions.scheduling.problems import measuring
 from mansard.analytics.models.predict.group_rows import predict_groups
+from mansard.analytics.models.predict.measured import prefer_measured
 from mansard.analytics.models.predict.prediction import Prediction
-from mansard.analytics.models.predict.preference import prefer_measured
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.core.text import listed

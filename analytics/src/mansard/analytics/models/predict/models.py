@@ -22,8 +22,7 @@ from mansard.analytics.data.published.store import (
     published_modes,
     published_observations,
 )
-from mansard.analytics.models.energy.fit import EnergyFit
-from mansard.analytics.models.energy.points import fit_runs
+from mansard.analytics.models.energy.fit import EnergyFit, fit_runs
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.models.roofs.roofline import Roofline, rooflines

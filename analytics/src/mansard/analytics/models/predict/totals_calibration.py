@@ -26,10 +26,12 @@ from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_K
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.statistics import pool_repeats, student_quantile
 from mansard.analytics.models.predict.engine import NO_LAUNCH
-from mansard.analytics.models.predict.layer_groups import TimedNetworks
-from mansard.analytics.models.predict.timed_classes import TimedClasses, fit_timed_classes
-from mansard.analytics.models.predict.totals_fit import Array
-from mansard.analytics.models.predict.totals_lines import PAIR_SCHEMA, TotalsLines
+from mansard.analytics.models.predict.timed_layers import (
+    TimedClasses,
+    TimedNetworks,
+    fit_timed_classes,
+)
+from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, Array, TotalsLines
 from mansard.core.records import Record
 
 # What such calibrations were off on recorded networks (docs/understand/calibration.md), and as how

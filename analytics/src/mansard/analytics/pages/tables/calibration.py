@@ -17,7 +17,7 @@ from mansard.analytics.models.predict.totals_calibration import (
     Misfit,
     place_name,
 )
-from mansard.analytics.models.predict.totals_lines import CallCost
+from mansard.analytics.models.predict.totals_fit import CallCost
 from mansard.analytics.models.scaling.node_launches import NodeLaunch
 from mansard.analytics.pages.figures.tables import Column, Table, percent_fine, shortened, tabulate
 from mansard.core.records import Record

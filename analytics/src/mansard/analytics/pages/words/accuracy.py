@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
-from mansard.analytics.decisions.accuracy_limit import Accuracies
+from mansard.analytics.decisions.limits import Accuracies
 
 
 def accuracy_sentence(known: NetworkAccuracy | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits
-from mansard.analytics.decisions.baselines import is_bounded
+from mansard.analytics.decisions.alternatives import is_bounded
 from mansard.analytics.decisions.limits import interval_of
 from mansard.analytics.decisions.records import (
     Candidate,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decisions.claims import Claim
+from mansard.analytics.decisions.choice import Claim
 from mansard.analytics.decisions.limits import Nearness, limits_of
 from mansard.analytics.decisions.records import (
     Candidate,
