@@ -20,7 +20,7 @@ from mansard.analytics.models.predict.group_times import (
     prefix_times,
     scaled_times,
 )
-from mansard.analytics.pages.tables.parts import group_tables
+from mansard.analytics.pages.tables.workloads import group_tables
 from mansard.core.formats.onnx_nodes import label
 from mansard.core.records import (
     Board,

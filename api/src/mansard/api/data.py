@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.published.importing import Imported
     from mansard.analytics.data.published.origin import PublishedOrigin
     from mansard.analytics.decisions.compare import Comparison, Side
-    from mansard.analytics.pages.report.next_step import NextStep
+    from mansard.analytics.pages.report.opening import NextStep
     from mansard.analytics.pages.report.summary import Summary
     from mansard.core.hardware import Module
 
@@ -58,8 +58,8 @@ def report(
     from mansard.analytics.data.names import device_labels, device_machines
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decisions.offload.files import answers_in
-    from mansard.analytics.pages.report.next_step import next_step
     from mansard.analytics.pages.report.notices import warnings
+    from mansard.analytics.pages.report.opening import next_step
     from mansard.analytics.pages.report.summary import summary
     from mansard.analytics.pages.report.write import write_report
     from mansard.analytics.pages.results import compute

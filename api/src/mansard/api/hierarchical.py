@@ -99,7 +99,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) ->
     if request.name is not None:
         write_answer(Path(request.measured.runs[0]), request.name, found)
     if request.page is not None:
-        from mansard.analytics.pages.report.offload_page import write_offload_page
+        from mansard.analytics.pages.report.answer_pages import write_offload_page
 
         name = request.name or _stem(request)
         write_offload_page(found, name, request.page)

@@ -19,10 +19,10 @@ from mansard.analytics.decisions.records import (
     Saving,
     Wanted,
 )
-from mansard.analytics.pages.words.comparisons import compared_facts
-from mansard.analytics.pages.words.phrases import (
+from mansard.analytics.pages.words.comparisons import (
     QUANTITY_WORDS,
     asked_words,
+    compared_facts,
     figure,
     figures,
     likely,
