@@ -1,8 +1,7 @@
-"""Layers of scores as a typed Polars frame, one column per field; and frames as files.
+"""Typed Polars frames, one column per field; and frames as files.
 
-Networks and programs that were run, alone or at once, and what networks predict of samples.
-
-A row is also kept whole, as JSON.
+Of layers of scores, of networks and programs that were run, alone or at once, and of what networks
+predict of samples. A row of a run is also kept whole, as JSON.
 """
 
 from __future__ import annotations

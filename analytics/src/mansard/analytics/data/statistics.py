@@ -1,6 +1,6 @@
-"""Quantiles of Student's distribution, without the time that SciPy needs to be imported.
+"""What the measurements of one network in one mode say together, and how surely.
 
-What the measurements of one network in one mode say together, and how surely.
+Quantiles of Student's distribution are made without SciPy, which takes long to import.
 
 The value is the median of k rows. Times and powers err by a share, so errors are of logarithms. The
 variance of one row is taken from the rows and from what runs scatter by anyhow:

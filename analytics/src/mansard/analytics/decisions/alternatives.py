@@ -2,8 +2,6 @@
 
 Near are those on the Pareto front, which no other candidate beats in time, energy and power at
 once, and those that cannot be told apart from the choice.
-
-What a choice is compared with: the highest mode and the board's default, and by how much.
 """
 
 from __future__ import annotations

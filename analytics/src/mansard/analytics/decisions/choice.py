@@ -5,10 +5,9 @@ was measured is preferred to what is modelled unless the gain is greater. What l
 measured modes is taken only for a gain that exceeds its uncertainty: of many modelled values the
 one with the luckiest error looks best.
 
-What may be said of a choice: only what the rows that it was chosen from bear out.
-
-"Uses the least energy" is true of the rows that were compared, as far as they are known. Where
-another one may need less, or was left out of the comparison, the claim names those that it is of.
+A claim says only what the rows that the choice was made from bear out. "Uses the least energy" is
+true of the rows that were compared, as far as they are known. Where another one may need less, or
+was left out of the comparison, the claim names those that it is of.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 Where no mode keeps them: the nearest ones, and which limit would have to give way.
 
-Which precisions may be recommended, by how often a network is right in them.
-
-A drop belongs to a network in a precision, whatever the mode and the batch: so it is weighed before
-anything is compared. A limit holds with ``Wanted.probability``, as others do; fp32 is what drops
-are drops from. What is not known to hold is left out, and a note says so.
+Which precisions may be recommended goes by how often a network is right in them. A drop belongs to
+a network in a precision, whatever the mode and the batch: so it is weighed before anything is
+compared. A limit holds with ``Wanted.probability``, as others do; fp32 is what drops are drops
+from. What is not known to hold is left out, and a note says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is missing to answer, and why.
-
-Modes that a decision is asked about and that have no prediction, and why.
-"""
+"""What is missing to answer, and why: limits, values, and modes without a prediction."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Problems of scheduling: of what was measured, with modelled times where nothing was.
 
-Problems made of what was measured: groups of networks on the accelerators of one machine.
-
-Modelled times in the place of those that were not measured, labelled as modelled.
+A problem has groups of networks on the accelerators of one machine. Modelled times are labelled
+as modelled.
 """
 
 from __future__ import annotations

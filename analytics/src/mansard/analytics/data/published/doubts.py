@@ -3,7 +3,7 @@
 Whatever is doubtful is found whenever tables are read, so that it holds for tables of earlier
 imports as well; the stored file says what its author says.
 
-What the hardware of a published device can do at most: rates, and times of known networks.
+Limits are what the hardware of a device can do at most: rates, and times of known networks.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ A table holds what a device does in a mode (FLOP/s, B/s, seconds of a launch), o
 others ran (mode, network, time, and power or energy). Files of tools that ``readers`` knows become
 such a table first.
 
-Windows of runs beside raw samples of power: their energies are made of the samples.
-
-The energies that such a table claims are not used: loggers cut a window to the samples inside it,
+Where windows of runs stand beside raw samples of power, their energies are made of the samples.
+Those that the table claims are not used: loggers cut a window to the samples inside it,
 and add rails that contain one another.
 """
 

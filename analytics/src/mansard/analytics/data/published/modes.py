@@ -1,13 +1,9 @@
 """Power modes of tables: settings that a table leaves out, and one name for each mode.
 
-Settings that a table leaves out of NVIDIA's named modes, from the table of the board's modes.
-
 A table that says "15W" and no more means what ``nvpmodel`` sets in 15W: SMs, cores, clocks. What
 the table says is never changed. The device's name tells the board. Where it may be one of several,
 those count that have every mode the table names and contradict none of its numbers; a setting is
 filled where all of them agree.
-
-One name for a power mode that several tables of one device spell differently.
 
 A table that says "MODE_15W" and one that says "15W" mean one mode, and so do two tables that give
 it the same settings: ``core.hardware.find_mode`` decides. Two names in one table are two modes.

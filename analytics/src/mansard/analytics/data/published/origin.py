@@ -1,11 +1,7 @@
 """What holds for every published figure: where it comes from, and the bounds of what it can be.
 
-Bounds of what is possible: a figure outside of them is a slip of a unit or of a key.
-
-They hold for anything from one core to a rack. What a known module can do is narrower: see
-``doubts``. docs/use/importing.md lists them.
-
-The origin of published figures: their device and their citation.
+A figure outside of the bounds is a slip of a unit or of a key. They hold for anything from one core
+to a rack. What a known module can do is narrower: see ``doubts``. docs/use/importing.md lists them.
 """
 
 from __future__ import annotations

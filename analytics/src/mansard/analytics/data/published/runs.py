@@ -1,6 +1,6 @@
 """Rows of a table of networks that others ran: mode, network, time, and power or energy.
 
-Several meters of one board or card: all of their powers are kept, and none is chosen.
+Where several meters watch one board or card, all of their powers are kept, and none is chosen.
 """
 
 from __future__ import annotations

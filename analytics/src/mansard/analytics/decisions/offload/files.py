@@ -1,8 +1,6 @@
 """Files that are read and written: recorded samples, costs of modes, curves, and answers.
 
-Tables that are read and written: recorded samples, costs of modes, every threshold.
-
-Answers that are kept beside runs, for the report: ``RUNS/hierarchical/NAME.json``.
+Answers are kept beside runs, for the report: ``RUNS/hierarchical/NAME.json``.
 """
 
 from __future__ import annotations

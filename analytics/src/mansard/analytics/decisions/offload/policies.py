@@ -1,14 +1,13 @@
 """Decisions that are learned: DIME's logistic regression, and HI-LCB on the device.
 
-The logistic decision on the two largest outputs, as DIME has it.
+DIME decides on the two largest outputs:
 
 P(local is right) = 1 / (1 + exp(−(β + w1·p1 + w2·p2))); DIME offloads where it is below 0.5
 (A. P. Behera et al., Exploring the boundaries of on-device inference: when tiny falls short, go
 hierarchical, IEEE Internet of Things Journal, 2025, arXiv 2407.11061). Any threshold can be
 chosen here.
 
-HI-LCB: learning on the device which confidences to offload, replayed on recorded samples.
-
+HI-LCB learns on the device which confidences to offload; here it is replayed on recorded samples:
 S. Chattopadhyay, V. Sutar, J. P. Champati, S. Moharir, Low-regret and low-complexity learning for
 hierarchical inference, arXiv 2508.08985: a confidence bound on the accuracy of each confidence,
 which is taken to grow with the confidence; regret O(log T). The bound here is Hoeffding's: where a

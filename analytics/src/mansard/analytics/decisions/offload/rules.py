@@ -1,10 +1,8 @@
 """Rules on samples: which limits they keep, the best of them, and what each reaches and costs.
 
-Which limits a rule keeps: kept, broken, or not known.
-
-The best threshold and power mode under limits, by every threshold of every mode.
-
-Rules on samples, with what each reaches and costs: the rows of the answer.
+A limit is kept, broken, or not known. The best threshold and power mode under limits is found by
+every threshold of every mode. A point is a rule with what it reaches and costs: a row of the
+answer.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Recorded samples: how sure the local network was, and which network was right.
 
-Arrays come from a file (``sample_tables``), a network that was run, or the user's program.
+Arrays come from a file (``files``), a network that was run, or the user's program.
 
-Whether probabilities are calibrated: of those that say p, a share p is right.
-
-The expected calibration error in bins of equal width is Σ n_b/n · |share right − mean p| (M. P.
-Naeini et al., AAAI 2015; C. Guo et al., ICML 2017). Few samples have an error even when they are
-calibrated. So it is compared with what calibrated ones would have: the number right in a bin has
-then the mean Σp and the variance Σp(1 − p), and is drawn as normal (J. Bröcker, L. A. Smith,
-Weather and Forecasting 22, 2007).
+Probabilities are calibrated where of those that say p a share p is right. The expected calibration
+error in bins of equal width is Σ n_b/n · |share right − mean p| (M. P. Naeini et al., AAAI 2015; C.
+Guo et al., ICML 2017). Few samples have an error even when they are calibrated. So it is compared
+with what calibrated ones would have: the number right in a bin has then the mean Σp and the
+variance Σp(1 − p), and is drawn as normal (J. Bröcker, L. A. Smith, Weather and Forecasting 22,
+2007).
 """
 
 from __future__ import annotations

@@ -9,13 +9,11 @@ right in all, c(k) of them among the first k, and r(k) remote answers that are r
 with w local answers that are wrong. All counts are integers, so every threshold is exact. Equal
 confidences go the same way: only cuts between different ones are thresholds.
 
-Intervals by drawing the samples again: the bootstrap, of counts.
-
-What a rule reaches depends on how many samples are of each kind alone: offloaded or kept, the
-local answer right or wrong, the remote one right, wrong or not recorded. n samples drawn again with
-replacement fall into the kinds as a multinomial of the shares (B. Efron, R. Tibshirani, An
-introduction to the bootstrap, 1993, chapter 6): drawing the counts is the same, for every threshold
-at once, and takes no longer for a million samples.
+Intervals are those of the bootstrap, of counts. What a rule reaches depends on how many samples are
+of each kind alone: offloaded or kept, the local answer right or wrong, the remote one right, wrong
+or not recorded. n samples drawn again with replacement fall into the kinds as a multinomial of the
+shares (B. Efron, R. Tibshirani, An introduction to the bootstrap, 1993, chapter 6): drawing the
+counts is the same, for every threshold at once, and takes no longer for a million samples.
 
 Where every draw is alike (no sample was wrong, or none offloaded) it says nothing. There the
 interval is Wilson's (E. B. Wilson, Journal of the American Statistical Association 22, 1927), which

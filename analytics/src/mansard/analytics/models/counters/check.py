@@ -1,10 +1,8 @@
 """An estimate held against counters and measured times, part by part and in sum.
 
-Why counters differ from an estimate, as far as kernels and shapes tell.
-
-Each class has a bound, or predicts the count: padding the FLOP of whole tiles, split sums the bytes
-of their partial results, unfused kernels the bytes of nodes that run alone. What none of them
-allows is "not explained".
+Where they differ, a class says why, as far as kernels and shapes tell. Each class has a bound, or
+predicts the count: padding the FLOP of whole tiles, split sums the bytes of their partial results,
+unfused kernels the bytes of nodes that run alone. What none of them allows is "not explained".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The table of a network that ``mansard ncu run`` counted is what is kept; rows are made of it when
 they are asked for.
 
-Bytes that counted kernels moved, by parts of a network, for the demands of its groups.
+The bytes that kernels moved, by parts of a network, are for the demands of its groups.
 """
 
 from __future__ import annotations

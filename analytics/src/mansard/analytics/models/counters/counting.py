@@ -1,9 +1,8 @@
 """Quantities of a launch, made of its metrics: time, clocks, FLOP and bytes, with their formulas.
 
 Each formula stands beside its result. Those of the tensor pipe and of a Tegra's memory were checked
-on recorded kernels whose work is known (docs/use/counters.md).
-
-Bytes at each level of memory, made of the metrics that an export happens to have.
+on recorded kernels whose work is known (docs/use/counters.md). Bytes at each level of memory are
+made of the metrics that an export happens to have.
 """
 
 from __future__ import annotations

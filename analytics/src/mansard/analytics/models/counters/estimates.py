@@ -2,10 +2,9 @@
 
 A part is a fused group, which a runtime starts as one kernel, or a node where each ran alone.
 
-Products of matrices: the shape of a layer, and what the tiles of a kernel make of it.
-
-A kernel computes whole tiles: rows, columns and sums are padded to multiples of the tile's sides
-and of its step. A convolution counts as the product it is computed by (implicit GEMM).
+A layer is a product of matrices, of which a kernel computes whole tiles: rows, columns and sums are
+padded to multiples of the tile's sides and of its step. A convolution counts as the product it is
+computed by (implicit GEMM).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """From an export to rows of counters, with what the file does not say.
 
-A file of counters, whatever page of Nsight Compute it is, as launches.
-
-What is before the table (``==PROF==`` lines, what the program printed) is skipped.
+The file may be any page of Nsight Compute. What is before the table (``==PROF==`` lines, what the
+program printed) is skipped.
 """
 
 from __future__ import annotations

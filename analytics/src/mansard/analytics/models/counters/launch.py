@@ -1,9 +1,8 @@
 """One kernel launch as an export has it: its name, its grid, and the metrics that are used.
 
-Numbers and units of Nsight Compute's tables, in base units: seconds are ns there, here s.
-
-Exports of one tool differ: "15,136" with base units (ns, byte, hz) or "0.015136" with scaled ones
-(ms, Kbyte, Ghz), and in languages with a decimal comma "15.136,0". One file has one style.
+Numbers are in base units: seconds are ns in Nsight Compute's tables, here s. Exports of one tool
+differ: "15,136" with base units (ns, byte, hz) or "0.015136" with scaled ones (ms, Kbyte, Ghz), and
+in languages with a decimal comma "15.136,0". One file has one style.
 """
 
 from __future__ import annotations

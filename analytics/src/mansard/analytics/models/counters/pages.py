@@ -1,14 +1,13 @@
-"""The tables that Nsight Compute exports: the raw page, the details page, the summary by kernel.
+"""What Nsight Compute exports: the raw page, the details page, the summary by kernel, and text.
 
 The raw page (``--csv --page raw``) has a row for each launch and a column for each metric, with the
 units in the second row. The details page (``--csv``) and a summary (``--print-summary per-kernel``)
 have a row for each metric of a launch, with its unit. A table that a person made of a raw page has
 neither a units row nor, at times, the kernels' names.
 
-Nsight Compute's text: a heading for each launch, then the metrics of its sections.
-
-A heading is ``kernel (2, 256, 1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.7``, that of a
-summary by kernel ends in ``Invocations 3``; before 2022 it had a date instead of the grid.
+Text has a heading for each launch, then the metrics of its sections. A heading is ``kernel (2, 256,
+1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.7``, that of a summary by kernel ends in
+``Invocations 3``; before 2022 it had a date instead of the grid.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ E = Σ ε_p W_p + Σ ε_l Q_l + π₀ T (Choi, Bedard, Fowler, Vuduc: A roofline
 Q_l the traffic from memory level l. A pure function over records: docs/understand/energy.md says
 why each equation is divided by its energy, and why idle points are needed.
 
-From the metered trials of a run to the points of its energy fit, of its total and of each rail.
-
-Rails of a board lie inside one another or beside one another (docs/understand/metering.md), so
-their costs are read next to those of the total and never added up to it.
+The points are made of the metered trials of a run, of its total and of each rail. Rails of a board
+lie inside one another or beside one another (docs/understand/metering.md), so their costs are read
+next to those of the total and never added up to it.
 """
 
 from __future__ import annotations

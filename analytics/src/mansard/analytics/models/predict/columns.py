@@ -1,8 +1,7 @@
 """The coefficients of many modes and the groups of many scores as columns of numbers.
 
-The coefficients of many modes as columns of numbers, unknown ones as NaN with a reason.
-
-The groups of many scores as columns of numbers, and which ceilings their work runs under.
+Unknown coefficients are NaN with a reason. Beside the groups of a score stand the ceilings that
+their work runs under.
 """
 
 from __future__ import annotations

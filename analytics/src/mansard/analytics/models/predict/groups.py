@@ -5,12 +5,11 @@ A runtime starts one kernel for a group of nodes and moves only what enters or l
 traffic each of its layers is a group of its own and moves its algorithmic traffic; ``note`` of the
 score then says so.
 
-The class of each operator: kernels of one class come about equally near to a roof.
-
-A calibration has a factor for each class (docs/understand/calibration.md), so there are few of
-them: with more, each would rest on too few measurements. Classes follow what limits a kernel and
-the code it comes from (a library of convolutions, one of matrix products, a loop over elements),
-not the operator's mathematics: Softmax is with the normalizations, because both read a row twice.
+Kernels of one class of operators come about equally near to a roof. A calibration has a factor for
+each class (docs/understand/calibration.md), so there are few of them: with more, each would rest on
+too few measurements. Classes follow what limits a kernel and the code it comes from (a library of
+convolutions, one of matrix products, a loop over elements), not the operator's mathematics: Softmax
+is with the normalizations, because both read a row twice.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Networks and programs that were run, each beside what is predicted of it.
 
-Predictions to decide by: what was measured stands in the place of what is modelled.
-
-A prediction from roofs is a lower bound of the time. In a mode where the network was run, its
-measured time is used. In other modes, the fit to its own times and the roofs (calibrated or not)
-are compared: first by the kind of interval (spread, bounds, roof), then by its width.
+To decide by, what was measured stands in the place of what is modelled. A prediction from roofs is
+a lower bound of the time. In a mode where the network was run, its measured time is used. In other
+modes, the fit to its own times and the roofs (calibrated or not) are compared: first by the kind of
+interval (spread, bounds, roof), then by its width.
 """
 
 from __future__ import annotations

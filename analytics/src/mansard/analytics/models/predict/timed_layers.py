@@ -1,15 +1,13 @@
 """Layers that an engine timed: beside the groups of a score, and as what calibrates totals.
 
-Times of an engine's layers beside the groups of nodes that a score models.
-
 An engine fuses in its own way: a layer may be several groups, and a group several layers. What
 shares a layer or a group is one row, with the sum of the times. Time of layers without a node that
 works (reformats, and what the engine put in itself) belongs to no group: it is a share of all.
 
-Classes of operators where an engine timed layers: what calibrates totals instead of the roofs.
+Where an engine timed layers, their classes of operators calibrate totals instead of the roofs:
 
 T = Σ over groups of (a · work / peak + b · traffic / bandwidth) + launches · λ, with a and b of the
-group's class and λ the cost of a launch. The line of ``totals_lines`` goes through these sums then.
+group's class and λ the cost of a launch. The line of ``totals_fit`` goes through these sums then.
 """
 
 from __future__ import annotations

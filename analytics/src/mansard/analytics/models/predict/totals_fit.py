@@ -10,12 +10,11 @@ little more than a factor, and each further one frees the line. The fit is the m
 posterior, D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms, 2003, chapters
 27 and 28, by Levenberg's and Marquardt's steps.
 
-Lines through the measured times of whole networks, of one device and phase.
-
-All modes have a common line, and each mode in which networks were measured one of its own about
-that, the further from it the more networks say so. What a run and a launch cost goes with the clock
-of the CPU, where that is known of all measured modes: on a recorded AGX Orin an empty kernel takes
-the same number of CPU cycles in every mode (docs/understand/calibration.md).
+Lines are of one device and phase. All modes have a common line, and each mode in which networks
+were measured one of its own about that, the further from it the more networks say so. What a run
+and a launch cost goes with the clock of the CPU, where that is known of all measured modes: on a
+recorded AGX Orin an empty kernel takes the same number of CPU cycles in every mode
+(docs/understand/calibration.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Where a compute and a memory ceiling meet.
 
-Which of the kernels that were run from one level of memory makes its roof.
-
-A roof bounds every mix of loads and stores, so it is the fastest kernel. Two kinds are left out:
+Of the kernels that were run from one level of memory one makes its roof. A roof bounds every mix of
+loads and stores, so it is the fastest kernel. Two kinds are left out:
 
 - One that did not settle, where another did: its rate may be of a moment, not of the memory.
 - One that is faster than the others allow. A kernel that loads r and stores s arrays takes between

@@ -1,6 +1,6 @@
 """Whether what was measured and published can be true: all findings, the serious ones first.
 
-Whether power modes are in an order that can be: more of everything is not much slower.
+Power modes are in an order that can be: more of everything is not much slower.
 """
 
 from __future__ import annotations

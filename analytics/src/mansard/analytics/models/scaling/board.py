@@ -1,10 +1,8 @@
 """From the coefficients of the modes that were measured to those of all modes of a board.
 
-Which laws a coefficient may follow, which of them fits best, and how wrong it is elsewhere.
-
-The simplest law comes first; docs/understand/scaling.md derives them. A board's voltage is not
-known, but it rises about linearly with the clock, so that what goes with f · V² is between f and
-f³, and what goes with V² between 1 and f².
+Of the laws that a coefficient may follow the simplest comes first; docs/understand/scaling.md
+derives them. A board's voltage is not known, but it rises about linearly with the clock, so that
+what goes with f · V² is between f and f³, and what goes with V² between 1 and f².
 
 The law and its error are found by leaving modes out. The error that is reported leaves a mode out
 before the law is chosen, so that choosing cannot make it look better than it is.

@@ -1,8 +1,6 @@
-"""What the charts share in Altair: data, scales, axes, tooltips, categories.
+"""What the charts share in Altair: data, scales, axes, tooltips, categories, colours and type.
 
-Marks name styles of ``theme`` instead of colours, so that one specification serves light and dark.
-
-Colours and type of the charts, once for light and once for dark.
+Marks name styles of the theme instead of colours, so that one specification serves light and dark.
 
 Category colours start from Okabe and Ito's set (2008), which stays apart under the
 common colour-vision deficiencies, darkened or lightened to keep a contrast of 3:1

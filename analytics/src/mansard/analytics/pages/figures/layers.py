@@ -1,6 +1,6 @@
 """The layers of a network: time by class, the slowest layers, and what takes their energy.
 
-The layers of a score: shares of work and bytes, and work over intensity.
+Of a score alone: shares of work and bytes, and work over intensity.
 """
 
 from __future__ import annotations

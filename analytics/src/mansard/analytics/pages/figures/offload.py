@@ -1,10 +1,9 @@
 """Hierarchical inference in charts: what each threshold reaches, and the regret of policies.
 
-Hierarchical inference: accuracy over latency, energy and share, with the chosen threshold.
+The frontier is accuracy over latency, energy and share, with the chosen threshold. Latencies are in
+ms and energies in mJ of one sample, accuracies and shares in percent.
 
-Latencies are in ms and energies in mJ of one sample, accuracies and shares in percent.
-
-The regret of online policies of hierarchical inference over the samples that they have seen.
+The regret of online policies is over the samples that they have seen.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a reader chooses, once for all charts of a page: parameters, filters and controls.
 
-Which rows of a figure a choice shows, and the words and tables that follow it.
-
-The same rule serves the page as it opens (here) and every choice of its reader (report.js).
+Which rows of a figure a choice shows, and the words and tables that follow it, is one rule: it
+serves the page as it opens (here) and every choice of its reader (report.js).
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """The log-log plane of a roofline: its range, its ticks, and its pixels at a given width.
 
-Names in a chart: where they stand, so that none covers another, a mark, or the edge.
-
-Everything here is in pixels. A name's anchor, a point of its box, is given to the chart as a value
-on its axes. So a chart may be drawn wider than it was laid out: anchors move apart while boxes
-keep their size, and what did not meet does not meet then. (Where s·a + k = s·b + m for anchors a
-and b, a factor s ≥ 1 and points k and m of the boxes around them, a + k/s = b + m/s; k/s and m/s
-are in the boxes too, which hold their anchors: they would have met before.)
+Names stand in it so that none covers another, a mark, or the edge. Everything of their layout is in
+pixels. A name's anchor, a point of its box, is given to the chart as a value on its axes. So a
+chart may be drawn wider than it was laid out: anchors move apart while boxes keep their size, and
+what did not meet does not meet then. (Where s·a + k = s·b + m for anchors a and b, a factor s ≥ 1
+and points k and m of the boxes around them, a + k/s = b + m/s; k/s and m/s are in the boxes too,
+which hold their anchors: they would have met before.)
 """
 
 from __future__ import annotations

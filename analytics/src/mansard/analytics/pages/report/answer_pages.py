@@ -1,9 +1,4 @@
-"""Pages about one answer: of hierarchical inference, or of a schedule.
-
-One page about one answer of hierarchical inference.
-
-One page about one schedule of several networks.
-"""
+"""Pages about one answer: of hierarchical inference, or of a schedule."""
 
 from __future__ import annotations
 

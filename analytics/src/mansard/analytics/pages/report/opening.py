@@ -1,8 +1,8 @@
-"""The first screen of one mode: what the machine does, and what limits the networks on it.
+"""The first screen of a report.
 
-The modes of a device side by side: what each costs beside the highest, and its ceilings.
-
-The one command that tells most after a report.
+Of one mode: what the machine does, and what limits the networks on it. Of several: the modes side
+by side, what each costs beside the highest, and its ceilings. Last, the one command that tells most
+after this report.
 """
 
 from __future__ import annotations

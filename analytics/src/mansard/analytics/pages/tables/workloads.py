@@ -1,8 +1,7 @@
-"""Tables of networks and programs that were run, and of accuracy, for a page and a terminal.
+"""Tables of networks and programs that were run, for a page and a terminal.
 
-The table of the memory's use that a board reports, beside the modelled traffic.
-
-Tables of layers that were run alone, and of their sum against the whole network.
+Of their times and accuracy, of the memory's use that a board reports beside the modelled traffic,
+and of layers that were run alone, with their sum against the whole network.
 """
 
 from __future__ import annotations

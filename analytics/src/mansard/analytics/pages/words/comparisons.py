@@ -3,7 +3,7 @@
 Of bounds no value is told, because nothing tells where between them it lies: where one of two is
 known by bounds alone, the ratio has a range, and a difference is what it is at least.
 
-Quantities, limits and modes in the words of a recommendation.
+Here are also the words for quantities, limits and modes that all sentences use.
 """
 
 from __future__ import annotations

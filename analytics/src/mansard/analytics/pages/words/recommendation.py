@@ -1,8 +1,6 @@
 """A decision in sentences: the answer that people and programs read.
 
-How often a network is right, in words.
-
-What is missing to decide, why, and what helps.
+With how often a network is right, and with what is missing to decide, why, and what helps.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Profiles of layers that cuDLA and ONNX Runtime write.
 
-cuDLA's sample of layerwise statistics: when each layer of a DLA began and ended.
+cuDLA's sample of layerwise statistics says when each layer of a DLA began and ended, ONNX
+Runtime's profile (``SessionOptions.enable_profiling``) how long each node took.
 
-ONNX Runtime's profile (``SessionOptions.enable_profiling``): the time of each node.
-
-Three of its faults are known. A node with a sequence of tensors leaves a comma before a bracket
-(microsoft/onnxruntime#10974), which is read as it is meant. A session that was not ended leaves a
-file that is cut (#10975), and after a million events the rest is dropped (#17013): both are
-refused, because a part of the nodes is not the network.
+Three faults of the latter are known. A node with a sequence of tensors leaves a comma before a
+bracket (microsoft/onnxruntime#10974), which is read as it is meant. A session that was not ended
+leaves a file that is cut (#10975), and after a million events the rest is dropped (#17013): both
+are refused, because a part of the nodes is not the network.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """MLPerf's results: the summary of one scenario, and tables of systems.
 
-MLPerf's ``mlperf_log_summary.txt``: what its load generator found in one scenario.
+In ``mlperf_log_summary.txt`` a latency is a batch's only where the generator waits for each query:
+SingleStream and MultiStream. In Offline and Server queries wait in a queue, and the result is
+samples in a second. A language model has three times: of the query, until its first token, and of
+each token after it.
 
-A latency is a batch's only where the generator waits for each query: SingleStream and MultiStream.
-In Offline and Server queries wait in a queue, and the result is samples in a second. A language
-model has three times: of the query, until its first token, and of each token after it.
-
-Tables of MLPerf's results: a row for each system, network and scenario.
-
-Their columns say what they are: either a result with its unit, as MLCommons publishes them, or
-rates and latencies of their own. The power is of the wall: of the whole system.
+Tables have a row for each system, network and scenario. Their columns say what they are: either a
+result with its unit, as MLCommons publishes them, or rates and latencies of their own. The power is
+of the wall: of the whole system.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """Logs of power: samples of a board's rails, jetson_stats, and zeus.
 
-Raw samples of a board's rails, as a table: a row for each sample, or a column for each rail.
+A table of samples has a row for each sample, or a column for each rail. Rails contain one another:
+VDD_IN feeds VDD_CPU_GPU_CV and VDD_SOC, so their sum counts power twice. ``core.hardware.metering``
+says which rails make a board's total; only those are added.
 
-Rails contain one another: VDD_IN feeds VDD_CPU_GPU_CV and VDD_SOC, so their sum counts power twice.
-``core.hardware.metering`` says which rails make a board's total; only those are added.
-
-A log of jetson_stats' logger (jtop_logger.py, or any CSV of ``jtop.stats``): power over time.
-
-It holds no network and no time of one, so it becomes the mean power of what ``--fixed network``
+A log of jetson_stats' logger (jtop_logger.py, or any CSV of ``jtop.stats``) holds no network
+and no time of one, so it becomes the mean power of what ``--fixed network``
 says was running, one row for each power mode in it.
 
-zeus' log (``ZeusMonitor(log_file=…)``): time and energy of each window of a program.
+zeus' log (``ZeusMonitor(log_file=…)``) has time and energy of each window of a program.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What a reader of a tool's files is, and what it returns.
+"""What a reader of a tool's files is, and what it returns; rows of CSV files, and traces of power.
 
 A reader turns a file into a table of the fields that ``columns`` knows, so that what a file does
 not say comes from ``--fixed`` as for any table, and every number meets the same checks.
 
-Power of a board over time: samples of the rails that make its total, and energies of windows.
-
-The rows of a CSV file that a tool wrote: longer than a table, and perhaps cut at its end.
+A CSV file that a tool wrote is longer than a table, and perhaps cut at its end. A trace of power
+has the samples of the rails that make a board's total, and the energies of windows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which reader a file is for, by what it holds; its name tells nothing.
 
-Files that other commands read: exports of Nsight Compute, and logs of tegrastats.
+Files that other commands read, of Nsight Compute and tegrastats, are known as well: to name those
+commands.
 """
 
 from __future__ import annotations

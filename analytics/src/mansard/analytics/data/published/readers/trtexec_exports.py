@@ -1,16 +1,13 @@
 """What trtexec exports as JSON: times of layers, the layers of an engine, and times of queries.
 
-``trtexec --exportProfile``: the time of each layer; and the same of TensorRT's IProfiler.
+``--exportProfile``, as TensorRT's IProfiler, has the time of each layer. Layers are timed in a pass
+of their own or with events between them: their sum is not the time of the network, and no run is
+made of it.
 
-Layers are timed in a pass of their own or with events between them: their sum is not the time of
-the network, and no run is made of it.
+``--exportLayerInfo``, as the engine inspector, has the layers without times. Their types, formats
+and kernels go with the layers of a profile of the same network by the layers' names.
 
-``trtexec --exportLayerInfo``, and the engine inspector: which layers an engine has.
-
-They have no times. Their types, formats and kernels go with the layers of a profile of the same
-network by the layers' names.
-
-``trtexec --exportTimes``: when each query began and ended, in milliseconds.
+``--exportTimes`` says when each query began and ended, in milliseconds.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What trtexec prints: options, the performance summary and, with ``--dumpProfile``, layers.
+"""What trtexec prints: options, a summary of performance, layers with ``--dumpProfile``; or as JSON.
 
 7.x prints one number a line ("GPU Compute", "median: 4.4 ms"), later versions one line for each
 time ("GPU Compute Time: min = …, median = … ms"). A file may hold several runs, and text between.
 
-What NVIDIA's trt-engine-explorer keeps of trtexec's log as JSON: ``*.metadata.json``.
-
-The performance summary is a run. Options of a build and the properties of a card hold no time;
+NVIDIA's trt-engine-explorer keeps such a log as JSON, ``*.metadata.json``: the performance summary
+is a run; options of a build and the properties of a card hold no time;
 they are said of the other files of the same command.
 """
 
