@@ -17,7 +17,7 @@ from mansard.analytics.models.predict.totals_calibration import (
     place_name,
 )
 from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, TotalsLines
-from mansard.analytics.models.scaling.node_launches import NodeLaunch
+from mansard.analytics.models.scaling.coefficients import NodeLaunch
 from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.tables.calibration import calibration_summaries, calibration_tables
 

@@ -30,7 +30,7 @@ from mansard.core.hashing import content_hash
 
 DATASET_FOLDER = "dataset"
 PUBLISHED_FOLDER = "published"  # tables of others, see published.store
-OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see hierarchical.store
+OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see decisions.offload.files
 
 
 class FileMark(msgspec.Struct, frozen=True, array_like=True):

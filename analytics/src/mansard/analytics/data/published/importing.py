@@ -20,7 +20,6 @@ from msgspec.structs import replace as replace_record
 
 from mansard.analytics.data.published.cells import TextRow, TextTable, parse_positive, parse_table
 from mansard.analytics.data.published.columns import find_columns, unit_of, words_of
-from mansard.analytics.data.published.layers import read_layers
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.rates import read_rates
 from mansard.analytics.data.published.readers.reader import (
@@ -33,7 +32,7 @@ from mansard.analytics.data.published.readers.reader import (
     known,
 )
 from mansard.analytics.data.published.readers.registry import recognise
-from mansard.analytics.data.published.runs import lacks_batch, read_runs, without_batch
+from mansard.analytics.data.published.runs import lacks_batch, read_layers, read_runs, without_batch
 from mansard.analytics.data.quantities import counted
 from mansard.core.errors import InputError, UsageError
 from mansard.core.hashing import content_hash

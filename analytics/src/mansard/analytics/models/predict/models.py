@@ -27,14 +27,12 @@ from mansard.analytics.models.roofs.published_rooflines import published_rooflin
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.models.roofs.roofline import Roofline, rooflines
 from mansard.analytics.models.scaling.coefficients import (
-    measured_coefficients,
-    measured_modes,
-    roof_coefficients,
-)
-from mansard.analytics.models.scaling.node_launches import (
     NodeLaunch,
     find_node_launches,
+    measured_coefficients,
+    measured_modes,
     node_coefficients,
+    roof_coefficients,
 )
 from mansard.analytics.models.scaling.observations import measured_observations, workload_modes
 from mansard.core.errors import UsageError

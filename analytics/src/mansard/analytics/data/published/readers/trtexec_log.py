@@ -1,4 +1,4 @@
-"""What trtexec prints: options, a summary of performance, layers with ``--dumpProfile``; or as JSON.
+"""What trtexec prints: options, a performance summary, layers (``--dumpProfile``); or its JSON.
 
 7.x prints one number a line ("GPU Compute", "median: 4.4 ms"), later versions one line for each
 time ("GPU Compute Time: min = …, median = … ms"). A file may hold several runs, and text between.
