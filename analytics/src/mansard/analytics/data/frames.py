@@ -25,6 +25,7 @@ from mansard.core.records import (
     ModelScore,
     MultiRun,
     ProgramRun,
+    Record,
 )
 
 MEASUREMENT_SCHEMA: FrameSchema = {
@@ -120,11 +121,7 @@ CONCURRENT_SCHEMA: FrameSchema = {
 
 def measurement_frame(measurements: Sequence[Measurement]) -> pl.DataFrame:
     """One row for each measurement, in their order."""
-    rows = [
-        {name: getattr(row, name, None) for name in MEASUREMENT_SCHEMA} | {"row_json": to_json(row)}
-        for row in measurements
-    ]
-    return pl.DataFrame(rows, schema=MEASUREMENT_SCHEMA)
+    return _frame_of(measurements, MEASUREMENT_SCHEMA)
 
 
 def layer_time_frame(measurements: Sequence[Measurement]) -> pl.DataFrame:
@@ -140,20 +137,20 @@ def layer_time_frame(measurements: Sequence[Measurement]) -> pl.DataFrame:
 
 def accuracy_frame(accuracies: Sequence[Accuracy]) -> pl.DataFrame:
     """One row for each, in their order."""
-    rows = [
-        {name: getattr(row, name, None) for name in ACCURACY_SCHEMA} | {"row_json": to_json(row)}
-        for row in accuracies
-    ]
-    return pl.DataFrame(rows, schema=ACCURACY_SCHEMA)
+    return _frame_of(accuracies, ACCURACY_SCHEMA)
 
 
 def concurrent_frame(found: Sequence[MultiRun] | Sequence[ContentionPoint]) -> pl.DataFrame:
     """One row for each, in their order."""
+    return _frame_of(found, CONCURRENT_SCHEMA)
+
+
+def _frame_of(records: Sequence[Record], schema: FrameSchema) -> pl.DataFrame:
     rows = [
-        {name: getattr(row, name, None) for name in CONCURRENT_SCHEMA} | {"row_json": to_json(row)}
-        for row in found
+        {name: getattr(row, name, None) for name in schema} | {"row_json": to_json(row)}
+        for row in records
     ]
-    return pl.DataFrame(rows, schema=CONCURRENT_SCHEMA)
+    return pl.DataFrame(rows, schema=schema)
 
 
 def program_frame(programs: Sequence[ProgramRun]) -> pl.DataFrame:

@@ -193,7 +193,10 @@ def read_run_rows(
             try:
                 kind.check(row, path)
             except InputError as error:
-                n_impossible, first = n_impossible + 1, first or _told(row, error)
+                n_impossible, first = (
+                    n_impossible + 1,
+                    first or (f"trial {display_name(row.trial_id)}: {error.what}"),
+                )
                 continue
             n_without_energy += any(map(_is_empty, kind.windows(row)))
             kept.append(row)
@@ -261,10 +264,6 @@ def _check_identity(row: _AnyRow, manifest: Manifest, path: Path, seen: set[str]
         raise InputError(
             f"trial {row.trial_id} is here twice", where=str(path), fix="remove one row"
         )
-
-
-def _told(row: _AnyRow, error: InputError) -> str:
-    return f"trial {display_name(row.trial_id)}: {error.what}"
 
 
 def idle_notes(folder: Path, manifest: Manifest) -> list[str]:

@@ -113,7 +113,7 @@ def least_time_s(
     Its work at the highest rate of any format, with sparsity and Winograd; its weights once over
     the bus to memory, but for what a cache holds. None where the network or the device is unknown.
     """
-    entry = _zoo_entry(run.network)
+    entry = _by_plain_name().get(_plain(run.network))
     if entry is None or not modules:
         return None
     return min(_least_on(run, entry, module, mode) for module in modules)
@@ -142,10 +142,6 @@ def _least_on(
         f"its {moved_bytes / 1e6:.3g} MB of weights over the memory of {module.name} at "
         f"{memory_hz / 1e6:.0f} MHz"
     )
-
-
-def _zoo_entry(network: str) -> Entry | None:
-    return _by_plain_name().get(_plain(network))
 
 
 @cache

@@ -266,13 +266,11 @@ def scale(modes: pl.DataFrame, coefficients: pl.DataFrame, wanted: pl.DataFrame)
     parts = [
         part
         for device in wanted["device"].unique(maintain_order=True)
-        for part in _device_parts(*(_of(frame, device) for frame in (modes, coefficients, wanted)))
+        for part in _device_parts(
+            *(f.filter(pl.col("device") == device) for f in (modes, coefficients, wanted))
+        )
     ]
     return pl.concat(parts) if parts else pl.DataFrame(schema=COEFFICIENT_SCHEMA)
-
-
-def _of(frame: pl.DataFrame, device: str) -> pl.DataFrame:
-    return frame.filter(pl.col("device") == device)
 
 
 def _device_parts(

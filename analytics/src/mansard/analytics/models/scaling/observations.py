@@ -25,6 +25,7 @@ from mansard.analytics.data.names import (
     display_name,
     display_text,
     engine_name,
+    first_names,
     network_key,
     network_names,
     window_name,
@@ -266,9 +267,7 @@ def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
         if why:  # reasons that differ in a number are one
             groups.setdefault(_NUMBER.sub("…", why), []).append(name)
     for why, names in groups.items():
-        shown = list(dict.fromkeys(names))
-        more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
-        named = f"{', '.join(shown[:_MOST_NAMED])}{more}"
+        named = first_names(list(dict.fromkeys(names)))
         yield f"{named}: run, but in no model: {display_text(why)}"
 
 

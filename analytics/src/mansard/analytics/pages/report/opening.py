@@ -286,7 +286,9 @@ def _does(roof: Roofline) -> str:
         moves = f"moved {moved}" if dram.value else no_dram
         return f"computed {computes} and {moves} when others measured it."
     moves = f"moves up to {moved} to and from main memory" if dram.value else no_dram
-    ridge = next((found for peak in first if (found := _ridge(roof, peak))), None)
+    ridge = next(
+        (found for peak in first if (found := roof.ridge(peak.subject, family=peak.family))), None
+    )
     turn = "."
     if ridge is not None:
         intensity = quantity(ridge.value, work_unit(ridge.precision), n_digits=3)
@@ -309,10 +311,6 @@ def headline(roof: Roofline) -> list[Ceiling]:
         own = [peak for peak in measured if peak.family == family]
         chosen += [peak for peak in own if peak.subject == precision][:1] or own[:1]
     return chosen
-
-
-def _ridge(roof: Roofline, peak: Ceiling) -> Ridge | None:
-    return roof.ridge(peak.subject, family=peak.family)
 
 
 def limits(results: Results, chosen: Chosen) -> list[Fact]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, share_text
-from mansard.analytics.data.names import display_name
+from mansard.analytics.data.names import display_name, first_names
 from mansard.analytics.data.quantities import (
     NBSP,
     UNKNOWN,
@@ -57,7 +57,6 @@ def memory_table(
 
 
 MOST_PARTS = 30  # of one network in one mode, the slowest
-_MOST_NAMED = 4  # operators
 PartMode: TypeAlias = Callable[[PartTimes | PartSum], str]  # what a row's mode is called
 TERMS = {
     "Calls": "calls_s",
@@ -198,8 +197,7 @@ def parts_text(row: PartSum) -> str:
 
 def operators_text(op_types: Sequence[str]) -> str:
     """``Conv, Relu``; of many the first."""
-    more = f" and {len(op_types) - _MOST_NAMED} more" if len(op_types) > _MOST_NAMED else ""
-    return ", ".join(op_types[:_MOST_NAMED]) + more
+    return first_names(op_types)
 
 
 def signed_share(value_s: float | None, whole_s: float | None) -> str:
@@ -267,7 +265,11 @@ def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
         Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
         Column("Metric", of_whole(lambda row: scaled(row.metric, 1.0)), is_numeric=True),
         Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
-        Column("In each run", _per_run_text, is_numeric=True),
+        Column(
+            "In each run",
+            lambda row: "" if row.n_per_run is None else f"{row.n_per_run:.4g}",
+            is_numeric=True,
+        ),
         Column("Source", lambda row: row.source),
     ]
     return tabulate("Programs that were run", columns, rows)
@@ -319,10 +321,6 @@ def _predicted_text(row: NetworkTimes) -> str:
 
 def _error_text(row: NetworkTimes) -> str:
     return UNKNOWN if row.error is None else f"{100 * row.error:+.0f}{NBSP}%".replace("-", "−")
-
-
-def _per_run_text(row: ProgramTimes) -> str:
-    return "" if row.n_per_run is None else f"{row.n_per_run:.4g}"
 
 
 def _memory_text(memory_bytes: int | None) -> str:

@@ -260,6 +260,11 @@ def cells(**fields: str | float | None) -> dict[str, str]:
     }
 
 
+def seconds_of_ms(milliseconds: float | None) -> float | None:
+    """Milliseconds, as trtexec tells them, in seconds."""
+    return None if milliseconds is None else milliseconds / 1e3
+
+
 def known(**figures: float | None) -> dict[str, float]:
     """The figures that are known and above 0: a 0 of a tool is what it did not time.
 

@@ -27,6 +27,7 @@ from mansard.analytics.data.published.readers.reader import (
     cells,
     known,
     parse_json,
+    seconds_of_ms,
 )
 from mansard.analytics.data.published.readers.trtexec_method import host_remark
 from mansard.analytics.data.statistics import repetition_deviation
@@ -50,8 +51,8 @@ def _read_profile(source: ToolFile) -> ToolReading:
     layers = [
         LayerRow(
             name=layer.name,
-            mean_s=_seconds(layer.average_ms),
-            median_s=_seconds(layer.median_ms),
+            mean_s=seconds_of_ms(layer.average_ms),
+            median_s=seconds_of_ms(layer.median_ms),
             share=None if layer.percentage is None else layer.percentage / 100,
             runs=runs,
         )
@@ -100,10 +101,6 @@ def layers_row(source: ToolFile, layers: list[LayerRow], method: str, line: int 
             fix="give the profile of one network",
         )
     return TextRow(line, cells(method=method), {}, layers)
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1e3
 
 
 TRTEXEC_PROFILE = Reader(

@@ -31,6 +31,7 @@ from mansard.analytics.data.published.readers.reader import (
     known,
     network_of,
     parse_json,
+    seconds_of_ms,
 )
 from mansard.analytics.data.published.readers.trtexec_method import TrtexecSetting, host_remark
 from mansard.core.errors import InputError
@@ -319,15 +320,11 @@ def _layer(run: _Run, line: str) -> LayerRow | None:
         return None
     return LayerRow(
         name=name,
-        mean_s=_milli(numbers.get("mean")),
-        median_s=_milli(numbers.get("median")),
+        mean_s=seconds_of_ms(numbers.get("mean")),
+        median_s=seconds_of_ms(numbers.get("median")),
         share=numbers["share"] / 100 if "share" in numbers else None,
         runs=run.profiled,
     )
-
-
-def _milli(value: float | None) -> float | None:
-    return None if value is None else value / 1e3
 
 
 def _row(run: _Run, number: int) -> TextRow:
