@@ -260,7 +260,7 @@ class KnownModes:
 def known_modes(published: Published) -> KnownModes:
     """Every mode for which a table gives rates or networks, in the tables' order.
 
-    Settings that no table says come from NVIDIA's table of the board: see ``filling``.
+    Settings that no table says come from NVIDIA's table of the board: see ``modes``.
     """
     names = device_names(published)
     found: dict[str, dict[str, PublishedMode]] = {}

@@ -1,10 +1,10 @@
 """Calibration by whole networks: from what some of them took in some modes.
 
-Totals cannot tell classes of operators apart; where layers were timed, ``timed_classes`` scales
+Totals cannot tell classes of operators apart; where layers were timed, ``timed_layers`` scales
 work and traffic by class first. They give for each device and phase
 
 - a line T = a + b · compute + c · memory + d · launches (``predict.totals_fit``) through the
-  measured networks of all modes, and one about it for each of them (``predict.totals_lines``);
+  measured networks of all modes, and one about it for each of them (``predict.totals_fit``);
 - for a network measured in other modes what it is off the line there, and for one measured in
   other batches or precisions half of it;
 - where a network was measured, its own time.

@@ -204,7 +204,7 @@ class Roofline(Record, frozen=True, kw_only=True):
         return missing(precision, family, None, rate_unit(precision), reason)
 
     def bandwidth(self, level: str) -> Ceiling:
-        """The roof of ``level``, which bounds every mix of loads and stores: ``kernel_choice``."""
+        """The roof of ``level``, which bounds every mix of loads and stores."""
         found = self._choice(level)
         if found is not None and found.roof.value is not None:
             return found.roof

@@ -96,7 +96,7 @@ def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
 
 
 def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
-    """All of whole networks but the chains of tiny nodes (``scaling.node_launches``).
+    """All of whole networks but the chains of tiny nodes (``scaling.coefficients``).
 
     A layer or stage that was cut out of a network and run alone is no network: see ``shown_parts``.
     """
