@@ -26,8 +26,8 @@ import polars as pl
 from predicting.board import board_frames, zoo_layers
 from predicting.sides import SIDES, Answer, Frames
 
+from mansard.analytics.models.predict.columns import busy_groups
 from mansard.analytics.models.predict.groups import group_frame, score_frame
-from mansard.analytics.models.predict.work_table import busy_groups
 
 NAMES = ("groups", "scores", "coefficients", "modes")
 N_RUNS = 3

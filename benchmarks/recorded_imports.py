@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mansard.analytics.data.published.importing import Imported, import_files
-from mansard.analytics.data.published.layers import published_layers
 from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.runs import published_layers
 from mansard.analytics.data.quantities import seconds
 
 DEFAULT_FOLDER = Path(__file__).resolve().parents[1] / "../shared/data"

@@ -14,12 +14,12 @@ import polars as pl
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
 from mansard.analytics.models.predict.class_fit import ClassFactors
-from mansard.analytics.models.predict.layer_groups import (
+from mansard.analytics.models.predict.prediction import apply_calibration, predict_roofed
+from mansard.analytics.models.predict.timed_layers import (
     LAYER_GROUP_SCHEMA,
     TimedNetworks,
     at_roofs,
 )
-from mansard.analytics.models.predict.prediction import apply_calibration, predict_roofed
 from mansard.analytics.models.predict.totals_calibration import DeviceCalibration, calibrate_totals
 from recorded.subgraphs import RUNTIME, TOTAL, Recording
 

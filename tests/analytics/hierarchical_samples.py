@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mansard.analytics.decisions.offload.files import mode_costs
 from mansard.analytics.decisions.offload.records import ModeCosts, make_amount
-from mansard.analytics.decisions.offload.sample_tables import mode_costs
 from mansard.analytics.decisions.offload.samples import UNANSWERED, LabelledSamples
 
 N_CLASSES = 10

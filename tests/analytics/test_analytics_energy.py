@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.models.energy.points import energy_points
+from mansard.analytics.models.energy.fit import energy_points
 from mansard.analytics.pages.report.summary import summary
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from mansard.analytics.models.predict.op_classes import CLASS_OF, OpClass, layer_class, op_class
+from mansard.analytics.models.predict.groups import CLASS_OF, OpClass, layer_class, op_class
 from mansard.estimator.operators import REGISTRY
 
 

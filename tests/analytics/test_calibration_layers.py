@@ -12,14 +12,14 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import GROUP_SCHEMA, OBSERVATION_SCHEMA
 from mansard.analytics.models.predict.class_fit import TIMED_SCHEMA
 from mansard.analytics.models.predict.groups import group_frame, halves, score_frame
-from mansard.analytics.models.predict.layer_groups import (
+from mansard.analytics.models.predict.models import find_models
+from mansard.analytics.models.predict.timed_layers import (
     ROOF_SCHEMA,
     TimedNetworks,
     join_layers,
+    predict_by_classes,
     timed_networks,
 )
-from mansard.analytics.models.predict.models import find_models
-from mansard.analytics.models.predict.timed_classes import predict_by_classes
 from mansard.analytics.models.predict.totals_calibration import calibrate_totals
 from mansard.core.records import LayerTime, Measurement
 from tests.analytics.factory import measurement, write_networks, write_two_modes

@@ -9,16 +9,15 @@ import polars as pl
 import pytest
 
 from mansard.analytics.models.predict.class_fit import ClassFactor, ClassFactors, ClassFit
-from mansard.analytics.models.predict.layer_groups import ROOF_SCHEMA
-from mansard.analytics.models.predict.timed_classes import TimedClasses
+from mansard.analytics.models.predict.timed_layers import ROOF_SCHEMA, TimedClasses
 from mansard.analytics.models.predict.totals_calibration import (
     DeviceCalibration,
     LeftOut,
     Misfit,
     place_name,
 )
-from mansard.analytics.models.predict.totals_lines import PAIR_SCHEMA, TotalsLines
-from mansard.analytics.models.scaling.node_launches import NodeLaunch
+from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, TotalsLines
+from mansard.analytics.models.scaling.coefficients import NodeLaunch
 from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.tables.calibration import calibration_summaries, calibration_tables
 

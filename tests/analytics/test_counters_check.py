@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.models.counters import differences as classes
+from mansard.analytics.models.counters import check as classes
 from mansard.analytics.models.counters.by_kernel import call_sum
 from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.counting import count
-from mansard.analytics.models.counters.estimates import EstimatePart
-from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
-from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
-from mansard.analytics.models.counters.matching import match
-from mansard.analytics.models.counters.products import (
+from mansard.analytics.models.counters.estimates import (
+    EstimatePart,
     Product,
     Tile,
     padded_flop,
     splits_of,
     tile_of,
 )
+from mansard.analytics.models.counters.importing import ExportOrigin, counters_of
+from mansard.analytics.models.counters.launch import Export, ProfiledLaunch
+from mansard.analytics.models.counters.matching import match
 from mansard.core.errors import UsageError
 from mansard.core.records import KernelCounters, LayerTime, ModelScore
 from mansard.estimator import score, zoo

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.models.counters.cells import (
+from mansard.analytics.models.counters.launch import (
     capability,
     has_decimal_comma,
     parse_number,

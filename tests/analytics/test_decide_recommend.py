@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.decisions.baselines import Baseline, highest_mode
+from mansard.analytics.decisions.alternatives import Baseline, highest_mode
 from mansard.analytics.decisions.records import Recommendation, Wanted
 from mansard.core.errors import UsageError
 from tests.analytics.answers import recommend, recommend_each

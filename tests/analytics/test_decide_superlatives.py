@@ -162,7 +162,7 @@ def test_what_only_has_bounds_is_compared_by_its_ends() -> None:
     wanted = Wanted(minimise="latency", batches=(1,))
     (saving,) = asked(rows, wanted, clocks, DEVICE)[0].savings
     assert saving.mode == "MAXN"
-    from mansard.analytics.decisions.baselines import Baseline
+    from mansard.analytics.decisions.alternatives import Baseline
     from tests.analytics.answers import recommend
 
     only_slow = recommend(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.decisions.records import Recommendation, Wanted
-from mansard.analytics.pages.words.missing import remedy
+from mansard.analytics.pages.words.recommendation import remedy
 from tests.analytics.answers import recommend
 from tests.analytics.decide_factory import frame, row
 

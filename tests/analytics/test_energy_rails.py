@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.models.energy.points import fit_rails, fit_runs
+from mansard.analytics.models.energy.fit import fit_rails, fit_runs
 from mansard.analytics.models.roofs.roofline import rooflines
 from mansard.core.records import Trial
 from tests.analytics.factory import MIB, window, write_run

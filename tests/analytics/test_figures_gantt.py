@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mansard.analytics.pages.figures.gantt import gantt_figure, last_s
-from mansard.analytics.pages.report.schedule_page import write_schedule_page
+from mansard.analytics.pages.report.answer_pages import write_schedule_page
 from mansard.core.records import (
     Accelerator,
     LayerGroup,

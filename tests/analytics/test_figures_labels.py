@@ -10,25 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mansard.analytics.pages.figures.label_layout import (
+from mansard.analytics.pages.figures.naming import NamedLine, place_names
+from mansard.analytics.pages.figures.plane import (
     EDGE_PX,
     LEADER_PX,
     LINE_PX,
+    NARROW_PX,
     POINT_PX,
     TYPE_PX,
     Layout,
     Placed,
     Rows,
+    Spot,
+    Window,
     cross,
     cut,
+    extent,
     meet,
     shortened_label,
     squares,
     text_box,
     text_px,
 )
-from mansard.analytics.pages.figures.naming import NamedLine, place_names
-from mansard.analytics.pages.figures.plane import NARROW_PX, Spot, Window, extent
 
 WIDE, HIGH = 500.0, 380.0
 spots = st.tuples(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from mansard.analytics.pages.figures.parameters import EVERY, Chosen
-from mansard.analytics.pages.figures.selection import LiveTable, Shown, words
+from mansard.analytics.pages.figures.parameters import EVERY, Chosen, LiveTable, Shown, words
 from mansard.analytics.pages.figures.tables import Column
 
 ROWS = pl.DataFrame(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mansard.analytics.data.ingest import ingest
-from mansard.analytics.models.energy.points import energy_points
+from mansard.analytics.models.energy.fit import energy_points
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables.energy import (
     energy_facts,

@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.models.counters.counted import Counted
-from mansard.analytics.models.counters.group_bytes import counted_bytes
+from mansard.analytics.models.counters.counted import Counted, counted_bytes
 from mansard.analytics.models.counters.importing import ExportOrigin
 from mansard.analytics.models.predict.group_times import (
     Difference,
@@ -21,7 +20,7 @@ from mansard.analytics.models.predict.group_times import (
     prefix_times,
     scaled_times,
 )
-from mansard.analytics.pages.tables.parts import group_tables
+from mansard.analytics.pages.tables.workloads import group_tables
 from mansard.core.formats.onnx import label
 from mansard.core.records import (
     Board,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mansard.analytics.decisions.offload.calibration import calibration
 from mansard.analytics.decisions.offload.costs import mean_costs
+from mansard.analytics.decisions.offload.files import mode_costs
 from mansard.analytics.decisions.offload.records import Goal, HiSettings, make_amount
-from mansard.analytics.decisions.offload.sample_tables import mode_costs
-from mansard.analytics.decisions.offload.samples import make_samples
+from mansard.analytics.decisions.offload.samples import calibration, make_samples
 from tests.analytics.answers import analyse
 from tests.analytics.hierarchical_samples import exact, made_up, samples_of
 

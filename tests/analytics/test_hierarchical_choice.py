@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.accuracies import wilson_ends
-from mansard.analytics.decisions.offload.choice import best, choose
-from mansard.analytics.decisions.offload.limits import hold, means_of
+from mansard.analytics.decisions.offload.files import mode_costs
 from mansard.analytics.decisions.offload.records import Goal, make_amount
-from mansard.analytics.decisions.offload.sample_tables import mode_costs
+from mansard.analytics.decisions.offload.rules import best, choose, hold, means_of
 from mansard.analytics.decisions.offload.samples import LabelledSamples
 from mansard.analytics.decisions.offload.thresholds import sweep
 from tests.analytics.hierarchical_samples import exact, samples_of

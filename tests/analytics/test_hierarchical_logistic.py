@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mansard.analytics.decisions.offload.logistic import (
+from mansard.analytics.decisions.offload.policies import (
     DIME,
     find_published,
     fit_logistic,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mansard.analytics.decisions.offload.online import replay
+from mansard.analytics.decisions.offload.policies import replay
 from mansard.analytics.decisions.offload.records import Goal, HiSettings
 from mansard.analytics.decisions.offload.samples import RIGHT, LabelledSamples, make_samples
 from mansard.core.errors import UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mansard.analytics.decisions.offload.sample_tables import read_columns, read_mode_costs
+from mansard.analytics.decisions.offload.files import read_columns, read_mode_costs
 from mansard.analytics.decisions.offload.samples import (
     RIGHT,
     UNANSWERED,

@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.data.accuracies import wilson_ends
-from mansard.analytics.decisions.offload.resampling import draw, kind_counts, reached, share_ends
 from mansard.analytics.decisions.offload.samples import RIGHT, UNANSWERED, WRONG, LabelledSamples
-from mansard.analytics.decisions.offload.thresholds import sweep, thinned
+from mansard.analytics.decisions.offload.thresholds import (
+    draw,
+    kind_counts,
+    reached,
+    share_ends,
+    sweep,
+    thinned,
+)
 
 # Few different confidences, so that most of them are equal to others.
 CONFIDENCES = st.sampled_from([0.0, 0.1, 0.25, 0.5, np.nextafter(0.5, 1), 0.9, 1.0])

@@ -10,7 +10,7 @@ import pytest
 
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_traffic
-from mansard.analytics.pages.tables.memory_traffic import memory_table
+from mansard.analytics.pages.tables.workloads import memory_table
 from mansard.core.records import Board, MemoryUse, ModelScore, Spread
 from mansard.core.storage.jsonl import write_rows
 from mansard.estimator import zoo

@@ -10,7 +10,7 @@ import pytest
 
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.predict.parts import measured_parts, part_sums
-from mansard.analytics.pages.tables.parts import operators_text, signed_share
+from mansard.analytics.pages.tables.workloads import operators_text, signed_share
 from mansard.core.records import LayerTime, Measurement, NetworkPart, chain_name
 from tests.analytics.factory import measurement, window, write_networks
 

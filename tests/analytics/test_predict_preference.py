@@ -9,8 +9,8 @@ import pytest
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.model_frames import PREDICTION_KEY
+from mansard.analytics.models.predict.measured import prefer_measured
 from mansard.analytics.models.predict.prediction import Prediction, predict
-from mansard.analytics.models.predict.preference import prefer_measured
 from tests.analytics.factory import measurement, write_networks, write_two_modes
 from tests.analytics.score_factory import layer, score, write_scores
 

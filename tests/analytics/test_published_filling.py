@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.data.published.cells import LARGEST_COUNT
-from mansard.analytics.data.published.filling import FilledModes, fill_modes
 from mansard.analytics.data.published.importing import import_table
+from mansard.analytics.data.published.modes import FilledModes, fill_modes
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.store import (
     known_modes,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mansard.analytics.data.published.importing import Imported, import_files
 from mansard.analytics.data.published.origin import PublishedOrigin
-from mansard.analytics.data.published.readers.power_trace import PowerTrace
+from mansard.analytics.data.published.readers.reader import PowerTrace
 from mansard.core.errors import InputError, UsageError
 from mansard.core.records import PublishedRun
 

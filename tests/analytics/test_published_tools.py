@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mansard.analytics.data.published.importing import Imported, import_files
-from mansard.analytics.data.published.layers import published_layers
 from mansard.analytics.data.published.origin import PublishedOrigin
 from mansard.analytics.data.published.readers.reader import MOST_TOOL_BYTES, ToolFile
 from mansard.analytics.data.published.readers.registry import READERS, recognise
+from mansard.analytics.data.published.runs import published_layers
 from mansard.analytics.data.published.store import (
     batch_notes,
     published_observations,

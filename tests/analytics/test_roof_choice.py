@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from mansard.analytics.data.ingest import ingest
 from mansard.analytics.models.roofs.ceilings import Ceiling
-from mansard.analytics.models.roofs.kernel_choice import (
+from mansard.analytics.models.roofs.roofline import (
     NOT_SETTLED,
     TOO_FAST,
+    Roofline,
     choose_roof,
     most_ratio,
+    rooflines,
 )
-from mansard.analytics.models.roofs.roofline import Roofline, rooflines
 from mansard.analytics.models.sanity.runs import _roughness
 from mansard.analytics.pages.results import compute
 from tests.analytics.factory import MIB, fma_trials, manifest, trial, write_run

@@ -20,9 +20,8 @@ from mansard.analytics.data.model_frames import (
 )
 from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
 from mansard.analytics.models.predict.models import find_models
-from mansard.analytics.models.sanity.checks import find_faults
+from mansard.analytics.models.sanity.checks import find_faults, time_findings
 from mansard.analytics.models.sanity.finding import Finding, refusals
-from mansard.analytics.models.sanity.modes import time_findings
 from mansard.analytics.pages.report.write import render
 from mansard.analytics.pages.results import Results, compute
 from mansard.core.power_mode import nominal_w

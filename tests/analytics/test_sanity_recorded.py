@@ -12,8 +12,8 @@ from recorded.regret import metered
 from recorded.subgraphs import read_recording
 from recorded.tx2 import modes_of, observations_of, read_sweep
 
+from mansard.analytics.models.sanity.checks import time_findings
 from mansard.analytics.models.sanity.finding import Finding
-from mansard.analytics.models.sanity.modes import time_findings
 
 pytestmark = pytest.mark.shared_data
 

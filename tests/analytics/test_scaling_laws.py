@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mansard.analytics.models.scaling.law_choice import (
+from mansard.analytics.models.scaling.board import (
     GPU,
     MEMORY,
     N_FOLDS,

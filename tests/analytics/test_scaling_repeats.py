@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
-from mansard.analytics.data.repeats import (
+from mansard.analytics.data.statistics import (
     RUN_LATENCY,
     RUN_POWER,
     pool_repeats,

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA
-from mansard.analytics.data.repeats import pool_repeats
+from mansard.analytics.data.statistics import pool_repeats
 
 pytestmark = pytest.mark.shared_data
 CASE = ("framework", "model", "quantization", "prompt_tokens", "gen_tokens", "device_name")

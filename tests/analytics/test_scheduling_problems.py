@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from mansard.analytics.data.opening import open_runs
-from mansard.analytics.decisions.scheduling.problems import problem_of_runs
+from mansard.analytics.decisions.schedule_problems import problem_of_runs
 from mansard.analytics.models.contention import VictimContention
 from mansard.analytics.models.predict.group_times import group_times
 from mansard.core.errors import UsageError

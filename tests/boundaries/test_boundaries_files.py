@@ -33,12 +33,11 @@ OF_THE_USER = {
     ("cells.py", "read_whole"),  # a table to import
     ("importing.py", "read_whole"),  # a file of a tool
     ("score_page.py", "write_page"),
-    ("offload_page.py", "write_page"),
-    ("schedule_page.py", "write_page"),
+    ("answer_pages.py", "write_page"),
     ("schedules.py", "make_folder"),  # --html FILE
     ("problem_files.py", "write_atomic"),  # --save-problem FILE
-    ("sample_tables.py", "read_whole"),  # samples, costs of modes
-    ("sample_tables.py", "write_atomic"),  # a curve
+    ("files.py", "read_whole"),  # samples, costs of modes
+    ("files.py", "write_atomic"),  # a curve
     ("demos.py", "make_folder"),  # the demo's folder itself
     ("scores.py", "make_folder"),
     ("watch_files.py", "RowReader"),  # looks that were recorded

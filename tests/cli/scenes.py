@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mansard import api
 from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.predict.parts import measured_parts, part_sums
-from mansard.analytics.pages.report.next_step import NextStep
+from mansard.analytics.pages.report.opening import NextStep
 from mansard.analytics.pages.report.summary import summary as summary_of
 from mansard.api.images import HereImage, TableImage
 from mansard.cli.__main__ import run

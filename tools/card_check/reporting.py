@@ -86,7 +86,7 @@ def _write_html(dataset: Dataset, path: Path) -> None:
 
 def energy_lines(dataset: Dataset, work: WorkFolder) -> Iterator[Line]:
     """Mansard's energy model fitted to the counter, beside what was published for an H200."""
-    from mansard.analytics.models.energy.points import fit_rails
+    from mansard.analytics.models.energy.fit import fit_rails
     from mansard.analytics.models.roofs.roofline import rooflines
 
     fits = [fit_rails(dataset, roof).get(RAIL) for roof in rooflines(dataset)]

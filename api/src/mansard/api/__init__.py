@@ -77,20 +77,20 @@ if TYPE_CHECKING:
     from mansard.analytics.pages.tables.counters import checked_table as checked_table
     from mansard.analytics.pages.tables.counters import checked_words as checked_words
     from mansard.analytics.pages.tables.counters import kernel_table as kernel_table
-    from mansard.analytics.pages.tables.memory_traffic import memory_table as memory_table
-    from mansard.analytics.pages.tables.parts import group_tables as group_tables
-    from mansard.analytics.pages.tables.parts import part_tables as part_tables
     from mansard.analytics.pages.tables.schedules import method_table as method_table
     from mansard.analytics.pages.tables.schedules import network_table as network_table
     from mansard.analytics.pages.tables.schedules import segment_table as segment_table
     from mansard.analytics.pages.tables.workloads import accuracy_table as accuracy_table
+    from mansard.analytics.pages.tables.workloads import group_tables as group_tables
+    from mansard.analytics.pages.tables.workloads import memory_table as memory_table
     from mansard.analytics.pages.tables.workloads import network_tables as network_tables
+    from mansard.analytics.pages.tables.workloads import part_tables as part_tables
     from mansard.analytics.pages.tables.workloads import program_table as program_table
+    from mansard.analytics.pages.words.comparisons import amount as amount
     from mansard.analytics.pages.words.comparisons import change_of as change_of
     from mansard.analytics.pages.words.comparisons import saving_words as saving_words
     from mansard.analytics.pages.words.offload import POINT_COLUMNS as POINT_COLUMNS
     from mansard.analytics.pages.words.offload import point_cells as point_cells
-    from mansard.analytics.pages.words.phrases import amount as amount
     from mansard.analytics.pages.words.schedules import in_rows as in_rows
     from mansard.analytics.pages.words.sentences import check_words as check_words
     from mansard.api.benches import BenchRequest as BenchRequest

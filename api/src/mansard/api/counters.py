@@ -236,8 +236,7 @@ def group_bytes_in(
 
     A folder that cannot be read has none: ``checks_in`` says why.
     """
-    from mansard.analytics.models.counters.counted import measured_counters
-    from mansard.analytics.models.counters.group_bytes import counted_bytes
+    from mansard.analytics.models.counters.counted import counted_bytes, measured_counters
 
     found: list[CountedBytes] = []
     for folder in (Path(each) for each in locations if "://" not in str(each)):

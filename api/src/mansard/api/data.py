@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mansard.analytics.data.published.importing import Imported
     from mansard.analytics.data.published.origin import PublishedOrigin
     from mansard.analytics.decisions.compare import Comparison, Side
-    from mansard.analytics.pages.report.next_step import NextStep
+    from mansard.analytics.pages.report.opening import NextStep
     from mansard.analytics.pages.report.summary import Summary
     from mansard.core.hardware import Module
 
@@ -57,9 +57,9 @@ def report(
     scripts.begin()  # beside all that follows, imports among it
     from mansard.analytics.data.names import device_labels, device_machines
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decisions.offload.store import answers_in
-    from mansard.analytics.pages.report.next_step import next_step
+    from mansard.analytics.decisions.offload.files import answers_in
     from mansard.analytics.pages.report.notices import warnings
+    from mansard.analytics.pages.report.opening import next_step
     from mansard.analytics.pages.report.summary import summary
     from mansard.analytics.pages.report.write import write_report
     from mansard.analytics.pages.results import compute
@@ -218,7 +218,7 @@ def import_tables(
 
 def _filled(imported: Imported, module: Module | None) -> list[str]:
     """Notes about settings of named modes; layers are of no mode's table."""
-    from mansard.analytics.data.published.filling import filled_notes
+    from mansard.analytics.data.published.modes import filled_notes
 
     rows = imported.rates or imported.runs
     return list(filled_notes(rows, module)) if rows else []

@@ -64,7 +64,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
     samples that cannot be, UsageError for a goal that needs what is not given, StorageError.
     """
     from mansard.analytics.decisions.offload.analysis import analyse
-    from mansard.analytics.decisions.offload.store import check_name
+    from mansard.analytics.decisions.offload.files import check_name
     from mansard.analytics.pages.words.offload import with_words
 
     if request.name is not None:
@@ -86,8 +86,7 @@ def hi(request: HiRequest, reporter: Reporter = SILENT) -> Hierarchical:
 
 def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) -> None:
     """The files that were asked for."""
-    from mansard.analytics.decisions.offload.sample_tables import write_curve
-    from mansard.analytics.decisions.offload.store import write_answer
+    from mansard.analytics.decisions.offload.files import write_answer, write_curve
 
     if request.curve is not None:
         mode, logistic, chosen = found.costs[0], None, found.chosen
@@ -100,7 +99,7 @@ def _write(request: HiRequest, found: Hierarchical, samples: LabelledSamples) ->
     if request.name is not None:
         write_answer(Path(request.measured.runs[0]), request.name, found)
     if request.page is not None:
-        from mansard.analytics.pages.report.offload_page import write_offload_page
+        from mansard.analytics.pages.report.answer_pages import write_offload_page
 
         name = request.name or _stem(request)
         write_offload_page(found, name, request.page)
@@ -174,7 +173,7 @@ def _samples(source: Path | Mapping[str, Any]) -> LabelledSamples:
     if source.suffix.lower() not in {".csv", ".parquet"}:
         fix = "give .npz, .csv or .parquet"
         raise InputError(f"is no {source.suffix or 'such'} table", where=str(source), fix=fix)
-    from mansard.analytics.decisions.offload.sample_tables import read_columns
+    from mansard.analytics.decisions.offload.files import read_columns
 
     return make_samples(read_columns(source), str(source))
 
@@ -183,7 +182,7 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
     """The costs in each mode: what is given stands in the place of a table's or of runs'."""
     from msgspec.structs import replace as changed
 
-    from mansard.analytics.decisions.offload.sample_tables import mode_costs, read_mode_costs
+    from mansard.analytics.decisions.offload.files import mode_costs, read_mode_costs
 
     of_runs = [name for name in (request.local, request.offload) if name is not None]
     if request.table is not None and of_runs:
@@ -212,8 +211,8 @@ def _modes(request: HiRequest, reporter: Reporter) -> tuple[ModeCosts, ...]:
 
 def _of_runs(request: HiRequest, names: Sequence[str], reporter: Reporter) -> tuple[ModeCosts, ...]:
     """Time and energy of one item by mode, at batch 1: measured, published or modelled."""
+    from mansard.analytics.decisions.offload.files import mode_costs
     from mansard.analytics.decisions.offload.records import make_amount
-    from mansard.analytics.decisions.offload.sample_tables import mode_costs
 
     rows, asked = _rows_of_runs(request, names, reporter)
     modes = []
@@ -244,7 +243,7 @@ def _rows_of_runs(
     request: HiRequest, names: Sequence[str], reporter: Reporter
 ) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
     """The row of each network and mode, and all modes; raises UsageError where it is not one."""
-    from mansard.analytics.models.predict.preference import prefer_measured
+    from mansard.analytics.models.predict.measured import prefer_measured
 
     networks = tuple(NetworkRequest(name=name) for name in names)
     predicted = predict(replace(request.measured, networks=networks), reporter)
@@ -283,7 +282,7 @@ _COEFFICIENTS = re.compile(rf"({_NUMBER}),({_NUMBER}),({_NUMBER})")
 
 def parse_logistic(text: str) -> Logistic:
     """Three coefficients, ``β,w1,w2``, or a name of ``hierarchical.logistic.DIME``; UsageError."""
-    from mansard.analytics.decisions.offload.logistic import find_published
+    from mansard.analytics.decisions.offload.policies import find_published
     from mansard.analytics.decisions.offload.records import Logistic
 
     match = _COEFFICIENTS.fullmatch(text.replace(" ", ""))

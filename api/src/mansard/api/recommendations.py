@@ -98,7 +98,7 @@ def _recommend_some(
 ) -> tuple[tuple[Recommendation, ...], int]:
     """For one network or all, without commands; and how many rows they rest on."""
     from mansard.analytics.decisions.recommend import decide_each
-    from mansard.analytics.models.predict.preference import prefer_observed
+    from mansard.analytics.models.predict.measured import prefer_observed
     from mansard.analytics.pages.words.recommendation import in_words
 
     basis, asked = shared
@@ -155,7 +155,7 @@ def recommend_workload(
     """
     from mansard.analytics.decisions.time_sharing import Mix, Task
     from mansard.analytics.decisions.workload import plan_mixes
-    from mansard.analytics.models.predict.preference import prefer_measured
+    from mansard.analytics.models.predict.measured import prefer_measured
     from mansard.analytics.pages.words.mixes import mix_in_words
 
     found = read_workload(workload)
@@ -197,7 +197,7 @@ def _without_drops(
 ) -> Frame:
     """``predictions`` without precisions that may lose too much, which notes name."""
     from mansard.analytics.data.accuracies import by_precision, network_accuracies
-    from mansard.analytics.decisions.accuracy_limit import without_drops
+    from mansard.analytics.decisions.limits import without_drops
 
     if wanted.max_drop is None or predictions.is_empty():
         return predictions

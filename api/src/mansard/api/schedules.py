@@ -111,7 +111,7 @@ def schedule(request: ScheduleRequest, reporter: Reporter = SILENT) -> ScheduleA
     sentence = schedule_sentence(problem, best, best_of(others), gained)
     notes = tuple(dict.fromkeys((*problem.notes, *best.notes, *_doubts(problem, best))))
     if request.chart is not None:
-        from mansard.analytics.pages.report.schedule_page import write_schedule_page
+        from mansard.analytics.pages.report.answer_pages import write_schedule_page
 
         found = (best, *others)
         write_schedule_page(request.chart, problem, found, best_of(others), sentence, notes)
@@ -240,7 +240,7 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
                 raise UsageError(f"{each.name} has no groups in this file", fix=fix)
         return found
     from mansard.analytics.data.opening import open_runs
-    from mansard.analytics.decisions.scheduling.problems import problem_of_runs
+    from mansard.analytics.decisions.schedule_problems import problem_of_runs
     from mansard.analytics.models.predict.group_times import group_times
     from mansard.api.counters import group_bytes_in
 
@@ -255,7 +255,7 @@ def _problem(request: ScheduleRequest, reporter: Reporter) -> Problem:
 
 def _modelled(problem: Problem, request: ScheduleRequest, reporter: Reporter) -> Problem:
     """With predicted times where networks were not measured."""
-    from mansard.analytics.decisions.scheduling.modelled import with_modelled
+    from mansard.analytics.decisions.schedule_problems import with_modelled
 
     requests = {
         each.name: NetworkRequest(

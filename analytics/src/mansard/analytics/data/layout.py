@@ -10,7 +10,15 @@ from __future__ import annotations
 import msgspec
 import polars as pl
 
-from mansard.analytics.data.frames import LAYER_SCHEMA, FrameSchema
+from mansard.analytics.data.frames import (
+    ACCURACY_SCHEMA,
+    CONCURRENT_SCHEMA,
+    LAYER_SCHEMA,
+    LAYER_TIME_SCHEMA,
+    MEASUREMENT_SCHEMA,
+    PROGRAM_SCHEMA,
+    FrameSchema,
+)
 from mansard.analytics.data.run_frames import (
     ENERGY_SCHEMA,
     REPETITION_SCHEMA,
@@ -18,18 +26,11 @@ from mansard.analytics.data.run_frames import (
     SAMPLE_SCHEMA,
     TRIAL_SCHEMA,
 )
-from mansard.analytics.data.workload_frames import (
-    ACCURACY_SCHEMA,
-    CONCURRENT_SCHEMA,
-    LAYER_TIME_SCHEMA,
-    MEASUREMENT_SCHEMA,
-    PROGRAM_SCHEMA,
-)
 from mansard.core.hashing import content_hash
 
 DATASET_FOLDER = "dataset"
 PUBLISHED_FOLDER = "published"  # tables of others, see published.store
-OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see hierarchical.store
+OFFLOADS_FOLDER = "hierarchical"  # answers that were kept, see decisions.offload.files
 
 
 class FileMark(msgspec.Struct, frozen=True, array_like=True):

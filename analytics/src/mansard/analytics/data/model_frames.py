@@ -78,7 +78,7 @@ GROUP_SCHEMA: FrameSchema = {
     "score_id": pl.String,
     "group": pl.Int64,  # index of the node that heads it
     "name": pl.String,
-    "op_class": pl.String,  # a class of predict.op_classes: "conv", "matmul", "elementwise", ...
+    "op_class": pl.String,  # a class of predict.groups: "conv", "matmul", "elementwise", ...
     "tensor_precision": pl.String,  # null where nothing of it could run on tensor cores
     "tensor_flop": pl.Float64,
     "cuda_precision": pl.String,  # null where nothing of it runs on CUDA cores

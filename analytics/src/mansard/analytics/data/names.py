@@ -80,6 +80,12 @@ def window_name(workload: str, window: str) -> str:
     return f"{display_name(workload)} [{display_name(window)}]"
 
 
+def first_names(names: Sequence[str], most: int = 4, separator: str = ", ") -> str:
+    """``a, b, c, d and 3 more``: the first, and how many others there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more
+
+
 def in_order(names: Sequence[str]) -> list[str]:
     """Each name once, sorted without regard to case."""
     return sorted(set(names), key=lambda name: (name.casefold(), name))

@@ -19,7 +19,7 @@ from mansard.analytics.data.dataset import Dataset, device_id, machine_id
 from mansard.analytics.data.frames import to_json
 from mansard.analytics.data.ingest import update_dataset
 from mansard.analytics.data.layout import ENTRY_FILE, RUN_TABLES, RunFiles, run_entry
-from mansard.analytics.data.names import display_name, processor_name
+from mansard.analytics.data.names import display_name, first_names, processor_name
 from mansard.analytics.data.read import (
     DatasetPart,
     check_part,
@@ -37,7 +37,6 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.records import Manifest
 
 _ANY_BOARD = "any"  # instead of the hash of a serial number
-_MOST_NAMED = 4
 
 
 def unmixed(dataset: Dataset) -> Dataset:
@@ -135,9 +134,8 @@ def _listed(groups: dict[str, list[str]]) -> str:
     """``0.1.0 (runs a, b) and 0.2.0 (run c)``."""
     parts = []
     for key, run_ids in groups.items():
-        more = f" and {len(run_ids) - _MOST_NAMED} more" if len(run_ids) > _MOST_NAMED else ""
         word = "run" if len(run_ids) == 1 else "runs"
-        parts.append(f"{display_name(key)} ({word} {', '.join(run_ids[:_MOST_NAMED])}{more})")
+        parts.append(f"{display_name(key)} ({word} {first_names(run_ids)})")
     return " and ".join(parts)
 
 

@@ -14,7 +14,14 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.dataset import Dataset, score_id
-from mansard.analytics.data.frames import layer_frame
+from mansard.analytics.data.frames import (
+    accuracy_frame,
+    concurrent_frame,
+    layer_frame,
+    layer_time_frame,
+    measurement_frame,
+    program_frame,
+)
 from mansard.analytics.data.layout import (
     ENTRY_FILE,
     MAKE_AGAIN,
@@ -37,13 +44,6 @@ from mansard.analytics.data.limits import (
 )
 from mansard.analytics.data.run_frames import RUN_SCHEMA, run_frame
 from mansard.analytics.data.store import Store
-from mansard.analytics.data.workload_frames import (
-    accuracy_frame,
-    concurrent_frame,
-    layer_time_frame,
-    measurement_frame,
-    program_frame,
-)
 from mansard.core.errors import InputError, SchemaError, StorageError
 from mansard.core.processes.line_channel import DECODE_ERRORS
 from mansard.core.records import (

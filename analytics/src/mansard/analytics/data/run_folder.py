@@ -15,7 +15,14 @@ from typing import Any, Generic, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.dataset import processor_of
-from mansard.analytics.data.frames import to_json
+from mansard.analytics.data.frames import (
+    accuracy_frame,
+    concurrent_frame,
+    layer_time_frame,
+    measurement_frame,
+    program_frame,
+    to_json,
+)
 from mansard.analytics.data.layout import LAYOUT, RunFiles, files_of, run_part
 from mansard.analytics.data.limits import (
     MOST_TRIALS,
@@ -37,13 +44,6 @@ from mansard.analytics.data.run_frames import (
     trial_frame,
 )
 from mansard.analytics.data.store import Store
-from mansard.analytics.data.workload_frames import (
-    accuracy_frame,
-    concurrent_frame,
-    layer_time_frame,
-    measurement_frame,
-    program_frame,
-)
 from mansard.core.errors import InputError
 from mansard.core.hashing import stream_hash
 from mansard.core.records import (
@@ -193,7 +193,10 @@ def read_run_rows(
             try:
                 kind.check(row, path)
             except InputError as error:
-                n_impossible, first = n_impossible + 1, first or _told(row, error)
+                n_impossible, first = (
+                    n_impossible + 1,
+                    first or (f"trial {display_name(row.trial_id)}: {error.what}"),
+                )
                 continue
             n_without_energy += any(map(_is_empty, kind.windows(row)))
             kept.append(row)
@@ -261,10 +264,6 @@ def _check_identity(row: _AnyRow, manifest: Manifest, path: Path, seen: set[str]
         raise InputError(
             f"trial {row.trial_id} is here twice", where=str(path), fix="remove one row"
         )
-
-
-def _told(row: _AnyRow, error: InputError) -> str:
-    return f"trial {display_name(row.trial_id)}: {error.what}"
 
 
 def idle_notes(folder: Path, manifest: Manifest) -> list[str]:

@@ -1,10 +1,99 @@
-"""Quantiles of Student's distribution, without the time that SciPy needs to be imported."""
+"""What the measurements of one network in one mode say together, and how surely.
+
+Quantiles of Student's distribution are made without SciPy, which takes long to import.
+
+The value is the median of k rows. Times and powers err by a share, so errors are of logarithms. The
+variance of one row is taken from the rows and from what runs scatter by anyhow:
+
+    s² = (ν (d² + w²) + Σ (ln x − mean ln x)²) / (ν + k − 1),   half width t(ν + k − 1) · s √(c / k)
+
+with d the scatter between runs of other networks, which counts as ν rows, w² the mean square of the
+deviations that the rows have of their own repetitions, and c = π/2 for a median of three and more,
+which is its variance over that of a mean for many rows, and no less than for few. The repetitions
+of one run share its temperature, clocks and memory: they never tell how far the next run is off
+(docs/understand/prediction.md).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist
+
+import numpy as np
+import polars as pl
+
+# Standard deviations of the logarithm between runs of one network in one mode, as recorded.
+RUN_LATENCY = 0.012
+RUN_POWER = 0.008
+_RUN_ROWS = 4  # as many rows the recorded scatter counts: networks differ in theirs; a choice
+_MOST_BLOCKS = 10
+_SCATTERS = (("latency_s", RUN_LATENCY), ("power_w", RUN_POWER))
+
+
+def pool_repeats(observations: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """One row for each group of ``observations`` (OBSERVATION_SCHEMA) that is alike in ``by``.
+
+    ``latency_s`` and ``power_w`` are medians of those that are positive numbers, null where there
+    is none; ``latency_deviation`` and ``power_deviation`` the standard deviations of their
+    logarithms, ``latency_half`` and ``power_half`` the half widths of 95 % intervals of these;
+    ``latency_n`` and ``power_n`` how many rows they are of. ``reason``: the first.
+    """
+    columns = [each for name, scatter in _SCATTERS for each in _pooled(name, scatter)]
+    reason = pl.col("reason").drop_nulls().first()
+    pooled = observations.group_by(*by, maintain_order=True).agg(*columns, reason)
+    return pooled.with_columns(
+        (pl.col(f"{name}_deviation") * _quantiles(pooled.get_column(f"{name}_n"))).alias(
+            f"{name}_half"
+        )
+        for name in ("latency", "power")
+    )
+
+
+def _pooled(column: str, scatter: float) -> list[pl.Expr]:
+    name = column.rpartition("_")[0]
+    value = pl.col(column)
+    is_usable = (value.is_finite() & (value > 0)).fill_null(value=False)
+    usable = value.filter(is_usable)
+    logs = usable.log()
+    own = pl.col(f"{name}_deviation").filter(is_usable).fill_null(0.0)
+    n, n_prior = logs.len(), _RUN_ROWS
+    squares = (logs - logs.mean()).pow(2).sum()
+    variance = (n_prior * (scatter**2 + own.pow(2).mean()) + squares) / (n_prior + n - 1)
+    of_median = pl.when(n > 2).then(math.pi / 2).otherwise(1.0) / n
+    return [
+        usable.median().alias(column),
+        (variance * of_median).sqrt().alias(f"{name}_deviation"),
+        n.alias(f"{name}_n"),
+    ]
+
+
+def _quantiles(n_rows: pl.Series) -> pl.Series:
+    found = {n: student_quantile(_RUN_ROWS + max(n, 1) - 1) for n in n_rows.unique().to_list()}
+    return pl.Series([found[n] for n in n_rows.to_list()], dtype=pl.Float64)
+
+
+def single_half(scatter: float, deviation: float | None = None) -> float:
+    """Half width of the 95 % interval of one row, of the logarithm, as ``pool_repeats`` gives it.
+
+    ``deviation``: of its own repetitions, where they tell one.
+    """
+    return math.hypot(scatter, deviation or 0.0) * student_quantile(_RUN_ROWS)
+
+
+def repetition_deviation(values: Sequence[float]) -> float | None:
+    """Standard deviation of the logarithm of the median of ``values``, in their order; positive.
+
+    From the medians of at most ten blocks one after the other: repetitions near each other are
+    alike. None of fewer than two values.
+    """
+    if len(values) < 2:
+        return None
+    blocks = np.array_split(np.asarray(values, dtype=np.float64), min(len(values), _MOST_BLOCKS))
+    logs = np.log([float(np.median(block)) for block in blocks])
+    return float(logs.std(ddof=1) / math.sqrt(len(logs)))
+
 
 CONFIDENCE = 0.95
 

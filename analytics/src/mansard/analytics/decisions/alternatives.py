@@ -6,15 +6,216 @@ once, and those that cannot be told apart from the choice.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from mansard.analytics.decisions.limits import Mask
-from mansard.analytics.decisions.records import Candidate, Wanted
-from mansard.analytics.decisions.values import Array, Values
+from mansard.analytics.data.model_frames import MODE_SCHEMA
+from mansard.analytics.decisions.limits import Mask, interval_of
+from mansard.analytics.decisions.records import Candidate, Quantity, Saving, Wanted
+from mansard.analytics.decisions.values import NO_INTERVAL, Array, Values
+from mansard.core.hardware import NamedModes, boards_called
+from mansard.core.units import Interval
+
+BOARD_HIGHEST = "the board's highest mode"
+MEASURED_HIGHEST = "the highest measured mode"
+COMPARED_HIGHEST = "the highest of these modes"
+DEFAULT = "the board's default mode"
+_UNLIMITED = ("MAXN_SUPER", "MAXN")  # what NVIDIA calls its unlimited modes
+_CLOCKS = ("n_sms", "gpu_hz", "memory_hz", "n_cpus", "cpu_hz", "power_limit_w")
+_OF_A_CPU = ("n_cpus", "cpu_hz", "memory_hz", "power_limit_w")
+_MOST = {
+    "n_sms": "the mode with the most SMs",
+    "gpu_hz": "the mode with the highest GPU clock",
+    "memory_hz": "the mode with the highest memory clock",
+    "n_cpus": "the mode with the most cores",
+    "cpu_hz": "the mode with the highest CPU clock",
+    "power_limit_w": "the mode with the highest power limit",
+}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Another mode to compare the choice with; ``label`` says what it is."""
+
+    label: str
+    mode: str
+
+
+def highest_mode(modes: pl.DataFrame) -> str | None:
+    """The mode of one device (MODE_SCHEMA) that is called unlimited, else the highest by clocks.
+
+    That is by SMs, then GPU clock, memory clock, cores, CPU clock and power limit, of a CPU by
+    cores and its clock first; what is unknown counts as lowest. None where there is no mode, and
+    where nothing is known of several.
+    """
+    if modes.is_empty():
+        return None
+    names = {str(name).upper(): str(name) for name in modes["mode"].sort(descending=True)}
+    for unlimited in _UNLIMITED:
+        if unlimited in names:
+            return names[unlimited]
+    if modes.height > 1 and all(modes[name].null_count() == modes.height for name in _CLOCKS):
+        return None
+    return str(_ranked(modes)["mode"][0])
+
+
+def _ranked(modes: pl.DataFrame) -> pl.DataFrame:
+    order = _order(modes)
+    descending = [*(True for _ in order), False]
+    return modes.sort(*order, "mode", descending=descending, nulls_last=True)
+
+
+def _order(modes: pl.DataFrame) -> tuple[str, ...]:
+    is_cpu = all(modes[name].null_count() == modes.height for name in ("n_sms", "gpu_hz"))
+    return _OF_A_CPU if is_cpu else _CLOCKS
+
+
+def highest_label(modes: pl.DataFrame, mode: str, *, is_measured: bool) -> str:
+    """What ``mode``, the highest of ``modes`` of one device, is: of the board, or of these alone.
+
+    Of the board where NVIDIA's table says so, or it is called unlimited; else the highest where no
+    other mode exceeds it in any setting. ``is_measured``: the network was measured in it.
+    """
+    boards = boards_called(str(modes["device"][0]))
+    of_boards = {_board_highest(board) for board in boards}
+    found = {None if (its := board.find(mode)) is None else its.name for board in boards}
+    if boards and found == of_boards:
+        return BOARD_HIGHEST
+    if not boards and mode.upper() in _UNLIMITED:
+        return BOARD_HIGHEST
+    exceeded = [name for name in _order(modes) if _is_exceeded(modes, mode, name)]
+    if not exceeded:
+        return MEASURED_HIGHEST if is_measured else COMPARED_HIGHEST
+    leads = (name for name in _order(modes) if name not in exceeded and modes[name].n_unique() > 1)
+    return next((_MOST[name] for name in leads), "another mode")
+
+
+def _is_exceeded(modes: pl.DataFrame, mode: str, name: str) -> bool:
+    """Whether another mode has more of a setting, or may have."""
+    values = modes[name].cast(pl.Float64)
+    if values.null_count():
+        return bool(values.null_count() < modes.height)
+    its = float(values.filter(modes["mode"] == mode)[0])
+    return any(value > its * (1 + _SAME) for value in values.to_list())
+
+
+_SAME = 1e-3  # relative: clocks are read back to a few kHz
+
+
+def _board_highest(board: NamedModes) -> str | None:
+    rows = [
+        {"device": board.board, "mode": mode.name}
+        | {name: getattr(mode, name, None) for name in _CLOCKS}
+        for mode in map(board.uncapped, board.modes)
+    ]
+    return highest_mode(pl.DataFrame(rows, schema=MODE_SCHEMA))
+
+
+def find_baselines(modes: pl.DataFrame, rows: pl.DataFrame, default: str | None) -> list[Baseline]:
+    """The highest of ``modes``, and the ``default``; ``rows``: predictions of one network."""
+    highest = highest_mode(modes) if modes.height > 1 else None
+    found = []
+    if highest is not None:
+        ran = rows.filter(pl.col("mode") == highest, pl.col("source") != "modelled")
+        found = [Baseline(highest_label(modes, highest, is_measured=ran.height > 0), highest)]
+    if default is not None and default == highest:
+        label = found[0].label
+        its = "its" if label == BOARD_HIGHEST else "the board's"
+        return [Baseline(f"{label} and {its} default", default)]
+    return found if default is None else [*found, Baseline(DEFAULT, default)]
+
+
+def find_savings(
+    values: Values, choice: Candidate, baselines: Sequence[Baseline]
+) -> tuple[Saving, ...]:
+    """The choice beside each baseline, at the choice's own batch and precision."""
+    return tuple(_saving(values, choice, baseline) for baseline in baselines)
+
+
+_RATIOS: tuple[Quantity, ...] = ("latency", "energy", "power")
+
+
+def _saving(values: Values, choice: Candidate, baseline: Baseline) -> Saving:
+    rows = (
+        values.frame.with_row_index("_at")
+        .filter(
+            pl.col("mode") == baseline.mode,
+            pl.col("batch") == choice.batch,
+            pl.col("precision") == choice.precision,
+            pl.col("phase") == choice.phase,
+        )["_at"]
+        .to_list()
+    )
+    other = values.candidate(rows[0]) if rows else None
+    ratios: dict[str, float | None] = {}
+    unknown: dict[str, str] = {}
+    for kind in _RATIOS:
+        fields = [f"{kind}_ratio{end}" for end in ("", "_low", "_high")]
+        if other is None:
+            why = f"mode {baseline.mode} has no prediction at batch {choice.batch}"
+            ratios |= dict.fromkeys(fields)
+            unknown |= dict.fromkeys(("other", *fields), why)
+            continue
+        span, why = _ratio(choice, other, kind)
+        ratios |= dict(zip(fields, span, strict=True))
+        unknown |= {
+            name: why or NO_INTERVAL
+            for name, value in zip(fields, span, strict=True)
+            if value is None
+        }
+    return Saving(
+        baseline=baseline.label, mode=baseline.mode, other=other, **ratios, unknown=unknown
+    )
+
+
+def _ratio(
+    choice: Candidate, other: Candidate, kind: Quantity
+) -> tuple[tuple[float | None, float | None, float | None], str]:
+    """Choice / other with its ends, and why there is no value."""
+    mine, its = interval_of(choice, kind), interval_of(other, kind)
+    if mine is None or its is None:
+        return (None, None, None), f"{kind} is unknown in one of the two"
+    roofs = [each.interval == "roof" for each in (choice, other)]
+    if any(roofs) and not all(roofs):
+        return (None, None, None), "one of the two is known by its roof alone"
+    bounded = is_bounded(choice, other)
+    if choice == other:
+        return (1.0, 1.0, 1.0), ""
+    span = ratio_span(mine, its, is_bounded=bounded)
+    if bounded:
+        return (None, *span[1:]), "only bounds are known of one of the two"
+    return ((span[0], None, None) if all(roofs) else span), ""
+
+
+def is_bounded(*of: Candidate) -> bool:
+    """Whether one of them is known by bounds alone."""
+    return any(each.certainty == "bounds" for each in of)
+
+
+def ratio_span(
+    mine: Interval, its: Interval, *, is_bounded: bool
+) -> tuple[float, float | None, float | None]:
+    """Mine over its: the value, and the ends of its 95 %, or of what is possible of bounds.
+
+    Errors of two spreads are taken as independent.
+    """
+    value, other = mine.value, its.value
+    ratio = value / other
+    if None in (mine.low, mine.high, its.low, its.high):
+        return ratio, None, None
+    (low, high), (other_low, other_high) = mine.ends, its.ends
+    if is_bounded:
+        return ratio, low / other_high, high / other_low
+    down = math.hypot(math.log(value / low), math.log(other_high / other))
+    up = math.hypot(math.log(high / value), math.log(other / other_low))
+    return ratio, ratio * math.exp(-down), ratio * math.exp(up)
+
 
 _GROUP = ("device", "network", "precision", "phase")
 

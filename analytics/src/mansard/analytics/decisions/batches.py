@@ -9,8 +9,8 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.unknown_modes import unknown_modes
-from mansard.analytics.decisions.baselines import highest_mode
+from mansard.analytics.decisions.alternatives import highest_mode
+from mansard.analytics.decisions.missing import unknown_modes
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,

@@ -30,8 +30,7 @@ from mansard.analytics.decisions.significance import (
     shift_test,
 )
 from mansard.analytics.decisions.values import Array
-from mansard.analytics.models.energy.fit import Coefficient, EnergyFit
-from mansard.analytics.models.energy.points import fit_runs
+from mansard.analytics.models.energy.fit import Coefficient, EnergyFit, fit_runs
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.models.roofs.roofline import Roofline, rooflines
 from mansard.analytics.models.scaling.coefficients import newest_runs

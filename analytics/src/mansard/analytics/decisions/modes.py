@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, SETTING_WORDS
+from mansard.analytics.data.names import first_names
 from mansard.analytics.data.published.cells import Cells, check_modes, read_table
 from mansard.analytics.data.published.columns import find_columns
-from mansard.analytics.data.published.filling import fill_modes
+from mansard.analytics.data.published.modes import fill_modes
 from mansard.analytics.models.scaling.network_terms import usable
 from mansard.core.errors import InputError, UsageError
 from mansard.core.hardware import SETTINGS, KnownMode, NamedModes, boards_with, find_mode
@@ -22,7 +23,6 @@ from mansard.core.text import printable
 
 _SETTINGS = tuple(name for name in MODE_SCHEMA if name not in ("device", "mode"))
 
-_SHOWN = 4  # modes in a note
 ModeFrame: TypeAlias = pl.DataFrame  # of MODE_SCHEMA
 
 
@@ -202,8 +202,7 @@ def _why_unused(name: str, modes: pl.DataFrame, measured: list[str]) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(printable(name) for name in names[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return first_names([printable(name) for name in names])
 
 
 def _modes(n: int) -> str:

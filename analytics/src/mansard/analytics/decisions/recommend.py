@@ -13,19 +13,25 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, by_precision
-from mansard.analytics.data.unknown_modes import UnknownModes, unknown_modes
-from mansard.analytics.decisions.accuracy_limit import Accuracies, without_drops
-from mansard.analytics.decisions.alternatives import find_equals, find_neighbours, most_excess
-from mansard.analytics.decisions.baselines import Baseline, find_baselines, find_savings
+from mansard.analytics.decisions.alternatives import (
+    Baseline,
+    find_baselines,
+    find_equals,
+    find_neighbours,
+    find_savings,
+    most_excess,
+)
 from mansard.analytics.decisions.choice import (
+    Claim,
     best_measured,
     choose,
     choose_likeliest,
+    find_claim,
     find_decisive,
     is_likeliest,
 )
-from mansard.analytics.decisions.claims import Claim, find_claim
 from mansard.analytics.decisions.limits import (
+    Accuracies,
     Mask,
     Nearness,
     Screen,
@@ -34,8 +40,9 @@ from mansard.analytics.decisions.limits import (
     find_relaxations,
     nearness,
     screen,
+    without_drops,
 )
-from mansard.analytics.decisions.missing import why_missing
+from mansard.analytics.decisions.missing import UnknownModes, unknown_modes, why_missing
 from mansard.analytics.decisions.records import (
     Candidate,
     Counts,

@@ -273,7 +273,7 @@ class Options:
             precision=found.precision,
             rate_per_s=self.task.rate_per_s * part,
             busy=float(self.busy[at]) * part,
-            wait_s=_wait_s(self.task, found.batch),
+            wait_s=(found.batch - 1) / self.task.rate_per_s,  # of the first item, for the last one
             **{name: getattr(found, name) for name in _OF_CANDIDATE},
             unknown=unknown,
         )
@@ -332,11 +332,6 @@ def _in_time(values: Values, task: Task, probability: float, batches: Array) -> 
         return np.ones(len(values), dtype=np.bool_)
     wait_s = (batches - 1.0) / task.rate_per_s
     return np.asarray(values.latency.quantile(probability) + wait_s <= task.max_latency_s)
-
-
-def _wait_s(task: Task, batch: int) -> float:
-    """How long the first item of a batch waits until the last one has come."""
-    return (batch - 1) / task.rate_per_s
 
 
 def solve(

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.data.unknown_modes import unknown_modes
+from mansard.analytics.decisions.missing import unknown_modes
 from mansard.analytics.decisions.records import Objective, Wanted
 from mansard.analytics.decisions.time_sharing import (
     Mix,

@@ -80,14 +80,10 @@ def measured_contention(dataset: Dataset) -> tuple[VictimContention, ...]:
         groups[where][row.run_id].append(row)
     found = []
     for where, by_run in sorted(groups.items()):
-        best = max(by_run, key=lambda run: (_n_good(by_run[run]), runs[run].started_utc))
+        best = max(by_run, key=lambda run: (sum(map(_counts, by_run[run])), runs[run].started_utc))
         back = groups.get(where._replace(victim=where.aggressor, aggressor=where.victim), {})
         found.append(_victim(where, best, by_run, back.get(best, ())))
     return tuple(found)
-
-
-def _n_good(rows: Iterable[ContentionPoint]) -> int:
-    return sum(map(_counts, rows))
 
 
 def _counts(row: ContentionPoint) -> bool:

@@ -15,8 +15,7 @@ from mansard.analytics.data.published.store import Published
 from mansard.analytics.decisions.modes import join_modes
 from mansard.analytics.decisions.recommend import decide_each
 from mansard.analytics.decisions.records import Recommendation, Wanted
-from mansard.analytics.models.energy.fit import EnergyFit
-from mansard.analytics.models.energy.points import fit_rails
+from mansard.analytics.models.energy.fit import EnergyFit, fit_rails
 from mansard.analytics.models.predict.engine import SHARE_SCHEMA
 from mansard.analytics.models.predict.group_rows import predict_groups
 from mansard.analytics.models.predict.group_times import CountedBytes, GroupTimes, group_times
@@ -25,12 +24,12 @@ from mansard.analytics.models.predict.measured import (
     ProgramTimes,
     measured_networks,
     measured_programs,
+    prefer_measured,
 )
 from mansard.analytics.models.predict.memory_use import MemoryTraffic, memory_traffic
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.predict.parts import PartSum, PartTimes, measured_parts, part_sums
 from mansard.analytics.models.predict.prediction import Prediction, calibration_of, predict
-from mansard.analytics.models.predict.preference import prefer_measured
 from mansard.analytics.models.predict.totals_calibration import Calibration
 from mansard.analytics.models.roofs.rates import TrialRate
 from mansard.analytics.models.roofs.roofline import Roofline

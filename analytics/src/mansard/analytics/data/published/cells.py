@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mansard.analytics.data.published.bounds import BOUNDS
 from mansard.analytics.data.published.columns import FIELDS, KnownColumn, parse_precision_name
+from mansard.analytics.data.published.origin import BOUNDS
 from mansard.core.errors import InputError
 from mansard.core.precision import PRECISIONS
 from mansard.core.records import PublishedMode

@@ -1,28 +1,214 @@
-"""Rows of a table of networks that others ran: mode, network, time, and power or energy."""
+"""Rows of tables of networks that others ran, and of layers in a profile, as records.
+
+Where several meters watch one board or card, all of their powers are kept, and none is chosen.
+
+Of layers, a profile has times, a list of layers has types, formats and kernels:
+``published_layers`` brings both together by the names of the layers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean, median
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from mansard.analytics.data.published.bounds import bound_of_figure
+from msgspec.structs import replace
+
 from mansard.analytics.data.published.cells import (
+    LARGEST_COUNT,
     NOT_SAID,
     Cells,
+    LayerRow,
     TextTable,
     check_modes,
 )
-from mansard.analytics.data.published.columns import (
-    KnownColumn,
-)
-from mansard.analytics.data.published.meters import agree, mark_meters, meters_differ, meters_of
-from mansard.analytics.data.published.origin import PublishedOrigin
+from mansard.analytics.data.published.columns import KnownColumn
+from mansard.analytics.data.published.origin import BOUNDS, SHARE, PublishedOrigin, bound_of_figure
 from mansard.core.errors import InputError
-from mansard.core.records import (
-    Phase,
-    PublishedRun,
-)
+from mansard.core.formats.tensorrt import LONGEST_LAYER_NAME, take_apart
+from mansard.core.records import Phase, PublishedLayer, PublishedRun
+from mansard.core.text import listed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def read_layers(
+    table: TextTable, columns: Sequence[KnownColumn], origin: PublishedOrigin
+) -> Iterator[PublishedLayer]:
+    """The layers of all rows, without their table's id yet; raises InputError."""
+    for row in table.rows:
+        if row.layers:
+            cells = Cells(table, tuple(columns), row)
+            values = _shared(cells, origin)
+            for index, layer in enumerate(row.layers):
+                yield _record(cells.where, values, index, layer)
+
+
+def _shared(cells: Cells, origin: PublishedOrigin) -> dict[str, object]:
+    """What all layers of a row have in common."""
+    return {
+        "table_id": "",
+        "row": cells.row.line,
+        "device": origin.device,
+        "processor": origin.processor,
+        "citation": origin.citation,
+        "mode": cells.mode(),
+        "network": cells.needed("network"),
+        "batch": cells.count("batch"),
+        "precision": cells.precision(),
+        "method": cells.text("method"),
+    }
+
+
+def _record(where: str, shared: dict[str, object], index: int, layer: LayerRow) -> PublishedLayer:
+    if not layer.name or len(layer.name) > LONGEST_LAYER_NAME:
+        raise InputError(
+            f"layer {index} has a name of {len(layer.name):,} characters",
+            where=where,
+            fix="export it again",
+        )
+    for what, value, bound in (
+        ("time", layer.mean_s, BOUNDS["time"]),
+        ("time", layer.median_s, BOUNDS["time"]),
+        ("share", layer.share, SHARE),
+    ):
+        if value and not bound.holds(round(value, 6) if bound is SHARE else value):
+            raise InputError(
+                f"layer {index} has a {what} of {value:.4g}, which is impossible: {bound.text}",
+                where=where,
+                fix="export it again",
+            )
+    if layer.runs is not None and not 1 <= layer.runs <= LARGEST_COUNT:
+        raise InputError(
+            f"layer {index} is of {layer.runs} calls", where=where, fix="export it again"
+        )
+    fused = take_apart(layer.name, layer.metadata, is_copy=layer.is_copy)
+    values = shared | {
+        "index": index,
+        "name": layer.name,
+        "parts": fused.parts,
+        "kind": fused.kind,
+        "op_type": layer.op_type,
+        "layer_precision": layer.precision,
+        "tactic": layer.tactic,
+        "mean_s": layer.mean_s,
+        "median_s": layer.median_s,
+        "share": layer.share,
+        "runs": layer.runs,
+    }
+    unknown = {name: NOT_SAID for name, value in values.items() if value is None}
+    return PublishedLayer(**values, unknown=unknown)  # type: ignore[arg-type]
+
+
+_SAID = ("op_type", "layer_precision", "tactic")  # by a list of layers, and not by a profile
+
+
+def published_layers(layers: Sequence[PublishedLayer]) -> pl.DataFrame:
+    """PUBLISHED_LAYER_SCHEMA: a row for each layer that was timed, in the order of its file.
+
+    What the profile does not say of a layer comes from a list of layers of the same network on the
+    same device, by its name. The time is the median where the profile has it, else the mean.
+    """
+    import polars as pl
+
+    from mansard.analytics.data.model_frames import PUBLISHED_LAYER_SCHEMA
+
+    listed = {
+        (layer.device, layer.network, layer.name): layer
+        for layer in layers
+        if layer.mean_s is None and layer.median_s is None
+    }
+    rows = []
+    for layer in layers:
+        seconds = layer.median_s if layer.median_s is not None else layer.mean_s
+        if seconds is None:
+            continue
+        known = listed.get((layer.device, layer.network, layer.name), layer)
+        # The list's metadata names the nodes; a profile has names alone.
+        named = known if known.parts or known.kind == "engine" else layer
+        rows.append(
+            {name: getattr(layer, name, None) for name in PUBLISHED_LAYER_SCHEMA}
+            | {
+                name: mine if (mine := getattr(layer, name)) is not None else getattr(known, name)
+                for name in _SAID
+            }
+            | {
+                "mode": layer.mode.name,
+                "seconds_s": seconds,
+                "parts": list(named.parts),
+                "kind": named.kind,
+            }
+        )
+    return pl.DataFrame(rows, schema=PUBLISHED_LAYER_SCHEMA)
+
+
+METERS_SAY = "its meters say"
+_AGREEING = 0.05  # as an energy and power x time of one row
+
+
+def meters_of(cells: Cells) -> dict[str, float]:
+    """Watts by the column they stand in, as figures: names that end in ``_w``."""
+    columns = cells.columns_of("power")
+    if len(columns) < 2:
+        return {}
+    amounts = {_figure(column.name): cells.amount(column) for column in columns}
+    return {name: value for name, value in amounts.items() if value is not None}
+
+
+def _figure(column: str) -> str:
+    words = [word for word in re.findall(r"[a-z0-9]+", column.casefold()) if word not in _UNITS]
+    return "_".join(["meter", *words, "w"])
+
+
+_UNITS = frozenset({"w", "mw", "watt", "watts", "milliwatts"})
+
+
+def agree(powers_w: Iterable[float]) -> bool:
+    """Whether several meters are as near as rounding brings them."""
+    values = list(powers_w)
+    return max(values) <= (1 + _AGREEING) * min(values)
+
+
+def meters_differ(powers_w: Mapping[str, float]) -> str:
+    """What is said of several meters of one run."""
+    low, high = min(powers_w.values()), max(powers_w.values())
+    said = [f"{name} {value:.4g} W" for name, value in powers_w.items()]
+    return f"{METERS_SAY} {listed(said)}, which differ by {high / low - 1:.0%}; none is chosen"
+
+
+def mark_meters(
+    runs: Sequence[PublishedRun], meters: Sequence[str | None]
+) -> tuple[PublishedRun, ...]:
+    """``runs`` with a remark on the power where several ``meters`` of one setting disagree."""
+    groups: dict[tuple[object, ...], dict[str, list[float]]] = {}
+    for run, meter in zip(runs, meters, strict=True):
+        if meter is not None and run.power_w is not None:
+            groups.setdefault(_setting(run), {}).setdefault(meter, []).append(run.power_w)
+    doubts = {
+        setting: meters_differ(powers_w)
+        for setting, each in groups.items()
+        if len(powers_w := {meter: median(values) for meter, values in each.items()}) > 1
+        and not agree(powers_w.values())
+    }
+    return tuple(
+        _remarked(run, doubts[_setting(run)], meter) if _setting(run) in doubts else run
+        for run, meter in zip(runs, meters, strict=True)
+    )
+
+
+def _remarked(run: PublishedRun, doubt: str, meter: str | None) -> PublishedRun:
+    if meter is None or run.remark is not None:
+        return run
+    unknown = {name: why for name, why in run.unknown.items() if name != "remark"}
+    return replace(run, remark=doubt, unknown=unknown)
+
+
+def _setting(run: PublishedRun) -> tuple[object, ...]:
+    return (run.mode.name, run.network, run.batch, run.precision, run.phase)
+
 
 AGREEING = 0.05  # energy and power × time of one row may differ by so much: rounding, and no more
 

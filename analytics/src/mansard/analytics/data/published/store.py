@@ -26,10 +26,9 @@ from mansard.analytics.data.model_frames import (
 from mansard.analytics.data.names import display_name, display_text
 from mansard.analytics.data.published.cells import LARGEST_COUNT, LEAST, MOST
 from mansard.analytics.data.published.doubts import power_doubts, rate_doubt, time_doubts
-from mansard.analytics.data.published.filling import fill_modes
 from mansard.analytics.data.published.importing import Imported, PublishedRow, table_id_of
+from mansard.analytics.data.published.modes import SameModes, fill_modes, find_same_modes
 from mansard.analytics.data.published.runs import lacks_batch, without_batch
-from mansard.analytics.data.published.same_modes import SameModes, find_same_modes
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.data.store import is_url
 from mansard.core.errors import InputError
@@ -261,7 +260,7 @@ class KnownModes:
 def known_modes(published: Published) -> KnownModes:
     """Every mode for which a table gives rates or networks, in the tables' order.
 
-    Settings that no table says come from NVIDIA's table of the board: see ``filling``.
+    Settings that no table says come from NVIDIA's table of the board: see ``modes``.
     """
     names = device_names(published)
     found: dict[str, dict[str, PublishedMode]] = {}

@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mansard.analytics.decisions.offload.calibration import calibration
-from mansard.analytics.decisions.offload.choice import Choice, best, choose, why_unknown
 from mansard.analytics.decisions.offload.costs import time_decision, with_decision
-from mansard.analytics.decisions.offload.logistic import fit_logistic, probability
-from mansard.analytics.decisions.offload.online import MOST_REPLAYED, replay
-from mansard.analytics.decisions.offload.points import make_gain, make_points
+from mansard.analytics.decisions.offload.policies import (
+    MOST_REPLAYED,
+    fit_logistic,
+    probability,
+    replay,
+)
 from mansard.analytics.decisions.offload.records import (
     Calibration,
     Goal,
@@ -25,15 +26,30 @@ from mansard.analytics.decisions.offload.records import (
     Replay,
     Rule,
 )
-from mansard.analytics.decisions.offload.resampling import DRAWS, kind_counts, reached
+from mansard.analytics.decisions.offload.rules import (
+    Choice,
+    best,
+    choose,
+    make_gain,
+    make_points,
+    why_unknown,
+)
 from mansard.analytics.decisions.offload.samples import (
     RIGHT,
     UNANSWERED,
     Array,
     LabelledSamples,
+    calibration,
     split,
 )
-from mansard.analytics.decisions.offload.thresholds import Sweep, sweep, thinned
+from mansard.analytics.decisions.offload.thresholds import (
+    DRAWS,
+    Sweep,
+    kind_counts,
+    reached,
+    sweep,
+    thinned,
+)
 from mansard.core.errors import UsageError
 
 MOST_POINTS = 120  # of the frontier

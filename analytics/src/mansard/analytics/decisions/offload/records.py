@@ -1,7 +1,7 @@
 """What is asked of hierarchical inference, and what it answers: plain records.
 
 Shares and accuracies are between 0 and 1, times seconds and energies joules of one sample. "Low"
-and "high" of shares, accuracies and costs span 95 % of samples drawn again (``resampling``).
+and "high" of shares, accuracies and costs span 95 % of samples drawn again (``thresholds``).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Calibration(Record, frozen=True, kw_only=True):
 class Replay(Record, frozen=True, kw_only=True):
     """An online policy simulated on recorded samples, in ``n_orders`` random orders.
 
-    Its bound is our own: see ``online``.
+    Its bound is our own: see ``policies``.
 
     ``regret``: its loss less that of the best fixed threshold on the same samples; mean over the
     orders, low and high their least and most. ``steps`` and ``regrets``: the mean on the way.

@@ -2,6 +2,8 @@
 
 The table of a network that ``mansard ncu run`` counted is what is kept; rows are made of it when
 they are asked for.
+
+The bytes that kernels moved, by parts of a network, are for the demands of its groups.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from pathlib import Path
 
 from mansard.analytics.data.ingest import COUNTER_RUNS
 from mansard.analytics.data.run_folder import MANIFEST
+from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.importing import ExportOrigin, import_counters, in_calls
+from mansard.analytics.models.predict.group_times import CountedBytes, setting_of
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.formats.ncu import capability_of
 from mansard.core.hardware import BOARD_CACHES, MODULES
@@ -27,6 +31,26 @@ from mansard.core.records import (
 from mansard.core.storage.documents import read_document
 from mansard.core.storage.files import entries_in
 from mansard.core.storage.jsonl import read_rows
+
+
+def counted_bytes(
+    counted: Iterable[Counted], scores: Sequence[ModelScore]
+) -> tuple[CountedBytes, ...]:
+    """Of each network that was counted here and scored in the same setting.
+
+    Of imported counters the engine is not known, and which parts kernels ran follows from scores.
+    """
+    found = []
+    for one in counted:
+        score = next((each for each in scores if one.rows and is_of(each, one)), None)
+        if one.run is None or score is None:
+            continue
+        checked = check_network(score, one.rows, calls=one.run.n_calls, is_warm=one.is_warm)
+        parts = tuple((each.nodes, each.counted_bytes) for each in checked.parts)
+        first = one.rows[0]
+        setting = setting_of(one.run, one.run.model_hash, first.device, first.mode)
+        found.append(CountedBytes(setting, one.run.source, parts))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

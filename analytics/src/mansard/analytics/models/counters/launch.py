@@ -1,11 +1,130 @@
-"""One kernel launch as an export has it: its name, its grid, and the metrics that are used."""
+"""One kernel launch as an export has it: its name, its grid, and the metrics that are used.
+
+Numbers are in base units: seconds are ns in Nsight Compute's tables, here s. Exports of one tool
+differ: "15,136" with base units (ns, byte, hz) or "0.015136" with scaled ones (ms, Kbyte, Ghz), and
+in languages with a decimal comma "15.136,0". One file has one style.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from mansard.core.errors import InputError
+
+# What the tool prints where a metric could not be collected.
+_ABSENT = frozenset({"", "-", "n/a", "(!) n/a", "nan", "no data"})
+_GROUPS = re.compile("[\u00a0\u202f '\u2019]")  # that some languages write between thousands
+_INSTANCES = re.compile(r"\s*[({].*$")  # "12 (5; 7)": the sum, then its instances
+# Numbers that only one of both styles can write: no group begins with 0 or has other than 3 digits.
+_POINT = re.compile(
+    r"^\d{1,3}(,\d{3})+\.\d*$|^\d*\.(\d{1,2}|\d{4,})$|^0?\.\d+$|^\d{1,3}(,\d{3}){2,}$"
+)
+_COMMA = re.compile(
+    r"^\d{1,3}(\.\d{3})+,\d*$|^\d*,(\d{1,2}|\d{4,})$|^0?,\d+$|^\d{1,3}(\.\d{3}){2,}$"
+)
+MOST = 1e24  # of any count; more is an error of the file
+
+
+def plain_number(text: str) -> str | None:
+    """The digits of a cell, in the file's style; None where it has no number."""
+    bare = _INSTANCES.sub("", text.strip())
+    return None if bare.casefold() in _ABSENT else _GROUPS.sub("", bare)
+
+
+def has_decimal_comma(texts: Iterable[str], where: str) -> bool:
+    """Whether the numbers of one file are written as "1.234,5"; raises InputError where both are.
+
+    "15,136" alone may be either: a point is the decimal sign unless some number says otherwise.
+    """
+    point = comma = None
+    for text in texts:
+        bare = plain_number(text)
+        if bare is None:
+            continue
+        if _POINT.match(bare):
+            point = bare
+        elif _COMMA.match(bare):
+            comma = bare
+    if point is not None and comma is not None:
+        raise InputError(
+            f"has the decimal sign of two languages: {point[:40]!r} and {comma[:40]!r}",
+            where=where,
+            fix="export it again in one language (LC_ALL=C ncu …)",
+        )
+    return comma is not None
+
+
+def parse_number(text: str, *, comma: bool) -> float | None:
+    """The number of a cell; None where the tool had none. Raises ValueError for anything else."""
+    bare = plain_number(text)
+    if bare is None:
+        return None
+    value = float(bare.replace(".", "").replace(",", ".") if comma else bare.replace(",", ""))
+    if not math.isfinite(value) or not 0 <= value <= MOST:
+        raise ValueError(text)
+    return value
+
+
+_PREFIXES = MappingProxyType(
+    {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+)
+_SECONDS = MappingProxyType(
+    {
+        **dict.fromkeys(("s", "second"), 1.0),
+        **dict.fromkeys(("ms", "msecond"), 1e-3),
+        **dict.fromkeys(("us", "usecond", "\u00b5s"), 1e-6),
+        **dict.fromkeys(("ns", "nsecond"), 1e-9),
+    }
+)
+_COUNTED = re.compile(
+    r"([KkMGTP]?)(hz|Hz|[Bb]yte|inst|sector|cycle|thread|warp|block|request|SM|register|wavefront)s?"
+)
+
+
+def unit_factor(unit: str) -> float | None:
+    """What a value in ``unit`` is multiplied by to be in SI and single counts; None: unknown unit.
+
+    K is 1000: ``launch__shared_mem_config_size`` of 16.384 Kbyte is 16,384 bytes.
+    """
+    if unit in ("", "%"):
+        return 1.0
+    above, _, below = unit.partition("/")
+    numerator = _factor(above.strip())
+    denominator = _factor(below.strip()) if below else 1.0
+    return None if numerator is None or denominator is None else numerator / denominator
+
+
+def _factor(word: str) -> float | None:
+    if word in _SECONDS:
+        return _SECONDS[word]
+    found = _COUNTED.fullmatch(word)
+    return _PREFIXES[found[1]] if found else None
+
+
+def base_factor(metric: str) -> float:
+    """The factor of a value without a unit: Nsight Compute's base unit of a time is ns."""
+    return 1e-9 if metric.startswith("gpu__time_duration") else 1.0
+
+
+_TRIPLE = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?")
+
+
+def triple(text: str) -> tuple[int, int, int] | None:
+    """``(2, 256, 1)`` of a grid or a block; None where it is none."""
+    found = _TRIPLE.fullmatch(text.strip())
+    if found is None or any(len(digits) > 10 for digits in found.groups()):
+        return None
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def capability(text: str) -> int | None:
+    """``8.7`` as 87."""
+    found = re.fullmatch(r"(\d{1,2})\.(\d)", text.strip())
+    return 10 * int(found[1]) + int(found[2]) if found else None
 
 
 @dataclass(frozen=True)

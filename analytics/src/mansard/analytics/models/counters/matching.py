@@ -19,8 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mansard.analytics.models.counters.by_kernel import memory_of
-from mansard.analytics.models.counters.estimates import EstimatePart, joined
-from mansard.analytics.models.counters.products import nearest_padding, splits_of, tile_of
+from mansard.analytics.models.counters.estimates import (
+    EstimatePart,
+    joined,
+    nearest_padding,
+    splits_of,
+    tile_of,
+)
 from mansard.core.records import KernelCounters
 
 FloatArray: TypeAlias = NDArray[np.float64]

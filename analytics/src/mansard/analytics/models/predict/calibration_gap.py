@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from mansard.analytics.data.names import first_names
 from mansard.core.errors import InputError
 
 _MOST = 3  # of a list, before the rest is a number
@@ -39,17 +40,12 @@ def calibration_gap(
         modes = ", ".join(own["mode"].unique(maintain_order=True).to_list()[:_MOST])
         said = f"measured in {modes} of {row['device']}, {_why(own, predictions, scores)}"
         gaps.setdefault(said, []).append(f"{row['network']} ({_setting(row)})")
-    lines = [f"{_names(names)}: {said}" for said, names in list(gaps.items())[:_MOST]]
+    lines = [f"{first_names(names, _MOST)}: {said}" for said, names in list(gaps.items())[:_MOST]]
     return InputError(
         f"--calibrate finds no measured time with a prediction beside it. {'; '.join(lines)}",
         where=where,
         fix="a measured network is needed with its score, in a mode whose roofs are known",
     )
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(names[:_MOST]) + more
 
 
 def _why(own: pl.DataFrame, predictions: pl.DataFrame, scores: pl.DataFrame) -> str:

@@ -22,17 +22,19 @@ from polars.io.plugins import register_io_source
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_SCHEMA
 from mansard.analytics.models.energy.roof import capped_time_s
-from mansard.analytics.models.predict.coefficient_table import (
+from mansard.analytics.models.predict.columns import (
     BYTE_ENERGY,
     CONSTANT_POWER,
     LAUNCH,
     Array,
     CoefficientTable,
     Key,
+    WorkTable,
     coefficient_table,
     energy_key,
     repeated,
     why_unknown,
+    work_table,
 )
 from mansard.analytics.models.predict.times import (
     ModePart,
@@ -42,7 +44,6 @@ from mansard.analytics.models.predict.times import (
     needed_keys,
     split_times,
 )
-from mansard.analytics.models.predict.work_table import WorkTable, work_table
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,28 +9,26 @@ import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import GROUP_SCHEMA
-from mansard.analytics.models.predict.coefficient_table import (
+from mansard.analytics.models.predict.columns import (
     BANDWIDTH,
     BYTE_ENERGY,
     CONSTANT_POWER,
     LAUNCH,
+    NONE,
     Array,
+    CeilingAssignment,
+    Codes,
     CoefficientTable,
     Key,
+    WorkTable,
+    busy_groups,
     coefficient_table,
     energy_key,
+    work_table,
 )
 from mansard.analytics.models.predict.engine import ENERGY_BOUNDS, TIME_BOUNDS
 from mansard.analytics.models.predict.groups import CUDA
 from mansard.analytics.models.predict.times import ModePart, Rates, mode_parts
-from mansard.analytics.models.predict.work_table import (
-    NONE,
-    CeilingAssignment,
-    Codes,
-    WorkTable,
-    busy_groups,
-    work_table,
-)
 
 GROUP_ROW_SCHEMA: FrameSchema = {
     "device": pl.String,

@@ -123,7 +123,7 @@ def group_times(
     runs = {run.run_id: run for run in dataset.workload_manifests}
     names, traffic = network_names(dataset), _traffic_bytes(dataset)
     by_way: dict[tuple[object, ...], list[Measurement]] = {}
-    for row in sorted(dataset.measurements, key=_age):
+    for row in sorted(dataset.measurements, key=lambda row: (row.started_utc, row.run_id)):
         if row.part.kind in _KINDS and (run_ids is None or row.run_id in run_ids):
             run, part = runs[row.run_id], row.part
             where = (machine_id(run.machine), run.mode_read_back.name, part.whole_hash, part.whole)
@@ -147,10 +147,6 @@ def group_times(
     times = [_with_ratio(chain, chains) for chain in chains]
     order = ("machine", "network", "precision", "mode", "accelerator", "n_groups")
     return tuple(sorted(times, key=lambda each: [getattr(each, name) for name in order]))
-
-
-def _age(row: Measurement) -> tuple[str, str]:
-    return row.started_utc, row.run_id
 
 
 def _n_known(chain: _Chain) -> tuple[int, int]:

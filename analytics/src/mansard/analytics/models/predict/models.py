@@ -22,20 +22,17 @@ from mansard.analytics.data.published.store import (
     published_modes,
     published_observations,
 )
-from mansard.analytics.models.energy.fit import EnergyFit
-from mansard.analytics.models.energy.points import fit_runs
+from mansard.analytics.models.energy.fit import EnergyFit, fit_runs
 from mansard.analytics.models.roofs.published_rooflines import published_rooflines
 from mansard.analytics.models.roofs.rates import TrialRate, trial_rates
 from mansard.analytics.models.roofs.roofline import Roofline, rooflines
 from mansard.analytics.models.scaling.coefficients import (
-    measured_coefficients,
-    measured_modes,
-    roof_coefficients,
-)
-from mansard.analytics.models.scaling.node_launches import (
     NodeLaunch,
     find_node_launches,
+    measured_coefficients,
+    measured_modes,
     node_coefficients,
+    roof_coefficients,
 )
 from mansard.analytics.models.scaling.observations import measured_observations, workload_modes
 from mansard.core.errors import UsageError

@@ -25,7 +25,7 @@ from mansard.analytics.data.names import network_key as network_key_of
 from mansard.analytics.data.run_frames import idle_power_w
 from mansard.analytics.models.predict.measured import energies_of, remark_on, times_of
 from mansard.analytics.models.scaling.call_energy import call_energy
-from mansard.analytics.models.scaling.node_launches import find_node_launches
+from mansard.analytics.models.scaling.coefficients import find_node_launches
 from mansard.analytics.models.scaling.observations import (
     network_measurements,
     ran_as,

@@ -20,9 +20,8 @@ from mansard.analytics.data.names import network_names
 from mansard.analytics.models.predict.calibration_gap import calibration_gap
 from mansard.analytics.models.predict.engine import predict_scores
 from mansard.analytics.models.predict.groups import group_frame, score_frame
-from mansard.analytics.models.predict.layer_groups import timed_networks
 from mansard.analytics.models.predict.models import Models, find_models
-from mansard.analytics.models.predict.timed_classes import predict_by_classes
+from mansard.analytics.models.predict.timed_layers import predict_by_classes, timed_networks
 from mansard.analytics.models.predict.totals_calibration import (
     Calibration,
     apply_totals,

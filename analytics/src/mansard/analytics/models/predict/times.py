@@ -18,20 +18,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mansard.analytics.models.predict.coefficient_table import (
+from mansard.analytics.models.predict.columns import (
     BANDWIDTH,
-    Array,
-    CoefficientTable,
-    Key,
-)
-from mansard.analytics.models.predict.groups import CUDA
-from mansard.analytics.models.predict.work_table import (
     NONE,
+    Array,
     CeilingAssignment,
     Codes,
+    CoefficientTable,
+    Key,
     WorkTable,
     assign_ceilings,
 )
+from mansard.analytics.models.predict.groups import CUDA
 
 
 @dataclass(frozen=True, eq=False)

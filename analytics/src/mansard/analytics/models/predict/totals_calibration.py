@@ -1,10 +1,10 @@
 """Calibration by whole networks: from what some of them took in some modes.
 
-Totals cannot tell classes of operators apart; where layers were timed, ``timed_classes`` scales
+Totals cannot tell classes of operators apart; where layers were timed, ``timed_layers`` scales
 work and traffic by class first. They give for each device and phase
 
 - a line T = a + b · compute + c · memory + d · launches (``predict.totals_fit``) through the
-  measured networks of all modes, and one about it for each of them (``predict.totals_lines``);
+  measured networks of all modes, and one about it for each of them (``predict.totals_fit``);
 - for a network measured in other modes what it is off the line there, and for one measured in
   other batches or precisions half of it;
 - where a network was measured, its own time.
@@ -24,13 +24,14 @@ import polars as pl
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import OBSERVATION_SCHEMA, PREDICTION_KEY
 from mansard.analytics.data.quantities import counted
-from mansard.analytics.data.repeats import pool_repeats
-from mansard.analytics.data.statistics import student_quantile
+from mansard.analytics.data.statistics import pool_repeats, student_quantile
 from mansard.analytics.models.predict.engine import NO_LAUNCH
-from mansard.analytics.models.predict.layer_groups import TimedNetworks
-from mansard.analytics.models.predict.timed_classes import TimedClasses, fit_timed_classes
-from mansard.analytics.models.predict.totals_fit import Array
-from mansard.analytics.models.predict.totals_lines import PAIR_SCHEMA, TotalsLines
+from mansard.analytics.models.predict.timed_layers import (
+    TimedClasses,
+    TimedNetworks,
+    fit_timed_classes,
+)
+from mansard.analytics.models.predict.totals_fit import PAIR_SCHEMA, Array, TotalsLines
 from mansard.core.records import Record
 
 # What such calibrations were off on recorded networks (docs/understand/calibration.md), and as how

@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from mansard.analytics.data.published.doubts import rate_doubt
-from mansard.analytics.data.published.limits import unit_of
+from mansard.analytics.data.published.doubts import rate_doubt, unit_of
 from mansard.analytics.data.published.store import NO_INTERVAL, Published, device_names, known_modes
 from mansard.analytics.models.roofs.ceilings import Ceiling, CeilingFamily
 from mansard.analytics.models.roofs.levels import DRAM, Level

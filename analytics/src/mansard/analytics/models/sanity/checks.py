@@ -1,17 +1,254 @@
-"""Whether what was measured and published can be true: all findings, the serious ones first."""
+"""Whether what was measured and published can be true: all findings, the serious ones first.
+
+Power modes are in an order that can be: more of everything is not much slower.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from mansard.analytics.data.names import device_labels
-from mansard.analytics.data.published.limits import hardware_limit, module_called, unit_of
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from mansard.analytics.data.names import device_labels, display_name
+from mansard.analytics.data.published.doubts import hardware_limit, module_called, unit_of
 from mansard.analytics.data.published.store import Published, device_names
+from mansard.analytics.data.quantities import digits, quantity, seconds
+from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.predict.models import Models
+from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.sanity.finding import Finding
-from mansard.analytics.models.sanity.modes import rate_findings, time_findings
 from mansard.analytics.models.sanity.runs import MOST_OVER, above, run_findings
 from mansard.analytics.models.scaling.coefficients import newest_runs
+from mansard.core.hardware import SETTINGS
+from mansard.core.power_mode import nominal_w
+from mansard.core.precision import rate_unit
+
+Array = NDArray[np.float64]
+Mask: TypeAlias = "NDArray[np.bool_]"
+LEAST_NOTED = 1.1  # times as slow; recorded sweeps of modes scatter by less
+# Recorded boards that throttle lose up to 1.3. A mode of which not all clocks are known may be
+# slower by one that is not: those of one board's modes differ by up to 3.
+LEAST_SERIOUS, LEAST_SERIOUS_UNKNOWN = 1.5, 3.0
+_MOST_MODES = 512  # of one network, each beside each; of more an even choice
+_SAME = 0.005  # clocks within it are one: tables round them
+# What tells that nothing else can make the difference, where a device has it at all.
+_OF_TIMES, _OF_RATES, _OF_CPUS = ("gpu_hz", "memory_hz", "cpu_hz"), ("gpu_hz", "n_sms"), ("n_cpus",)
+
+_NETWORK = ("network", "batch", "precision", "phase")
+_RATE = ("quantity", "subject", "unit")
+_AGAIN = "the slower mode throttled, or one of the two is wrong: measure both again"
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """The mode ``slow``, ``ratio`` times slower than ``fast``, which has more of nothing."""
+
+    slow: str
+    fast: str
+    ratio: float
+    slow_s: float  # seconds, or seconds for each unit of a rate
+    fast_s: float
+    is_serious: bool
+    is_sure: bool  # that nothing else of the two modes makes the difference
+    is_named: bool  # nothing but their names tells which has more
+
+
+def time_findings(modes: pl.DataFrame, observations: pl.DataFrame) -> Iterator[Finding]:
+    """Networks that were measured slower in a mode that has more of everything.
+
+    ``modes``: MODE_SCHEMA; ``observations``: OBSERVATION_SCHEMA, of one mode several rows.
+    """
+    pooled = pool_repeats(observations, ("device", *_NETWORK, "mode"))
+    half = pl.col("latency_half").fill_null(0.0)
+    times = pooled.filter(pl.col("latency_s").is_not_null()).with_columns(
+        time_s=pl.col("latency_s"),
+        low_s=pl.col("latency_s") * (-half).exp(),
+        high_s=pl.col("latency_s") * half.exp(),
+    )
+    for device, found in _by_device(times, modes, _NETWORK, _OF_TIMES):
+        for own in _by_weight(found):
+            worst: dict[str, Inversion] = {}
+            for name, each in own:
+                worst.setdefault(name, each)
+            words = {name: f"{_time_words(name, each)}; {_AGAIN}" for name, each in worst.items()}
+            yield Finding(
+                subject="modes",
+                is_serious=own[0][1].is_serious,
+                basis="times",
+                device=device,
+                networks=words,
+                what=_time_words(*own[0]) + _and_more(own, "network"),
+                fix=_AGAIN,
+            )
+
+
+def _time_words(network: str, found: Inversion) -> str:
+    return (
+        f"{display_name(network)} took {digits(found.ratio, 3)} times as long in "
+        f"{display_name(found.slow)} as in {display_name(found.fast)} "
+        f"({seconds(found.slow_s)} against {seconds(found.fast_s)}), {_why_odd(found)}"
+    )
+
+
+def _why_odd(found: Inversion) -> str:
+    slow = display_name(found.slow)
+    if found.is_named:
+        return f"though by its name {slow} has more power"
+    if found.is_sure:
+        return f"though no clock of {slow} is lower"
+    return f"though no clock of {slow} that is known is lower"
+
+
+def rate_findings(modes: pl.DataFrame, coefficients: pl.DataFrame) -> Iterator[Finding]:
+    """Peaks and bandwidths that are lower in a mode that has more of everything.
+
+    ``modes``: MODE_SCHEMA; ``coefficients``: COEFFICIENT_SCHEMA, as measured or published.
+    """
+    is_rate = (pl.col("quantity") == "peak") | (
+        (pl.col("quantity") == "bandwidth") & (pl.col("subject") == DRAM)
+    )
+    rates = coefficients.filter(is_rate & (pl.col("value") > 0)).with_columns(
+        time_s=1 / pl.col("value"),
+        low_s=1 / pl.col("high"),
+        high_s=1 / pl.col("low"),
+    )
+    for device, found in _by_device(rates, modes, _RATE, _OF_RATES):
+        for own in _by_weight(found):
+            yield Finding(
+                subject="modes",
+                is_serious=own[0][1].is_serious,
+                basis="roofs",
+                device=device,
+                networks={},
+                what=_rate_words(*own[0]) + _and_more(own, "ceiling"),
+                fix=_AGAIN,
+            )
+
+
+def _rate_words(subject: str, found: Inversion) -> str:
+    is_memory = subject == DRAM
+    what = f"the bandwidth of {DRAM}" if is_memory else f"the {display_name(subject)} peak"
+    low, high = (
+        quantity(1 / each_s, "B/s" if is_memory else rate_unit(subject), n_digits=3)
+        for each_s in (found.slow_s, found.fast_s)
+    )
+    return (
+        f"{what} is {digits(found.ratio, 3)} times lower in {display_name(found.slow)} than in "
+        f"{display_name(found.fast)} ({low} against {high}), {_why_odd(found)}"
+    )
+
+
+def _and_more(own: Sequence[tuple[str, Inversion]], kind: str) -> str:
+    """How many others are in the wrong order, beside the worst."""
+    n_subjects = len({name for name, _ in own})
+    n_modes = len({each.slow for _, each in own})
+    if n_subjects == n_modes == 1:
+        return ""
+    subjects = f"{n_subjects} {kind}{'s' if n_subjects > 1 else ''}"
+    return f"; the worst of {subjects} in {n_modes} mode{'s' if n_modes > 1 else ''}"
+
+
+def _by_device(
+    times: pl.DataFrame, modes: pl.DataFrame, key: tuple[str, ...], needed: tuple[str, ...]
+) -> Iterator[tuple[str, list[tuple[str, Inversion]]]]:
+    """The inversions of each device with what is inverted, the worst first."""
+    known = modes.unique(["device", "mode"], keep="first", maintain_order=True)
+    for (device,), of_device in times.group_by("device", maintain_order=True):
+        own = known.filter(pl.col("device") == device)
+        order = _Order(own, needed if own["gpu_hz"].is_not_null().any() else _OF_CPUS)
+        places = own.select("mode").with_row_index("at")
+        found = [
+            (_name(key, values), each)
+            for values, rows in of_device.join(places, on="mode").group_by(key, maintain_order=True)
+            if len(rows) > 1
+            for each in order.inversions(rows)
+        ]
+        if found:
+            yield str(device), sorted(found, key=lambda each: -each[1].ratio)
+
+
+def _name(key: tuple[str, ...], values: tuple[object, ...]) -> str:
+    named = dict(zip(key, values, strict=True))
+    return str(named.get("network", named.get("subject")))
+
+
+def _by_weight(
+    found: Sequence[tuple[str, Inversion]],
+) -> Iterator[Sequence[tuple[str, Inversion]]]:
+    """The serious ones, and the others."""
+    for is_serious in (True, False):
+        own = [each for each in found if each[1].is_serious is is_serious]
+        if own:
+            yield own
+
+
+class _Order:
+    """Which of the modes of one device have more of everything than which others."""
+
+    def __init__(self, modes: pl.DataFrame, needed: tuple[str, ...]) -> None:
+        self._names = modes["mode"].to_list()
+        columns = [modes[name].cast(pl.Float64).fill_null(np.nan) for name in SETTINGS]
+        self._settings = np.stack([np.asarray(column) for column in columns], axis=1)
+        self._needed = [SETTINGS.index(name) for name in needed]
+        self._watts = np.array([nominal_w(name) for name in self._names])
+        self._found: dict[bytes, tuple[Mask, Mask, Mask]] = {}
+
+    def inversions(self, rows: pl.DataFrame) -> Iterator[Inversion]:
+        """For each mode of ``rows`` that is slower than one that has more of nothing, the fastest.
+
+        ``rows``: ``at``, the place of the mode, ``time_s``, and ``low_s`` and ``high_s`` where
+        there are intervals, which must not overlap.
+        """
+        rows = rows.gather_every(1 + (len(rows) - 1) // _MOST_MODES)
+        at, time_s = rows["at"].to_numpy(), rows["time_s"].to_numpy()
+        low_s, high_s = (
+            np.asarray(rows.select(pl.coalesce(name, "time_s")).to_series())
+            if name in rows.columns
+            else time_s
+            for name in ("low_s", "high_s")
+        )
+        has_more, by_name, is_sure = self._pairs(at)
+        has_more = has_more | by_name
+        slower = has_more & (low_s[:, None] > high_s[None, :])
+        slower &= time_s[:, None] >= LEAST_NOTED * time_s[None, :]
+        fastest = np.where(slower, time_s[None, :], np.inf).argmin(axis=1)
+        for slow in np.flatnonzero(slower.any(axis=1)):
+            fast = fastest[slow]
+            ratio = float(time_s[slow] / time_s[fast])
+            least = LEAST_SERIOUS if is_sure[slow, fast] else LEAST_SERIOUS_UNKNOWN
+            yield Inversion(
+                slow=self._names[at[slow]],
+                fast=self._names[at[fast]],
+                ratio=ratio,
+                slow_s=float(time_s[slow]),
+                fast_s=float(time_s[fast]),
+                is_serious=ratio >= least,
+                is_sure=bool(is_sure[slow, fast]),
+                is_named=bool(by_name[slow, fast]),
+            )
+
+    def _pairs(self, at: NDArray[np.uint32]) -> tuple[Mask, Mask, Mask]:
+        """Whether the first of two modes has more of everything, or by its name; and for sure."""
+        key = at.tobytes()
+        if key not in self._found:
+            self._found[key] = self._compare(self._settings[at], self._watts[at])
+        return self._found[key]
+
+    def _compare(self, settings: Array, watts: Array) -> tuple[Mask, Mask, Mask]:
+        one, other = settings[:, None, :], settings[None, :, :]
+        known, unset = ~np.isnan(settings), np.isnan(settings)
+        both_known = known[:, None, :] & known[None, :, :]
+        neither = unset[:, None, :] & unset[None, :, :]
+        with np.errstate(invalid="ignore"):
+            no_less = ((one >= other * (1 - _SAME)) | neither).all(axis=2)
+            has_more: Mask = no_less & np.any(one > other * (1 + _SAME), axis=2)
+            by_name = neither.all(axis=2) & (watts[:, None] > watts[None, :])
+        is_sure = np.asarray(both_known[:, :, self._needed].all(axis=2), dtype=np.bool_)
+        return has_more, by_name, is_sure
 
 
 def find_faults(models: Models) -> tuple[Finding, ...]:

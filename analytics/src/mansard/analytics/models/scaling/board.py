@@ -1,26 +1,250 @@
-"""From the coefficients of the modes that were measured to those of all modes of a board."""
+"""From the coefficients of the modes that were measured to those of all modes of a board.
+
+Of the laws that a coefficient may follow the simplest comes first; docs/understand/scaling.md
+derives them. A board's voltage is not known, but it rises about linearly with the clock, so that
+what goes with f · V² is between f and f³, and what goes with V² between 1 and f².
+
+The law and its error are found by leaving modes out. The error that is reported leaves a mode out
+before the law is chosen, so that choosing cannot make it look better than it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import COEFFICIENT_SCHEMA, SETTING_WORDS
 from mansard.analytics.data.statistics import student_quantile
-from mansard.analytics.models.scaling.law_choice import Choice, candidates, choose, usable
+from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.scaling.laws import (
     Array,
     Columns,
+    Fitted,
+    Law,
+    Least,
+    Monomial,
+    Sum,
     columns_in,
     columns_of,
     is_outside,
     known_columns,
+    parts_of,
     varied_columns,
 )
 from mansard.core.text import listed
+
+ONE = Monomial()
+GPU, GPU_2, GPU_3 = (Monomial((("gpu_hz", power),)) for power in (1, 2, 3))
+CPU, CPU_2, CPU_3 = (Monomial((("cpu_hz", power),)) for power in (1, 2, 3))
+GPU_TIME, CPU_TIME = Monomial((("gpu_hz", -1),)), Monomial((("cpu_hz", -1),))
+MEMORY = Monomial((("memory_hz", 1),))
+SMS_GPU = Monomial((("n_sms", 1), ("gpu_hz", 1)))
+SMS_GPU_TIME = Monomial((("n_sms", -1), ("gpu_hz", -1)))
+CORES_CPU = Monomial((("n_cpus", 1), ("cpu_hz", 1)))
+CORES_CPU_TIME = Monomial((("n_cpus", -1), ("cpu_hz", -1)))
+
+CONSTANT = Sum((ONE,))
+# An energy goes with V², and V² with 1, f and f² where V is a line.
+_GPU_ENERGY: tuple[Law, ...] = (CONSTANT, Sum((ONE, GPU_2)), Sum((ONE, GPU, GPU_2)))
+_CPU_ENERGY: tuple[Law, ...] = (CONSTANT, Sum((ONE, CPU_2)), Sum((ONE, CPU, CPU_2)))
+_GPU: dict[str, tuple[Law, ...]] = {
+    "peak": (
+        Sum((SMS_GPU,)),
+        # What all SMs share, such as their L2, goes with the clock alone.
+        Least(SMS_GPU, GPU, is_second_sure=False),
+        # 1/P = a / (SMs · f) + b: a part at another clock than the SMs'.
+        Sum((SMS_GPU_TIME, ONE), is_reciprocal=True),
+        # A limit on power holds the clock, whatever its cap.
+        Least(SMS_GPU, ONE, is_second_sure=False),
+    ),
+    "bandwidth": (Least(MEMORY, GPU),),
+    "launch": (
+        CONSTANT,
+        Sum((ONE, CPU_TIME)),
+        Sum((ONE, GPU_TIME)),
+        Sum((ONE, CPU_TIME, GPU_TIME)),
+    ),
+    "flop_energy": _GPU_ENERGY,
+    "byte_energy": _GPU_ENERGY,
+    # Leakage and what is always on, clock trees that go with f or f · V², and the memory.
+    "constant_power": (
+        CONSTANT,
+        Sum((ONE, GPU)),
+        Sum((ONE, GPU_3)),
+        Sum((ONE, SMS_GPU)),
+        Sum((ONE, GPU, MEMORY)),
+        Sum((ONE, GPU_3, MEMORY)),
+        Sum((ONE, GPU, GPU_3, MEMORY)),
+    ),
+}
+_CPU: dict[str, tuple[Law, ...]] = {
+    "peak": (
+        Sum((CORES_CPU,)),
+        Sum((CORES_CPU_TIME, ONE), is_reciprocal=True),
+        Least(CORES_CPU, ONE, is_second_sure=False),
+    ),
+    "bandwidth": (Least(MEMORY, CORES_CPU), Least(ONE, CORES_CPU)),
+    "launch": (CONSTANT, Sum((ONE, CPU_TIME))),
+    "flop_energy": _CPU_ENERGY,
+    "byte_energy": _CPU_ENERGY,
+    "constant_power": (
+        CONSTANT,
+        Sum((ONE, CPU)),
+        Sum((ONE, CPU_3)),
+        Sum((ONE, CORES_CPU)),
+        Sum((ONE, CORES_CPU, MEMORY)),
+    ),
+}
+# Caches run at the clock of what they serve; a GPU's L2 serves all SMs through one port.
+_GPU_L1: tuple[Law, ...] = (Sum((SMS_GPU,)),)
+_GPU_L2: tuple[Law, ...] = (Sum((GPU,)), Sum((SMS_GPU,)), Least(GPU, SMS_GPU))
+_CPU_CACHE: tuple[Law, ...] = (Sum((CORES_CPU,)), Sum((CPU,)), Least(CPU, CORES_CPU))
+
+
+def candidates(quantity: str, subject: str, *, is_gpu: bool) -> tuple[Law, ...]:
+    """The laws for a quantity of COEFFICIENT_SCHEMA; none for one that is not known."""
+    if quantity == "bandwidth" and subject != DRAM:
+        if not is_gpu:
+            return _CPU_CACHE
+        return _GPU_L1 if subject == "L1" else _GPU_L2
+    return (_GPU if is_gpu else _CPU).get(quantity, ())
+
+
+def usable(laws: tuple[Law, ...], known: frozenset[str], varied: frozenset[str]) -> Iterator[Law]:
+    """The laws in the columns that are ``known``, each once.
+
+    A column that is known in no mode is taken to be the same in all of them and dropped. A sum
+    of several terms must have a term more that varies for each: what does not change between
+    the modes measured cannot be told from a constant.
+    """
+    seen: list[Law] = []
+    for law in laws:
+        kept = _without(law, known)
+        is_sum = isinstance(kept, Sum) and len(kept.monomials) > 1
+        if is_sum and any(m != ONE and not _varies(m, varied) for m in kept.monomials):
+            continue
+        if len(set(kept.monomials)) == len(kept.monomials) and kept not in seen:
+            seen.append(kept)
+            yield kept
+
+
+def _without(law: Law, known: frozenset[str]) -> Law:
+    kept = [
+        Monomial(tuple(part for part in each.powers if part[0] in known)) for each in law.monomials
+    ]
+    if isinstance(law, Least):
+        return replace(law, first=kept[0], second=kept[1])
+    return Sum(tuple(kept), isinstance(law, Sum) and law.is_reciprocal)
+
+
+def _varies(monomial: Monomial, varied: frozenset[str]) -> bool:
+    return any(name in varied for name, _ in monomial.powers)
+
+
+N_FOLDS = 8  # from so many modes on they are left out in groups: the cost goes with the square
+_GOOD_ENOUGH = 0.01  # as well as ceilings are known: no law of more terms is looked for then
+_BETTER = 0.9  # a law of more terms must bring the error below this share of a simpler one's
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The law that was chosen, fitted on all modes; ``errors``: ln(predicted / true), left out."""
+
+    law: Law
+    fitted: Fitted
+    errors: Array
+
+    def predict(self, columns: Columns) -> tuple[Array, Array]:
+        """The value in each mode, and the most that it might be; NaN: unknown, or no such end."""
+        return self.fitted.predict(parts_of(self.law, columns))
+
+
+def choose(laws: Sequence[Law], columns: Columns, values: Array) -> Choice | None:
+    """The best of ``laws``, which come simplest first; None where none can be fitted.
+
+    ``values`` are positive, one for each mode of ``columns``; no column of a law has a NaN.
+    """
+    if not len(values):
+        return None
+    tried = [_Tried(law, parts_of(law, columns), values, {}) for law in laws]
+    everything = np.ones(len(values), dtype=np.bool_)
+    best = _best(tried, everything)
+    fitted = None if best is None else best.fit(everything)
+    if best is None or fitted is None:
+        return None
+    found = [np.empty(0)]
+    for left_out in folds(everything):
+        inner = _best(tried, ~left_out) if len(tried) > 1 else best
+        if inner is not None:
+            found.append(inner.errors(~left_out, left_out))
+    errors = np.concatenate(found)
+    return Choice(best.law, fitted, errors[np.isfinite(errors)])
+
+
+def folds(kept: Mask) -> Iterator[Mask]:
+    """Which of the ``kept`` modes are left out together; none where there is but one."""
+    members = np.flatnonzero(kept)
+    n_folds = min(len(members), N_FOLDS)
+    for fold in range(n_folds if len(members) > 1 else 0):
+        left_out = np.zeros_like(kept)
+        left_out[members[fold::n_folds]] = True
+        yield left_out
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """A law over the values of all modes; what is left out twice is fitted once."""
+
+    law: Law
+    parts: Array
+    values: Array
+    fits: dict[bytes, Fitted | None]
+
+    def fit(self, kept: Mask) -> Fitted | None:
+        """From the ``kept`` modes; None where they do not determine it."""
+        key = kept.tobytes()
+        if key not in self.fits:
+            can_fit = kept.sum() >= self.law.n_least
+            self.fits[key] = self.law.fit(self.parts[kept], self.values[kept]) if can_fit else None
+        return self.fits[key]
+
+    def errors(self, kept: Mask, left_out: Mask) -> Array:
+        """ln(predicted / true) of the modes left out; NaN where the law cannot be fitted."""
+        fitted = self.fit(kept)
+        if fitted is None:
+            return np.full(int(left_out.sum()), np.nan)
+        value, _ = fitted.predict(self.parts[left_out])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: Array = np.log(value / self.values[left_out])
+        return found
+
+    def score(self, kept: Mask) -> float:
+        """Mean size of the errors of the ``kept`` modes, each left out; inf if one has none."""
+        sizes = [np.abs(self.errors(kept & ~out, out)) for out in folds(kept)]
+        mean = float(np.concatenate(sizes).mean()) if sizes else np.inf
+        return mean if np.isfinite(mean) else np.inf
+
+
+def _best(tried: Sequence[_Tried], kept: Mask) -> _Tried | None:
+    """The law with the least error of leaving one of the ``kept`` modes out."""
+    best, least, n_kept = None, np.inf, int(kept.sum())
+    for each in tried:
+        if each.fit(kept) is None:
+            continue
+        if best is None:
+            best, least = each, each.score(kept)
+        elif least > _GOOD_ENOUGH and n_kept > each.law.n_least:
+            score = each.score(kept)
+            if score < _BETTER * least:
+                best, least = each, score
+    return best
+
 
 _KEY = ("quantity", "subject", "unit")
 _NORMAL = 1.96  # half of an interval of 95 %, in standard deviations
@@ -42,13 +266,11 @@ def scale(modes: pl.DataFrame, coefficients: pl.DataFrame, wanted: pl.DataFrame)
     parts = [
         part
         for device in wanted["device"].unique(maintain_order=True)
-        for part in _device_parts(*(_of(frame, device) for frame in (modes, coefficients, wanted)))
+        for part in _device_parts(
+            *(f.filter(pl.col("device") == device) for f in (modes, coefficients, wanted))
+        )
     ]
     return pl.concat(parts) if parts else pl.DataFrame(schema=COEFFICIENT_SCHEMA)
-
-
-def _of(frame: pl.DataFrame, device: str) -> pl.DataFrame:
-    return frame.filter(pl.col("device") == device)
 
 
 def _device_parts(

@@ -2,7 +2,7 @@
 
 A law is fitted on the few modes measured, by relative errors as everywhere in this project,
 and predicts any number of modes at once. Which law may fit which coefficient:
-``law_choice.candidates``. The clocks of modes are columns of numbers; modes outside those that
+``board.candidates``. The clocks of modes are columns of numbers; modes outside those that
 a law was fitted on are found by the convex hull of their clocks.
 """
 

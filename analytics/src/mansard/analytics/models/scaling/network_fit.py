@@ -20,8 +20,7 @@ import numpy as np
 import polars as pl
 
 from mansard.analytics.data.model_frames import MODE_SCHEMA, PREDICTION_KEY, SETTING_WORDS
-from mansard.analytics.data.repeats import pool_repeats
-from mansard.analytics.data.statistics import student_quantile
+from mansard.analytics.data.statistics import pool_repeats, student_quantile
 from mansard.analytics.models.energy.least_squares import solve_active_set
 from mansard.analytics.models.scaling.network_terms import (
     Array,

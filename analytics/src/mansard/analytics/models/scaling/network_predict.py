@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mansard.analytics.data.model_frames import PREDICTION_KEY, PREDICTION_SCHEMA, SETTING_WORDS
-from mansard.analytics.data.repeats import (
+from mansard.analytics.data.statistics import (
     RUN_LATENCY,
     RUN_POWER,
     pool_repeats,

@@ -25,12 +25,13 @@ from mansard.analytics.data.names import (
     display_name,
     display_text,
     engine_name,
+    first_names,
     network_key,
     network_names,
     window_name,
 )
-from mansard.analytics.data.repeats import repetition_deviation
 from mansard.analytics.data.run_frames import known_totals, meter_deviation
+from mansard.analytics.data.statistics import repetition_deviation
 from mansard.analytics.models.scaling.call_energy import call_energy
 from mansard.core.records import (
     EnergyWindow,
@@ -95,7 +96,7 @@ def counted_measurements(dataset: Dataset) -> tuple[Measurement, ...]:
 
 
 def network_measurements(dataset: Dataset) -> Iterator[Measurement]:
-    """All of whole networks but the chains of tiny nodes (``scaling.node_launches``).
+    """All of whole networks but the chains of tiny nodes (``scaling.coefficients``).
 
     A layer or stage that was cut out of a network and run alone is no network: see ``shown_parts``.
     """
@@ -266,9 +267,7 @@ def _joined(unused: Iterable[tuple[str, str]]) -> Iterator[str]:
         if why:  # reasons that differ in a number are one
             groups.setdefault(_NUMBER.sub("…", why), []).append(name)
     for why, names in groups.items():
-        shown = list(dict.fromkeys(names))
-        more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
-        named = f"{', '.join(shown[:_MOST_NAMED])}{more}"
+        named = first_names(list(dict.fromkeys(names)))
         yield f"{named}: run, but in no model: {display_text(why)}"
 
 

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from mansard.analytics.data.quantities import counted, percent
-from mansard.analytics.data.repeats import pool_repeats
+from mansard.analytics.data.statistics import pool_repeats
 from mansard.analytics.models.scaling.observations import PROGRAM
 from mansard.analytics.pages.figures.charting import (
     Chart,
@@ -28,8 +28,15 @@ from mansard.analytics.pages.figures.figure import (
     evenly,
     make_figure,
 )
-from mansard.analytics.pages.figures.parameters import Chosen, Key, Name, equals_or_all, mode_labels
-from mansard.analytics.pages.figures.selection import LiveTable, Shown
+from mansard.analytics.pages.figures.parameters import (
+    Chosen,
+    Key,
+    LiveTable,
+    Name,
+    Shown,
+    equals_or_all,
+    mode_labels,
+)
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
 

@@ -34,11 +34,13 @@ from mansard.analytics.pages.figures.modes import NO_NETWORK, told_costs, with_t
 from mansard.analytics.pages.figures.parameters import (
     Chosen,
     Key,
+    LiveTable,
+    Shown,
     equals,
     equals_or_all,
+    heading,
     mode_labels,
 )
-from mansard.analytics.pages.figures.selection import LiveTable, Shown, heading
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
 from mansard.core.units import Interval

@@ -44,10 +44,16 @@ from mansard.analytics.pages.figures.network_points import (
     spots,
     under_roofs,
 )
-from mansard.analytics.pages.figures.parameters import OF_PRECISION, Chosen, Name
+from mansard.analytics.pages.figures.parameters import (
+    OF_PRECISION,
+    Chosen,
+    How,
+    LiveTable,
+    Name,
+    Shown,
+)
 from mansard.analytics.pages.figures.plane import Window
 from mansard.analytics.pages.figures.roofline import HEADING, OF_MODE, axes, subtitle, title, window
-from mansard.analytics.pages.figures.selection import How, LiveTable, Shown
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
 from mansard.core.precision import unit_title, work_unit

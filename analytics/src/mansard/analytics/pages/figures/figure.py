@@ -13,11 +13,9 @@ import polars as pl
 import vl_convert
 from markupsafe import Markup
 
-from mansard.analytics.pages.figures.charting import Chart
-from mansard.analytics.pages.figures.parameters import Chosen
-from mansard.analytics.pages.figures.selection import LiveTable, Shown, words
+from mansard.analytics.pages.figures.charting import FONT, LIGHT, Chart, vega_config
+from mansard.analytics.pages.figures.parameters import Chosen, LiveTable, Shown, words
 from mansard.analytics.pages.figures.tables import Table, shortened
-from mansard.analytics.pages.figures.theme import FONT, LIGHT, vega_config
 
 Dataset = Mapping[str, Any]  # "n" rows; "columns" by name, see _column
 Row = Mapping[str, object]

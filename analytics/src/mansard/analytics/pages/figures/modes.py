@@ -34,13 +34,16 @@ from mansard.analytics.pages.figures.figure import (
 from mansard.analytics.pages.figures.parameters import (
     EVERY,
     Chosen,
+    How,
     Key,
+    LiveTable,
     Name,
+    Shown,
     equals,
     equals_or_all,
+    heading,
     mode_labels,
 )
-from mansard.analytics.pages.figures.selection import How, LiveTable, Shown, heading
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
 

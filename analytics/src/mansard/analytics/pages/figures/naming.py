@@ -16,14 +16,15 @@ import polars as pl
 
 from mansard.analytics.pages.figures.charting import Chart, plot
 from mansard.analytics.pages.figures.figure import Row, schema_of
-from mansard.analytics.pages.figures.label_layout import (
+from mansard.analytics.pages.figures.parameters import EVERY, equals, equals_or_all
+from mansard.analytics.pages.figures.plane import (
     LONGEST_LABEL,
+    NARROW_PX,
     SLOPE_PX,
     Layout,
+    Window,
     shortened_label,
 )
-from mansard.analytics.pages.figures.parameters import EVERY, equals, equals_or_all
-from mansard.analytics.pages.figures.plane import NARROW_PX, Window
 
 POINT_NAME_SCHEMA = schema_of(
     text="mode batch network precision text align",

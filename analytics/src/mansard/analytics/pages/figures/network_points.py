@@ -12,8 +12,8 @@ import polars as pl
 
 from mansard.analytics.data.names import display_name, in_order, network_key
 from mansard.analytics.data.quantities import UNKNOWN, joules, seconds
+from mansard.analytics.models.predict.columns import NO_SLOWER_THAN_FP32
 from mansard.analytics.models.predict.groups import COMPUTED_IN
-from mansard.analytics.models.predict.work_table import NO_SLOWER_THAN_FP32
 from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.roofline import Roofline
 from mansard.analytics.pages.figures.charting import Chart, plot, shape_scale, told

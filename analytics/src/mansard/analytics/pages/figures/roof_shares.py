@@ -15,9 +15,15 @@ from mansard.analytics.pages.figures.network_points import (
     Points,
     bound_scale,
 )
-from mansard.analytics.pages.figures.parameters import Chosen, Name, equals_or_all
+from mansard.analytics.pages.figures.parameters import (
+    Chosen,
+    How,
+    LiveTable,
+    Name,
+    Shown,
+    equals_or_all,
+)
 from mansard.analytics.pages.figures.roofline import HEADING, NO_ROOFS, title
-from mansard.analytics.pages.figures.selection import How, LiveTable, Shown
 from mansard.analytics.pages.figures.tables import Column
 from mansard.analytics.pages.results import Results
 from mansard.core.precision import unit_title

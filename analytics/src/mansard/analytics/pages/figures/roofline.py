@@ -41,9 +41,17 @@ from mansard.analytics.pages.figures.network_points import (
     spots,
     under_roofs,
 )
-from mansard.analytics.pages.figures.parameters import Chosen, Name, equals, equals_or_all
+from mansard.analytics.pages.figures.parameters import (
+    Chosen,
+    How,
+    LiveTable,
+    Name,
+    Shown,
+    equals,
+    equals_or_all,
+    title_lines,
+)
 from mansard.analytics.pages.figures.plane import Window, extent
-from mansard.analytics.pages.figures.selection import How, LiveTable, Shown, title_lines
 from mansard.analytics.pages.figures.tables import Column, ceiling_text, value_text
 from mansard.analytics.pages.results import Results
 from mansard.core.precision import unit_title, work_unit

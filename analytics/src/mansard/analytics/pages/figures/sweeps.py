@@ -39,8 +39,7 @@ from mansard.analytics.pages.figures.figure import (
     positive,
     schema_of,
 )
-from mansard.analytics.pages.figures.parameters import Chosen, equals
-from mansard.analytics.pages.figures.selection import LiveTable, Shown, heading
+from mansard.analytics.pages.figures.parameters import Chosen, LiveTable, Shown, equals, heading
 from mansard.analytics.pages.figures.tables import Column, ceiling_text
 from mansard.analytics.pages.results import Results
 from mansard.core.precision import rate_unit, unit_title

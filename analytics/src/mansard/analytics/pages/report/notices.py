@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from mansard.analytics.data.dataset import device_id
-from mansard.analytics.data.names import device_labels, display_name, display_text
+from mansard.analytics.data.names import device_labels, display_name, display_text, first_names
 from mansard.analytics.data.quantities import counted
 from mansard.analytics.models.roofs.levels import DRAM
 from mansard.analytics.models.roofs.rates import TRIAL_ORDER, describe
@@ -66,8 +66,7 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     for label, what in pairs:
         groups.setdefault(what, []).append(display_name(label))
     for what, labels in groups.items():
-        more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-        yield f"{'; '.join(labels[:_MOST_NAMED])}{more}: {what}"
+        yield f"{first_names(labels, separator='; ')}: {what}"
 
 
 def _failed_trials(trials: pl.DataFrame) -> Iterator[tuple[str, str]]:

@@ -18,10 +18,10 @@ import jinja2
 from markupsafe import Markup, escape
 
 from mansard.analytics.data.quantities import counted
+from mansard.analytics.pages.figures.charting import THEMES, vega_config
 from mansard.analytics.pages.figures.figure import json_markup
 from mansard.analytics.pages.figures.parameters import Chosen, Start
 from mansard.analytics.pages.figures.tables import condensed
-from mansard.analytics.pages.figures.theme import THEMES, vega_config
 from mansard.analytics.pages.report import scripts
 from mansard.core.storage.files import make_folder, write_atomic
 from mansard.core.version import VERSION

@@ -13,15 +13,15 @@ from mansard.analytics.data.ingest import ingest
 from mansard.analytics.data.names import display_name, in_order
 from mansard.analytics.data.quantities import UNKNOWN, digits
 from mansard.analytics.pages.figures.figure import Figure, live_tables, pool
-from mansard.analytics.pages.figures.network_points import roof_points
-from mansard.analytics.pages.figures.parameters import controls, first_choice, starts
-from mansard.analytics.pages.figures.roofline import roofline_figure
-from mansard.analytics.pages.figures.score import (
+from mansard.analytics.pages.figures.layers import (
     busy_layers,
     layer_name,
     share_figure,
     spread_figure,
 )
+from mansard.analytics.pages.figures.network_points import roof_points
+from mansard.analytics.pages.figures.parameters import controls, first_choice, starts
+from mansard.analytics.pages.figures.roofline import roofline_figure
 from mansard.analytics.pages.figures.tables import Column, Table, scaled, tabulate
 from mansard.analytics.pages.report.page import choice, write_page
 from mansard.analytics.pages.results import compute

@@ -33,7 +33,7 @@ from mansard.analytics.pages.figures.parameters import (
 from mansard.analytics.pages.figures.roof_shares import share_figure
 from mansard.analytics.pages.figures.roofline import roofline_figure
 from mansard.analytics.pages.figures.sweeps import chain_figure, latency_figure, staircase_figure
-from mansard.analytics.pages.report import choices, next_step, opening, page
+from mansard.analytics.pages.report import opening, page
 from mansard.analytics.pages.report.notices import notices, warnings
 from mansard.analytics.pages.results import Results, compute
 from mansard.analytics.pages.tables import (
@@ -172,9 +172,9 @@ def _first_screen(every: Results, results: Results, chosen: Chosen) -> dict[str,
     return {
         "is_one_mode": is_one,
         "facts": opening.facts(results, chosen) if is_one else opening.limits(results, chosen),
-        "next": (step := next_step.next_step(every)).what,
+        "next": (step := opening.next_step(every)).what,
         "next_command": step.on_page(every),
-        "choices": [] if is_one else choices.choice_tables(every, chosen.device),
+        "choices": [] if is_one else opening.choice_tables(every, chosen.device),
         "overview": sorted(lines, key=lambda line: not line[0].startswith(own)),
         "advice": advice.advice(results),
         "advice_table": advice.advice_table(results),

@@ -216,14 +216,14 @@ def _row(each: Recommendation, with_device: bool, programs: Collection[str]) -> 
     return [
         *head,
         display_name(choice.mode),
-        *(("–", "–") if each.network in programs else _setting(choice)),
+        *(
+            ("–", "–")
+            if each.network in programs
+            else (str(choice.batch), display_name(choice.precision))
+        ),
         *_costs(choice),
         *_saving_cells(highest, choice.mode),
     ]
-
-
-def _setting(of: Candidate) -> tuple[str, str]:
-    return str(of.batch), display_name(of.precision)
 
 
 def _costs(of: Candidate) -> list[str]:

@@ -17,8 +17,8 @@ from mansard.analytics.models.predict.totals_calibration import (
     Misfit,
     place_name,
 )
-from mansard.analytics.models.predict.totals_lines import CallCost
-from mansard.analytics.models.scaling.node_launches import NodeLaunch
+from mansard.analytics.models.predict.totals_fit import CallCost
+from mansard.analytics.models.scaling.coefficients import NodeLaunch
 from mansard.analytics.pages.figures.tables import Column, Table, percent_fine, shortened, tabulate
 from mansard.core.records import Record
 

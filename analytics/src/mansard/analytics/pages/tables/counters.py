@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mansard.analytics.data.names import display_text
+from mansard.analytics.data.names import display_text, first_names
 from mansard.analytics.data.quantities import NBSP, percent, quantity, seconds
 from mansard.analytics.models.counters.by_kernel import CallSum, KernelSum
 from mansard.analytics.models.counters.check import CheckedNetwork, CheckedPart
@@ -103,9 +103,8 @@ def checked_words(checked: CheckedNetwork) -> str:
         joined,
     ]
     if checked.left:
-        names = ", ".join(kernel_text(kernel) for kernel in checked.left[:3])
-        more = f" and {len(checked.left) - 3} more" if len(checked.left) > 3 else ""
-        words.append(f"of no layer: {names}{more}")
+        names = [kernel_text(kernel) for kernel in checked.left]
+        words.append(f"of no layer: {first_names(names, 3)}")
     return f"{_setting(checked)}, {checked.source}: {'; '.join(words)}"
 
 

@@ -21,7 +21,7 @@ from mansard.analytics.pages.figures.tables import (
     tabulate,
 )
 from mansard.analytics.pages.results import Results
-from mansard.analytics.pages.tables import memory_traffic, parts, workloads
+from mansard.analytics.pages.tables import workloads
 from mansard.analytics.pages.tables.workloads import ModeText, measured_text, network_tables
 from mansard.core.precision import unit_title
 
@@ -111,21 +111,21 @@ def accuracy_table(results: Results) -> Table:
 
 
 def part_tables(results: Results) -> list[Table]:
-    """Layers that were run alone; see ``parts.part_tables``."""
+    """Layers that were run alone; see ``workloads.part_tables``."""
     labels = mode_labels(results)
-    found = parts.part_tables(
+    found = workloads.part_tables(
         results.part_sums,
         results.parts,
         lambda row: display_name(labels[row.device, row.mode]),
     )
-    found += parts.group_tables(results.group_times, lambda row: display_name(row.mode))
+    found += workloads.group_tables(results.group_times, lambda row: display_name(row.mode))
     return [shortened(each) for each in found]
 
 
 def memory_tables(results: Results) -> list[Table]:
-    """The memory's use beside our traffic; see ``memory_traffic.memory_table``."""
+    """The memory's use beside our traffic; see ``workloads.memory_table``."""
     labels = mode_labels(results)
-    found = memory_traffic.memory_table(
+    found = workloads.memory_table(
         results.memory, lambda row: display_name(labels[row.device, row.mode])
     )
     return [shortened(each) for each in found]

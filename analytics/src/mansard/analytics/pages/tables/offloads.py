@@ -9,8 +9,7 @@ from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.data.quantities import UNKNOWN
 from mansard.analytics.decisions.offload.records import Calibration, Hierarchical, ModeCosts
 from mansard.analytics.pages.figures.figure import Figure
-from mansard.analytics.pages.figures.frontier import frontier_figure
-from mansard.analytics.pages.figures.regret import regret_figure
+from mansard.analytics.pages.figures.offload import frontier_figure, regret_figure
 from mansard.analytics.pages.figures.tables import Table
 from mansard.analytics.pages.words.offload import amount_text, calibration_text
 

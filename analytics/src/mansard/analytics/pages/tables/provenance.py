@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from mansard.analytics.data.names import device_labels, display_name, display_text, in_order
-from mansard.analytics.data.published.limits import hardware_limit, module_called, unit_of
+from mansard.analytics.data.published.doubts import hardware_limit, module_called, unit_of
 from mansard.analytics.data.published.store import Published, device_names
 from mansard.analytics.data.quantities import UNKNOWN, counted, quantity, seconds
 from mansard.analytics.models.roofs.published_rooflines import MOST_ROOFS

@@ -1,4 +1,8 @@
-"""Tables of networks and programs that were run, and of accuracy, for a page and a terminal."""
+"""Tables of networks and programs that were run, for a page and a terminal.
+
+Of their times and accuracy, of the memory's use that a board reports beside the modelled traffic,
+and of layers that were run alone, with their sum against the whole network.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,202 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, share_text
-from mansard.analytics.data.names import display_name
-from mansard.analytics.data.quantities import NBSP, UNKNOWN, capacity, joules, seconds, watts
+from mansard.analytics.data.names import display_name, first_names
+from mansard.analytics.data.quantities import (
+    NBSP,
+    UNKNOWN,
+    capacity,
+    digits,
+    joules,
+    percent,
+    seconds,
+    watts,
+)
+from mansard.analytics.models.predict.group_times import GroupTime, GroupTimes
 from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
-from mansard.analytics.models.predict.parts import PartTimes
+from mansard.analytics.models.predict.memory_use import MemoryTraffic
+from mansard.analytics.models.predict.parts import PartSum, PartTimes
 from mansard.analytics.pages.figures.tables import Column, Table, batch_text, scaled, tabulate
+
+
+def memory_table(
+    rows: Sequence[MemoryTraffic], mode: Callable[[MemoryTraffic], str]
+) -> list[Table]:
+    """One table, or none where no board reports it."""
+    if not rows:
+        return []
+    columns = [
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: row.precision),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", mode),
+        Column("Memory use", lambda row: percent(row.mean_share), is_numeric=True),
+        Column("GB/s reported", lambda row: scaled(row.reported_bytes_per_s, 1e9), is_numeric=True),
+        Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
+        Column("MB modelled", lambda row: scaled(row.traffic_bytes, 1e6), is_numeric=True),
+        Column("GB/s modelled", lambda row: scaled(row.modelled_bytes_per_s, 1e9), is_numeric=True),
+        Column(
+            "Modelled / reported",
+            lambda row: UNKNOWN if row.ratio is None else digits(row.ratio, 2),
+            is_numeric=True,
+        ),
+        Column("Source", lambda row: row.source),
+    ]
+    caption = "Memory use that the board reports, beside our modelled traffic"
+    return [tabulate(caption, columns, rows)]
+
+
+MOST_PARTS = 30  # of one network in one mode, the slowest
+PartMode: TypeAlias = Callable[[PartTimes | PartSum], str]  # what a row's mode is called
+TERMS = {
+    "Calls": "calls_s",
+    "Conversions": "conversions_s",
+    "Fusion": "fusion_s",
+    "Caches": "caches_s",
+    "Rest": "rest_s",
+}
+
+
+def part_tables(sums: Sequence[PartSum], parts: Sequence[PartTimes], mode: PartMode) -> list[Table]:
+    """The sums against the whole networks, then the slowest parts of each; none where none ran."""
+    if not parts:
+        return []
+    return [_sum_table(sums, mode), _part_table(slowest_parts(parts), mode)]
+
+
+def group_tables(found: Sequence[GroupTimes], mode: Callable[[GroupTimes], str]) -> list[Table]:
+    """Groups by accelerator, of networks of which the cost of leaving was measured."""
+    rows = [
+        (chain, group)
+        for chain in found
+        for group in chain.groups
+        if any(each.leave_s is not None for each in chain.groups)
+    ]
+    if not rows:
+        return []
+    columns = [
+        Column("Network", lambda row: row[0].network),
+        Column("Batch", lambda row: batch_text(row[0].batch), is_numeric=True),
+        Column("Precision", lambda row: row[0].precision),
+        Column("Engine", lambda row: row[0].engine),
+        Column("Mode", lambda row: mode(row[0])),
+        Column("Accelerator", lambda row: row[0].accelerator),
+        Column("Group", lambda row: f"{row[1].number}", is_numeric=True),
+        Column("Operators", lambda row: operators_text(row[1].op_types)),
+        Column("Time", lambda row: _time_text(row[1]), is_numeric=True),
+        Column("Cost of leaving", lambda row: _leave_text(row[1]), is_numeric=True),
+        Column("Demand", lambda row: _demand_text(row[1]), is_numeric=True),
+        Column("Above idle", lambda row: joules(row[1].energy_j), is_numeric=True),
+        Column("Left to the GPU", lambda row: _share_text(row[1].fallback_share), is_numeric=True),
+        Column("Source", lambda row: row[0].source),
+        Column("Remark", lambda row: row[1].remark),
+    ]
+    return [
+        tabulate("Groups of layers by accelerator, and what it costs to leave it", columns, rows)
+    ]
+
+
+def _time_text(row: GroupTime) -> str:
+    if row.time_s is None or row.time_error is None:
+        return seconds(row.time_s)
+    half_s = row.time_s * row.time_error
+    return seconds(row.time_s, max(0.0, row.time_s - half_s), row.time_s + half_s)
+
+
+def _leave_text(row: GroupTime) -> str:
+    """``73 µs ± 12 µs``; below 0 ``−3.1 µs``, as it was measured."""
+    if row.leave_s is None:
+        return UNKNOWN
+    half = "" if row.leave_error_s is None else f" ± {seconds(row.leave_error_s)}"
+    return f"{'−' if row.leave_s < 0 else ''}{seconds(abs(row.leave_s))}{half}"
+
+
+def _demand_text(row: GroupTime) -> str:
+    if row.demand_byte_per_s is None:
+        return UNKNOWN
+    label = "" if row.demand_source != "modelled" else " modelled"
+    return f"{row.demand_byte_per_s / 1e9:.3g}{NBSP}GB/s{label}"
+
+
+def _share_text(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{share:.0%}"
+
+
+def slowest_parts(parts: Sequence[PartTimes]) -> list[PartTimes]:
+    """The slowest of each network, engine and mode, in the order in which they run."""
+    groups: dict[object, list[PartTimes]] = {}
+    for row in parts:
+        same = (row.device, row.mode, row.network, row.batch, row.precision, row.engine)
+        groups.setdefault((same, row.part.kind), []).append(row)
+    found = []
+    for rows in groups.values():
+        rows.sort(key=lambda row: -(row.time_s or 0.0))
+        found += sorted(rows[:MOST_PARTS], key=lambda row: row.part.number)
+    return found
+
+
+def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
+    def term(name: str) -> Callable[[PartSum], str]:
+        return lambda row: signed_share(getattr(row, name), row.whole_s)
+
+    columns = [
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: row.precision),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", mode),
+        Column("Parts", parts_text, is_numeric=True),
+        Column("Their sum", lambda row: seconds(row.parts_s), is_numeric=True),
+        Column("Whole", lambda row: seconds(row.whole_s), is_numeric=True),
+        Column("Difference", term("difference_s"), is_numeric=True),
+        *(Column(title, term(name), is_numeric=True) for title, name in TERMS.items()),
+        Column("Energy, sum", lambda row: joules(row.parts_j), is_numeric=True),
+        Column("Energy, whole", lambda row: joules(row.whole_j), is_numeric=True),
+        Column("Source", lambda row: row.source),
+    ]
+    caption = "Layers that were run alone: their sum against the whole network"
+    return tabulate(caption, columns, sums)
+
+
+def _part_table(parts: Sequence[PartTimes], mode: PartMode) -> Table:
+    columns = [
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: row.precision),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", mode),
+        Column("Part", lambda row: f"{row.part.kind} {row.part.number}"),
+        Column("Operators", lambda row: operators_text(row.part.op_types)),
+        Column("Alone", lambda row: seconds(row.time_s, row.low_s, row.high_s), is_numeric=True),
+        Column("In the network", lambda row: seconds(row.in_network_s), is_numeric=True),
+        Column("Energy", energy_text, is_numeric=True),
+        Column("Above idle", lambda row: joules(row.above_idle_j), is_numeric=True),
+        Column("Power", lambda row: watts(row.power_w), is_numeric=True),
+        Column("Source", lambda row: row.source),
+        Column("Remark", lambda row: row.remark),
+    ]
+    caption = f"Layers that were run alone, at most {MOST_PARTS} of a network: the slowest"
+    return tabulate(caption, columns, parts)
+
+
+def parts_text(row: PartSum) -> str:
+    """``21 layers``, or ``5 of 21 layers``."""
+    count = f"{row.n_measured} of {row.n_parts}" if row.n_measured < row.n_parts else row.n_parts
+    return f"{count} {row.kind}{'' if row.n_parts == 1 else 's'}"
+
+
+def operators_text(op_types: Sequence[str]) -> str:
+    """``Conv, Relu``; of many the first."""
+    return first_names(op_types)
+
+
+def signed_share(value_s: float | None, whole_s: float | None) -> str:
+    """A difference as a share of the whole network's time: ``+3.1 %``."""
+    if value_s is None or not whole_s:
+        return UNKNOWN
+    return f"{100 * value_s / whole_s:+.1f}{NBSP}%".replace("-", "−")
+
 
 ModeText: TypeAlias = Callable[[NetworkTimes | ProgramTimes], str]  # what a row's mode is called
 
@@ -70,7 +265,11 @@ def program_table(rows: Sequence[ProgramTimes], mode: ModeText) -> Table:
         Column("Memory", of_whole(lambda row: _memory_text(row.memory_bytes)), is_numeric=True),
         Column("Metric", of_whole(lambda row: scaled(row.metric, 1.0)), is_numeric=True),
         Column("Runs", lambda row: str(row.n_runs), is_numeric=True),
-        Column("In each run", _per_run_text, is_numeric=True),
+        Column(
+            "In each run",
+            lambda row: "" if row.n_per_run is None else f"{row.n_per_run:.4g}",
+            is_numeric=True,
+        ),
         Column("Source", lambda row: row.source),
     ]
     return tabulate("Programs that were run", columns, rows)
@@ -122,10 +321,6 @@ def _predicted_text(row: NetworkTimes) -> str:
 
 def _error_text(row: NetworkTimes) -> str:
     return UNKNOWN if row.error is None else f"{100 * row.error:+.0f}{NBSP}%".replace("-", "−")
-
-
-def _per_run_text(row: ProgramTimes) -> str:
-    return "" if row.n_per_run is None else f"{row.n_per_run:.4g}"
 
 
 def _memory_text(memory_bytes: int | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, percent, relative
-from mansard.analytics.data.unknown_modes import UnknownModes
+from mansard.analytics.decisions.missing import UnknownModes
 from mansard.analytics.decisions.time_sharing import MixAnswer, MixPlan
 from mansard.analytics.decisions.workload import MixDecision
 

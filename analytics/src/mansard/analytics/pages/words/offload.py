@@ -8,7 +8,7 @@ import msgspec
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, counted, digits, joules, seconds
-from mansard.analytics.data.unknown_modes import UnknownModes
+from mansard.analytics.decisions.missing import UnknownModes
 from mansard.analytics.decisions.offload.records import (
     Amount,
     Calibration,

@@ -1,15 +1,21 @@
-"""A decision in sentences: the answer that people and programs read."""
+"""A decision in sentences: the answer that people and programs read.
+
+With how often a network is right, and with what is missing to decide, why, and what helps.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from mansard.analytics.data.accuracies import REFERENCE, NetworkAccuracy, share_text
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decisions.limits import check_limits
-from mansard.analytics.decisions.missing import missing_quantity
-from mansard.analytics.decisions.recommend import Decision, Question
+from mansard.analytics.decisions.limits import Accuracies, Mask, Screen, check_limits
+from mansard.analytics.decisions.missing import missing_quantity, why_missing
+from mansard.analytics.decisions.recommend import Decision, FallBack, Question
 from mansard.analytics.decisions.records import (
     Candidate,
     MeasureNext,
@@ -17,9 +23,8 @@ from mansard.analytics.decisions.records import (
     Recommendation,
     Wanted,
 )
-from mansard.analytics.pages.words.accuracy import accuracy_sentence, open_note
+from mansard.analytics.decisions.values import Values
 from mansard.analytics.pages.words.comparisons import lost_words, measured_words
-from mansard.analytics.pages.words.missing import fallback_note, lacking_note, what_is_missing
 from mansard.analytics.pages.words.sentences import (
     NEARNESS_WORDS,
     chosen_sentence,
@@ -38,6 +43,108 @@ from mansard.analytics.pages.words.sentences import (
     why_chosen,
     why_none,
 )
+
+
+def accuracy_sentence(known: NetworkAccuracy | None) -> str:
+    """What is known of the accuracy of the choice; empty: nothing."""
+    words = _words(known)
+    if known is None or not words:
+        return ""
+    drop = "" if known.drop is None else f", a drop of {share_text(known.drop)} from {REFERENCE}"
+    return (
+        f" In {known.precision} it is {words} of {known.n_samples:,} samples of {known.dataset}, "
+        f"on {known.engine_words}{drop}."
+    )
+
+
+def open_note(precisions: list[str], known: Accuracies) -> str:
+    """What each of several precisions that were open does to the results."""
+    rights = {name: words for name in precisions if (words := _words(known.get(name)))}
+    others = [name for name in precisions if name not in rights]
+    if not rights:
+        return f"{', '.join(others)} were open: what each does to the results is not known here"
+    words = ", ".join(f"{name} is {what}" for name, what in rights.items())
+    rest = f"; of {', '.join(others)} it is not known" if others else ""
+    return f"{', '.join(precisions)} were open: {words}{rest}"
+
+
+def _words(known: NetworkAccuracy | None) -> str:
+    """How often it is right, or at least as in fp32; empty: neither is known."""
+    if known is None or (known.top1 is None and known.agreement is None):
+        return ""
+    if known.top1 is not None:
+        return f"right for {share_text(known.top1)}"
+    return f"as in {REFERENCE} for {share_text(known.agreement)}"
+
+
+_METER = "measure with a power meter ('mansard doctor' says what is missing)"
+# By what the reasons of the models say, the first that matches.
+_REMEDIES = (
+    (r"too few points", "measure more of it: 'mansard bench --profile full'"),
+    (
+        r"not identifiable",
+        "the meter was read, but the fit is too noisy: measure longer windows and more "
+        "repetitions ('mansard bench --profile full')",
+    ),
+    (r"no such column|leaves it empty", "import its power or energy with the times"),
+    (r"power was measured in no mode", "measure its power in 4 modes: 'mansard plan' picks them"),
+    (
+        r"\bits .* (is|are) not known|not known of this mode|mode of this network says its",
+        "give the modes all their clocks",
+    ),
+    (r"no clock is known of all", "give the modes all their clocks"),
+    (r"meter|no energy|no power|power was not recorded", _METER),
+)
+
+
+def remedy(reason: str | None) -> str:
+    """What helps against ``reason``; a meter where nothing is said."""
+    if not reason:
+        return _METER
+    found = (way for pattern, way in _REMEDIES if re.search(pattern, reason))
+    return next(found, "")
+
+
+def what_is_missing(values: Values, screened: Screen, wanted: Wanted) -> str:
+    """The energy or power that the question needs, why it is unknown, and what helps."""
+    everything = np.ones(len(values), dtype=np.bool_)
+    needed = missing_quantity(values, screened, wanted, everything)
+    reason = why_missing(values, everything)
+    why = f" ({reason})" if reason else ""
+    ways = [way] if (way := remedy(reason)) else []
+    if wanted.minimise != "latency":
+        ways.append("minimise latency")
+    if wanted.max_energy_j is not None or wanted.max_power_w is not None:
+        last = "leave out limits of power and energy"
+        is_first = wanted.minimise == "latency"
+        ways = [*ways, last] if is_first else [*ways[:-1], f"{ways[-1]} and {last}"]
+    return f"{unknown_words(needed, 'every mode')}{why}: {', or '.join(ways)}"
+
+
+def lacking_note(values: Values, screened: Screen, wanted: Wanted, rows: Mask) -> str:
+    """How many have nothing to be compared by, why, and what helps; empty for none."""
+    n_rows = int(rows.sum())
+    if not n_rows:
+        return ""
+    needed = missing_quantity(values, screened, wanted, rows)
+    reason = why_missing(values, rows)
+    why = f" ({reason})" if reason else ""
+    way = remedy(reason)
+    of = f"{n_rows} of {len(values)} candidates"
+    return f"{unknown_words(needed, of)}{why}, and they are left out{': ' * bool(way)}{way}"
+
+
+def fallback_note(fallback: FallBack) -> str:
+    """That modes are compared by their times, because too few have an energy, and what helps."""
+    why = f" ({fallback.reason})" if fallback.reason else ""
+    way = remedy(fallback.reason)
+    n_modes = fallback.n_modes
+    modes = f"{fallback.n_known or 'none'} of {n_modes} modes" if n_modes > 1 else "no mode"
+    return (
+        f"energy is known in {modes}{why}: modes are compared by their times, not by their "
+        f"energies{'; to compare energies, ' * bool(way)}{way}"
+    )
+
 
 _NO_COMMANDS = "which commands set a mode is the board's matter, not the prediction's"
 _NO_LIMITS_KEPT = "no mode is known to keep the limits"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
-from mansard.analytics.decisions.claims import Claim
+from mansard.analytics.decisions.choice import Claim
 from mansard.analytics.decisions.limits import Nearness, limits_of
 from mansard.analytics.decisions.records import (
     Candidate,
@@ -19,10 +19,10 @@ from mansard.analytics.decisions.records import (
     Saving,
     Wanted,
 )
-from mansard.analytics.pages.words.comparisons import compared_facts
-from mansard.analytics.pages.words.phrases import (
+from mansard.analytics.pages.words.comparisons import (
     QUANTITY_WORDS,
     asked_words,
+    compared_facts,
     figure,
     figures,
     likely,

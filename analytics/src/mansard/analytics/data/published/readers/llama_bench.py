@@ -14,18 +14,20 @@ from collections.abc import Iterable
 import msgspec
 
 from mansard.analytics.data.published.cells import TextRow
-from mansard.analytics.data.published.readers.csv_rows import CsvRow, header_of, read_csv
 from mansard.analytics.data.published.readers.reader import (
     MOST_RUNS,
+    CsvRow,
     Reader,
     ToolFile,
     ToolReading,
     at_most,
     cells,
+    header_of,
     known,
     parse_json,
+    read_csv,
 )
-from mansard.analytics.data.repeats import repetition_deviation
+from mansard.analytics.data.statistics import repetition_deviation
 from mansard.core.errors import InputError
 
 _KEYS = re.compile(r'\{\s*"build_commit"')

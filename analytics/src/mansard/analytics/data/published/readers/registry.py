@@ -1,34 +1,58 @@
-"""Which reader a file is for, by what it holds; its name tells nothing."""
+"""Which reader a file is for, by what it holds; its name tells nothing.
+
+Files that other commands read, of Nsight Compute and tegrastats, are known as well: to name those
+commands.
+"""
 
 from __future__ import annotations
 
-from mansard.analytics.data.published.readers.cudla import CUDLA
-from mansard.analytics.data.published.readers.elsewhere import NCU, TEGRASTATS
-from mansard.analytics.data.published.readers.jetson_stats import JETSON_STATS
+import re
+
+from mansard.analytics.data.published.readers.layer_profiles import CUDLA, ORT_PROFILE
 from mansard.analytics.data.published.readers.llama_bench import (
     LLAMA_CSV,
     LLAMA_JSON,
     LLAMA_JSONL,
     LLAMA_MARKDOWN,
 )
-from mansard.analytics.data.published.readers.mlperf_log import MLPERF_LOG
-from mansard.analytics.data.published.readers.mlperf_table import MLPERF_TABLE
-from mansard.analytics.data.published.readers.ort_profile import ORT_PROFILE
-from mansard.analytics.data.published.readers.rail_samples import RAIL_SAMPLES
-from mansard.analytics.data.published.readers.reader import Reader, ToolFile
-from mansard.analytics.data.published.readers.trtexec_layers import TRTEXEC_LAYERS
-from mansard.analytics.data.published.readers.trtexec_log import TRTEXEC_LOG
-from mansard.analytics.data.published.readers.trtexec_metadata import (
+from mansard.analytics.data.published.readers.mlperf import MLPERF_LOG, MLPERF_TABLE
+from mansard.analytics.data.published.readers.power_logs import JETSON_STATS, RAIL_SAMPLES, ZEUS
+from mansard.analytics.data.published.readers.reader import Reader, ToolFile, ToolReading
+from mansard.analytics.data.published.readers.trtexec_exports import (
+    IPROFILER_TIMES,
+    TRTEXEC_LAYERS,
+    TRTEXEC_PROFILE,
+    TRTEXEC_TIMES,
+)
+from mansard.analytics.data.published.readers.trtexec_log import (
     TRTEXEC_BUILD,
     TRTEXEC_CARD,
+    TRTEXEC_LOG,
     TRTEXEC_SUMMARY,
 )
-from mansard.analytics.data.published.readers.trtexec_profile import (
-    IPROFILER_TIMES,
-    TRTEXEC_PROFILE,
+from mansard.core.errors import InputError
+
+_HEADER = re.compile(r'^"?(?:ID|Process ID)"?,.*"?Kernel Name"?,', re.M)
+
+
+_TEGRASTATS = re.compile(r"\bRAM \d+/\d+MB \(lfb |\bRAM \d+/\d+MB .*\bCPU \[")
+
+
+def _refuse_counters(source: ToolFile) -> ToolReading:
+    raise InputError(
+        "holds counters of Nsight Compute", where=source.where, fix="use 'mansard ncu import'"
+    )
+
+
+def _refuse_telemetry(source: ToolFile) -> ToolReading:
+    raise InputError("is a log of tegrastats", where=source.where, fix="use 'mansard telemetry'")
+
+
+NCU = Reader("Nsight Compute", lambda head: _HEADER.search(head) is not None, _refuse_counters)
+TEGRASTATS = Reader(
+    "tegrastats", lambda head: _TEGRASTATS.search(head) is not None, _refuse_telemetry
 )
-from mansard.analytics.data.published.readers.trtexec_times import TRTEXEC_TIMES
-from mansard.analytics.data.published.readers.zeus import ZEUS
+
 
 READERS: tuple[Reader, ...] = (
     TRTEXEC_TIMES,

@@ -1,7 +1,11 @@
-"""What trtexec prints: options, the performance summary and, with ``--dumpProfile``, layers.
+"""What trtexec prints: options, a performance summary, layers (``--dumpProfile``); or its JSON.
 
 7.x prints one number a line ("GPU Compute", "median: 4.4 ms"), later versions one line for each
 time ("GPU Compute Time: min = …, median = … ms"). A file may hold several runs, and text between.
+
+NVIDIA's trt-engine-explorer keeps such a log as JSON, ``*.metadata.json``: the performance summary
+is a run; options of a build and the properties of a card hold no time;
+they are said of the other files of the same command.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+import msgspec
 
 from mansard.analytics.data.published.cells import LayerRow, TextRow
 from mansard.analytics.data.published.readers.reader import (
@@ -24,11 +30,112 @@ from mansard.analytics.data.published.readers.reader import (
     cells,
     known,
     network_of,
+    parse_json,
+    seconds_of_ms,
 )
-from mansard.analytics.data.published.readers.trtexec_metadata import shape_notes
 from mansard.analytics.data.published.readers.trtexec_method import TrtexecSetting, host_remark
 from mansard.core.errors import InputError
 from mansard.core.formats.tensorrt import printed_line, printed_option, version_in
+
+_SUMMARY = re.compile(r'^\s*\{\s*"performance_summary"\s*:')
+_BUILD = re.compile(r'^\s*\{\s*"(?:model_options|build_options)"\s*:')
+_CARD = re.compile(r'^\s*\[?\s*\{\s*"Name"\s*:\s*"[^"]*"\s*,\s*"ComputeCapability"')
+_MEDIAN_AT = 3  # of [least, most, mean, median, percentiles…]
+
+
+class _Performance(msgspec.Struct):
+    throughput: float | None = msgspec.field(default=None, name="Throughput")
+    latency: list[float] = msgspec.field(default=[], name="Latency")
+    compute: list[float] = msgspec.field(default=[], name="GPU Compute Time")
+    enqueue: list[float] = msgspec.field(default=[], name="Enqueue Time")
+    total_s: float | None = msgspec.field(default=None, name="Total Host Walltime")
+
+
+class _Summary(msgspec.Struct):
+    performance_summary: _Performance
+    inference_options: dict[str, object] = {}
+    device_information: dict[str, object] = {}
+
+
+class _Build(msgspec.Struct):
+    model_options: dict[str, object] = {}
+    build_options: dict[str, object] = {}
+
+
+class _Card(msgspec.Struct):
+    name: str = msgspec.field(name="Name")
+
+
+def _read_summary(source: ToolFile) -> ToolReading:
+    found = parse_json(source, _Summary, "trt-engine-explorer's metadata")
+    performance = found.performance_summary
+    if len(performance.compute) <= _MEDIAN_AT:
+        raise InputError(
+            "has no GPU compute time in its performance summary",
+            where=source.where,
+            fix="export it again",
+        )
+    setting = TrtexecSetting(options={k: str(v) for k, v in found.inference_options.items()})
+    enqueue_ms = performance.enqueue[_MEDIAN_AT] if len(performance.enqueue) > _MEDIAN_AT else None
+    figures = known(
+        queries_per_s=performance.throughput,
+        least_s=performance.compute[0] / 1e3,
+        enqueue_s=None if enqueue_ms is None else enqueue_ms / 1e3,
+        host_latency_s=performance.latency[_MEDIAN_AT] / 1e3
+        if len(performance.latency) > _MEDIAN_AT
+        else None,
+    )
+    row = TextRow(
+        1,
+        cells(
+            time_s=performance.compute[_MEDIAN_AT] / 1e3,
+            batch=setting.batch,
+            method=setting.method("median GPU compute time"),
+            remark=host_remark(enqueue_ms, performance.compute[_MEDIAN_AT]),
+        ),
+        figures,
+    )
+    card = found.device_information.get("Selected Device")
+    notes = [f"it was measured on {card}"] if card else []
+    return ToolReading([row], [*notes, *shape_notes(setting)])
+
+
+def shape_notes(setting: TrtexecSetting) -> list[str]:
+    """How to say the batch where the file has only the shape of its input."""
+    if setting.batch is not None or setting.input_shape is None:
+        return []
+    shape = setting.input_shape[:80]
+    return [f"its input is {shape}: say --fixed batch=N if the first dimension is the batch"]
+
+
+def _read_build(source: ToolFile) -> ToolReading:
+    found = parse_json(source, _Build, "trt-engine-explorer's metadata")
+    options = {**found.build_options, **found.model_options}
+    setting = TrtexecSetting(options={name: str(value) for name, value in options.items()})
+    model = network_of(setting.model or "")
+    return ToolReading(says=cells(network=model, precision=setting.precision))
+
+
+def _read_card(source: ToolFile) -> ToolReading:
+    try:
+        (card,) = parse_json(source, list[_Card], "trt-engine-explorer's metadata")
+    except ValueError as error:
+        raise InputError("is of several cards", where=source.where, fix="leave it out") from error
+    return ToolReading(notes=[f"it is of {card.name}"])
+
+
+TRTEXEC_SUMMARY = Reader(
+    "trt-engine-explorer's summary", lambda head: _SUMMARY.match(head) is not None, _read_summary
+)
+TRTEXEC_BUILD = Reader(
+    "trt-engine-explorer's build options",
+    lambda head: _BUILD.match(head) is not None,
+    _read_build,
+)
+TRTEXEC_CARD = Reader(
+    "trt-engine-explorer's card", lambda head: _CARD.match(head) is not None, _read_card
+)
+
 
 _LOG = re.compile(
     r"^\s*&&&& (?:RUNNING|PASSED|FAILED) TensorRT\.trtexec|=== Performance summary ===\s*$"
@@ -213,15 +320,11 @@ def _layer(run: _Run, line: str) -> LayerRow | None:
         return None
     return LayerRow(
         name=name,
-        mean_s=_milli(numbers.get("mean")),
-        median_s=_milli(numbers.get("median")),
+        mean_s=seconds_of_ms(numbers.get("mean")),
+        median_s=seconds_of_ms(numbers.get("median")),
         share=numbers["share"] / 100 if "share" in numbers else None,
         runs=run.profiled,
     )
-
-
-def _milli(value: float | None) -> float | None:
-    return None if value is None else value / 1e3
 
 
 def _row(run: _Run, number: int) -> TextRow:

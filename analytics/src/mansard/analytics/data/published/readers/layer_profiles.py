@@ -1,9 +1,12 @@
-"""ONNX Runtime's profile (``SessionOptions.enable_profiling``): the time of each node.
+"""Profiles of layers that cuDLA and ONNX Runtime write.
 
-Three of its faults are known. A node with a sequence of tensors leaves a comma before a bracket
-(microsoft/onnxruntime#10974), which is read as it is meant. A session that was not ended leaves a
-file that is cut (#10975), and after a million events the rest is dropped (#17013): both are
-refused, because a part of the nodes is not the network.
+cuDLA's sample of layerwise statistics says when each layer of a DLA began and ended, ONNX
+Runtime's profile (``SessionOptions.enable_profiling``) how long each node took.
+
+Three faults of the latter are known. A node with a sequence of tensors leaves a comma before a
+bracket (microsoft/onnxruntime#10974), which is read as it is meant. A session that was not ended
+leaves a file that is cut (#10975), and after a million events the rest is dropped (#17013): both
+are refused, because a part of the nodes is not the network.
 """
 
 from __future__ import annotations
@@ -14,15 +17,47 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.published.cells import LayerRow
 from mansard.analytics.data.published.readers.reader import (
+    MOST_LAYERS,
     MOST_TOOL_BYTES,
     Reader,
     ToolFile,
     ToolReading,
+    at_most,
+    header_of,
+    number,
     parse_json,
+    read_csv,
 )
-from mansard.analytics.data.published.readers.trtexec_profile import layers_row
+from mansard.analytics.data.published.readers.trtexec_exports import layers_row
 from mansard.core.errors import InputError
 from mansard.core.formats.onnx import ProfileEvent, node_runs
+
+_CUDLA_COLUMNS = ["layer_name", "start_ms", "end_ms"]
+
+
+def _read_cudla(source: ToolFile) -> ToolReading:
+    times: list[tuple[str, float]] = []
+    for row in at_most(read_csv(source, "cuDLA"), MOST_LAYERS, "layers", source):
+        start_ms, end_ms = number(row, "start_ms", source), number(row, "end_ms", source)
+        if start_ms is None or end_ms is None or end_ms < start_ms:
+            raise InputError(
+                f"line {row.line} ends before it starts", where=source.where, fix="remove the row"
+            )
+        # The loadable joins names with and without spaces.
+        name = re.sub(r"\s*\+\s*", " + ", row.cells["layer_name"].strip("'\""))
+        times.append((name, (end_ms - start_ms) / 1e3))
+    total = sum(seconds for _, seconds in times)
+    layers = [
+        LayerRow(name=name, mean_s=seconds, share=seconds / total if total else None, runs=1)
+        for name, seconds in times
+    ]
+    return ToolReading([layers_row(source, layers, "cuDLA: layers of the DLA in one call")])
+
+
+CUDLA = Reader(
+    "cuDLA's layer statistics", lambda head: header_of(head) == _CUDLA_COLUMNS, _read_cudla
+)
+
 
 _HEAD = re.compile(r"^\s*\[\s*\{")
 _MARKS = re.compile(
@@ -36,7 +71,7 @@ _WITH_BODIES = frozenset({"If", "Loop", "Scan"})
 _AGAIN = "end the session (InferenceSession.end_profiling) and give the file that it names"
 
 
-def _read(source: ToolFile) -> ToolReading:
+def _read_ort(source: ToolFile) -> ToolReading:
     if not source.data.rstrip().endswith(b"]"):
         raise InputError(
             "is a profile of ONNX Runtime that was cut, as where its session was not ended "
@@ -93,8 +128,8 @@ def _layers(events: Sequence[ProfileEvent]) -> tuple[list[LayerRow], list[str]]:
     return layers, notes
 
 
-def _recognise(head: str) -> bool:
+def _is_ort(head: str) -> bool:
     return all(pattern.search(head) is not None for pattern in (_HEAD, _CATEGORY, _MARKS))
 
 
-ORT_PROFILE = Reader("ONNX Runtime's profile", _recognise, _read, MOST_TOOL_BYTES)
+ORT_PROFILE = Reader("ONNX Runtime's profile", _is_ort, _read_ort, MOST_TOOL_BYTES)

@@ -1,4 +1,4 @@
-"""One page about one schedule of several networks."""
+"""Pages about one answer: of hierarchical inference, or of a schedule."""
 
 from __future__ import annotations
 
@@ -9,12 +9,29 @@ from typing import Any
 
 from mansard.analytics.data.names import display_name, display_text, in_order
 from mansard.analytics.data.quantities import counted
+from mansard.analytics.decisions.offload.records import Hierarchical
 from mansard.analytics.pages.figures.figure import live_tables, pool
 from mansard.analytics.pages.figures.gantt import gantt_figure, last_s
 from mansard.analytics.pages.report.page import write_page
+from mansard.analytics.pages.tables.offloads import sections
 from mansard.analytics.pages.tables.schedules import method_table, network_table
 from mansard.core.records import Problem, Schedule
 from mansard.core.text import listed
+
+
+def write_offload_page(found: Hierarchical, name: str, path: Path) -> None:
+    """Write the page to ``path``, whole or not at all; raises StorageError."""
+    own = sections({name: found})
+    drawn = [figure for each in own for figure in each.figures]
+    context: dict[str, Any] = {
+        "title": f"Hierarchical inference: {display_name(name)}",
+        "offloads": own,
+        "figures": drawn,
+        "datasets": pool(drawn),
+        "tables": live_tables(drawn),
+    }
+    write_page("offloads.html.j2", context, path)
+
 
 _MOST_NAMES = 4  # in the title
 

@@ -1,11 +1,15 @@
-"""Tables that are read and written: recorded samples, costs of modes, every threshold."""
+"""Files that are read and written: recorded samples, costs of modes, curves, and answers.
+
+Answers are kept beside runs, for the report: ``RUNS/hierarchical/NAME.json``.
+"""
 
 from __future__ import annotations
 
 import codecs
 import io
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -16,19 +20,22 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
-from mansard.analytics.decisions.offload.limits import means_of
-from mansard.analytics.decisions.offload.logistic import probability
+from mansard.analytics.data.layout import OFFLOADS_FOLDER
+from mansard.analytics.decisions.offload.policies import probability
 from mansard.analytics.decisions.offload.records import (
     Amount,
     CostSource,
+    Hierarchical,
     Logistic,
     ModeCosts,
     make_amount,
 )
+from mansard.analytics.decisions.offload.rules import means_of
 from mansard.analytics.decisions.offload.samples import NAMES, LabelledSamples
 from mansard.analytics.decisions.offload.thresholds import sweep
-from mansard.core.errors import InputError
-from mansard.core.storage.files import read_whole, write_atomic
+from mansard.core.errors import InputError, UsageError
+from mansard.core.storage.documents import read_document, write_document
+from mansard.core.storage.files import entries_in, make_folder, read_whole, write_atomic
 
 _MOST_BYTES = 2 << 30
 _VECTORS = ("probabilities", "logits")
@@ -262,3 +269,40 @@ def write_curve(
     stream = io.BytesIO()
     frame.fill_nan(None).write_csv(stream)
     write_atomic(path, stream.getvalue())
+
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,63}")
+
+
+def check_name(name: str) -> str:
+    """``name``; raises UsageError where no file can bear it."""
+    if not _NAME.fullmatch(name):
+        fix = "use letters, digits, dots and dashes, 64 at most"
+        raise UsageError(f"{name!r} cannot name an answer", fix=fix)
+    return name
+
+
+def write_answer(runs: Path, name: str, found: Hierarchical) -> Path:
+    """Keep ``found`` in ``runs`` under ``name``, in the place of one that is there."""
+    folder = make_folder(runs / OFFLOADS_FOLDER, runs)
+    path = folder / f"{check_name(name)}.json"
+    write_document(path, found, runs)
+    return path
+
+
+def answers_in(locations: Sequence[str]) -> dict[str, Hierarchical]:
+    """The answers kept in folders of runs, by name, and by folder too where two have one name.
+
+    Datasets at a URL have none. Raises SchemaError, StorageError.
+    """
+    found: dict[str, Hierarchical] = {}
+    for location in locations:
+        runs = Path(location)
+        if "://" in location or not runs.is_dir():
+            continue
+        for entry in entries_in(runs / OFFLOADS_FOLDER, runs):
+            name = entry.removesuffix(".json")
+            if name != entry:
+                answer = read_document(runs / OFFLOADS_FOLDER / entry, Hierarchical, runs)
+                found[name if name not in found else f"{location}/{name}"] = answer
+    return found

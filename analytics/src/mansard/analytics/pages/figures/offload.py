@@ -1,25 +1,36 @@
-"""Hierarchical inference: accuracy over latency, energy and share, with the chosen threshold.
+"""Hierarchical inference in charts: what each threshold reaches, and the regret of policies.
 
-Latencies are in ms and energies in mJ of one sample, accuracies and shares in percent.
+The frontier is accuracy over latency, energy and share, with the chosen threshold. Latencies are in
+ms and energies in mJ of one sample, accuracies and shares in percent.
+
+The regret of online policies is over the samples that they have seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from mansard.analytics.data.names import in_order
-from mansard.analytics.decisions.offload.records import Amount, Hierarchical, HiPoint
-from mansard.analytics.pages.figures.charting import Chart, colour, plot, rate_axis, shape, told
+from mansard.analytics.decisions.offload.records import Amount, Hierarchical, HiPoint, Replay
+from mansard.analytics.pages.figures.charting import (
+    Chart,
+    colour,
+    log_scale,
+    plot,
+    rate_axis,
+    shape,
+    told,
+)
 from mansard.analytics.pages.figures.figure import MILLI, Figure, Row, make_figure, schema_of
-from mansard.analytics.pages.figures.tables import Table
+from mansard.analytics.pages.figures.tables import Column, Table, tabulate
 from mansard.analytics.pages.words.offload import POINT_COLUMNS, point_cells
 
-_SIZE_PX = (300, 270)
-CAPTION = (
+_FRONTIER_PX = (300, 270)
+FRONTIER_CAPTION = (
     "The line: the chosen rule in the chosen mode at every threshold, from no offload at the left "
     "to all at the right; the band holds 95 % of samples drawn again. Marks: rules at their best "
     "thresholds, the best of each other mode, and the baselines, with the intervals of their "
@@ -30,7 +41,7 @@ UNANSWERED = (
     "band reaches to the most."
 )
 _TEXTS = ("rule", "mode", "below", "offloaded", "said", "time", "item", "cost", "limits")
-_SCHEMA = schema_of(
+_POINTS_SCHEMA = schema_of(
     text=f"what {' '.join(_TEXTS)}", number="accuracy low high share latency energy"
 )
 _AXES = (
@@ -62,7 +73,7 @@ def frontier_figure(name: str, found: Hierarchical) -> Figure | None:
         _NUMERIC,
     )
     notes = (UNANSWERED,) if any(each.n_unanswered for each in found.frontier) else ()
-    return make_figure(name, chart, table, CAPTION, notes)
+    return make_figure(name, chart, table, FRONTIER_CAPTION, notes)
 
 
 def _marks(found: Hierarchical) -> Iterator[Row]:
@@ -100,8 +111,8 @@ def _milli(found: Amount | None) -> float | None:
 
 
 def _frame(rows: Iterator[Row]) -> pl.DataFrame:
-    frame = pl.DataFrame(list(rows), schema=_SCHEMA)
-    numbers = [name for name, kind in _SCHEMA.items() if kind == pl.Float64]
+    frame = pl.DataFrame(list(rows), schema=_POINTS_SCHEMA)
+    numbers = [name for name, kind in _POINTS_SCHEMA.items() if kind == pl.Float64]
     return frame.with_columns(pl.col(name).round_sig_figs(5) for name in numbers)
 
 
@@ -129,4 +140,51 @@ def _panel(line: pl.DataFrame, marks: pl.DataFrame, field: str, title: str) -> C
         dots.mark_point(size=80, filled=True, opacity=0.95).encode(
             y=accuracy, shape=shape("what", names)
         ),
-    ).properties(width=_SIZE_PX[0], height=_SIZE_PX[1])
+    ).properties(width=_FRONTIER_PX[0], height=_FRONTIER_PX[1])
+
+
+_REGRET_PX = (420, 230)
+REGRET_CAPTION = (
+    "Policies like HI-LCB and HI-LCB-lite, simulated with a bound of our own: their loss less that "
+    "of the best fixed threshold, in wrong answers, the mean of random orders of the samples. On "
+    "this axis a regret that grows as a logarithm is a straight line.",
+)
+_REGRET_SCHEMA = schema_of(text="policy", number="step regret")
+_COLUMNS = (
+    Column.text("Policy", "policy"),
+    Column.number("Samples", "step", ",.0f"),
+    Column.number("Regret", "regret", ",.4g"),
+)
+
+
+def regret_figure(name: str, found: Sequence[Replay]) -> Figure | None:
+    """Regret over samples, one line for each policy; None where nothing was replayed."""
+    rows = [
+        {"policy": each.policy, "step": float(step), "regret": regret}
+        for each in found
+        for step, regret in zip(each.steps, each.regrets, strict=True)
+    ]
+    if not rows:
+        return None
+    frame = pl.DataFrame(rows, schema=_REGRET_SCHEMA).with_columns(
+        pl.col("regret").round_sig_figs(5)
+    )
+    policies = in_order(frame["policy"].to_list())
+    scale = log_scale(1, max(each.n for each in found))
+    chart = (
+        told(plot(frame), policy="policy", step="samples", regret="regret")
+        .mark_line(strokeWidth=1.5, point=alt.OverlayMarkDef(size=26, filled=True))
+        .encode(
+            x=alt.X("step:Q", scale=scale, axis=rate_axis("Samples")),
+            y=alt.Y("regret:Q", axis=rate_axis("Regret")),
+            color=colour("policy", policies),
+            shape=shape("policy", policies),
+        )
+        .properties(
+            width=_REGRET_PX[0],
+            height=_REGRET_PX[1],
+            description="Regret of online policies against the best fixed threshold over samples",
+        )
+    )
+    table = tabulate("Regret on the way", _COLUMNS, frame.iter_rows(named=True))
+    return make_figure(name, chart, table, REGRET_CAPTION)
