@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.exporter import parse_address
-from mansard.api.http_server import MOST_CONNECTIONS
+from mansard.api.exporter import MOST_CONNECTIONS, parse_address
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import BoardSample
 from mansard.device.system import read_text

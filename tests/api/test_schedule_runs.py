@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 from mansard import api
-from mansard.api.schedule_runs import check_runnable, mapping_of
+from mansard.api.schedules import check_runnable, mapping_of
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.inference.multi.mappings import MappedNetwork, StagePlace

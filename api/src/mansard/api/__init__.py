@@ -96,6 +96,8 @@ if TYPE_CHECKING:
     from mansard.api.benches import BenchRequest as BenchRequest
     from mansard.api.benches import BenchResult as BenchResult
     from mansard.api.benches import bench as bench
+    from mansard.api.benches import demo as demo
+    from mansard.api.benches import demo_simulated as demo_simulated
     from mansard.api.benches import dry_run as dry_run
     from mansard.api.benches import measure_kernels as measure_kernels
     from mansard.api.boards import AvailableModes as AvailableModes
@@ -105,10 +107,6 @@ if TYPE_CHECKING:
     from mansard.api.boards import restore as restore
     from mansard.api.boards import restore_hosts as restore_hosts
     from mansard.api.checks import Check as Check
-    from mansard.api.contention import ContentionResult as ContentionResult
-    from mansard.api.contention import dry_run_contention as dry_run_contention
-    from mansard.api.contention import measure_contention as measure_contention
-    from mansard.api.contention import measured_contention as measured_contention
     from mansard.api.counters import CountedNetwork as CountedNetwork
     from mansard.api.counters import CountResult as CountResult
     from mansard.api.counters import ImportedExport as ImportedExport
@@ -123,8 +121,6 @@ if TYPE_CHECKING:
     from mansard.api.data import import_tables as import_tables
     from mansard.api.data import merge as merge
     from mansard.api.data import report as report
-    from mansard.api.demos import demo as demo
-    from mansard.api.demos import demo_simulated as demo_simulated
     from mansard.api.exporter import Exporter as Exporter
     from mansard.api.exporter import export_metrics as export_metrics
     from mansard.api.hierarchical import HiRequest as HiRequest
@@ -138,23 +134,21 @@ if TYPE_CHECKING:
     from mansard.api.images import list_libraries as list_libraries
     from mansard.api.images import load_image as load_image
     from mansard.api.images import save_image as save_image
-    from mansard.api.logs import LIVE_INTERVAL_S as LIVE_INTERVAL_S
-    from mansard.api.logs import LiveSummary as LiveSummary
-    from mansard.api.logs import OnLine as OnLine
-    from mansard.api.logs import live_telemetry as live_telemetry
-    from mansard.api.logs import telemetry as telemetry
-    from mansard.api.logs import write_lines as write_lines
+    from mansard.api.measurements import ContentionResult as ContentionResult
     from mansard.api.measurements import LayersResult as LayersResult
+    from mansard.api.measurements import MeasuredMulti as MeasuredMulti
     from mansard.api.measurements import MeasuredNetwork as MeasuredNetwork
     from mansard.api.measurements import MeasuredProgram as MeasuredProgram
     from mansard.api.measurements import MeasureResult as MeasureResult
+    from mansard.api.measurements import MultiResult as MultiResult
     from mansard.api.measurements import ProgramResult as ProgramResult
+    from mansard.api.measurements import dry_run_contention as dry_run_contention
+    from mansard.api.measurements import measure_contention as measure_contention
     from mansard.api.measurements import measure_layers as measure_layers
     from mansard.api.measurements import measure_networks as measure_networks
     from mansard.api.measurements import measure_program as measure_program
-    from mansard.api.multi import MeasuredMulti as MeasuredMulti
-    from mansard.api.multi import MultiResult as MultiResult
-    from mansard.api.multi import run_mappings as run_mappings
+    from mansard.api.measurements import measured_contention as measured_contention
+    from mansard.api.measurements import run_mappings as run_mappings
     from mansard.api.outputs import output_types as output_types
     from mansard.api.plans import PlanAnswer as PlanAnswer
     from mansard.api.plans import PlanRequest as PlanRequest
@@ -169,8 +163,8 @@ if TYPE_CHECKING:
     from mansard.api.recommendations import batch as batch
     from mansard.api.recommendations import recommend as recommend
     from mansard.api.recommendations import recommend_workload as recommend_workload
-    from mansard.api.schedule_runs import RanNetwork as RanNetwork
-    from mansard.api.schedule_runs import RanSchedule as RanSchedule
+    from mansard.api.schedules import RanNetwork as RanNetwork
+    from mansard.api.schedules import RanSchedule as RanSchedule
     from mansard.api.schedules import ScheduleAnswer as ScheduleAnswer
     from mansard.api.schedules import ScheduleRequest as ScheduleRequest
     from mansard.api.schedules import schedule as schedule
@@ -181,10 +175,16 @@ if TYPE_CHECKING:
     from mansard.api.scores import score as score
     from mansard.api.scores import show_network as show_network
     from mansard.api.scores import write_networks as write_networks
-    from mansard.api.watch_files import SampleFile as SampleFile
-    from mansard.api.watch_files import read_samples as read_samples
-    from mansard.api.watch_files import record_samples as record_samples
+    from mansard.api.watching import LIVE_INTERVAL_S as LIVE_INTERVAL_S
+    from mansard.api.watching import LiveSummary as LiveSummary
+    from mansard.api.watching import OnLine as OnLine
+    from mansard.api.watching import SampleFile as SampleFile
+    from mansard.api.watching import live_telemetry as live_telemetry
+    from mansard.api.watching import read_samples as read_samples
+    from mansard.api.watching import record_samples as record_samples
+    from mansard.api.watching import telemetry as telemetry
     from mansard.api.watching import watch as watch
+    from mansard.api.watching import write_lines as write_lines
     from mansard.api.windows import window as window
     from mansard.containers.fleet import Fleet as Fleet
     from mansard.containers.images.pulling import LIBRARIES_BYTES as LIBRARIES_BYTES
