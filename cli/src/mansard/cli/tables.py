@@ -1,8 +1,8 @@
 """Tables on stdout: each as wide as the terminal at most, or 80 columns in a pipe or a file.
 
-No word is cut in pieces, and nothing is left out. What is tried, until a table fits: the table; with its header in several lines; with long remarks as
-numbered lines below; with other texts in several lines; turned, each record a column; one record
-under the other.
+No word is cut in pieces, and nothing is left out. What is tried, until a table fits: the table;
+with its header in several lines; with long remarks as numbered lines below; with other texts in
+several lines; turned, each record a column; one record under the other.
 Rich lays tables out too, but its import alone takes a fifth of the time of scoring a small network.
 """
 

@@ -354,17 +354,14 @@ def _work_rows(score: ModelScore) -> Rows:
         ("class", name, _total(total, flop, 1e9), _share(getattr(total, flop), total))
         for name, flop in classes.items()
     ]
+    # The layers that are unknown are in no part.
+    word = "at most " if total.is_upper_bound else "at least " if total.n_unknown_layers else ""
     for what, parts in (("precision", total.by_precision), ("unit", total.by_unit)):
         rows += [
-            (what, name, _part(flop, total), _share(flop, total)) for name, flop in parts.items()
+            (what, name, f"{word}{_scaled(flop, 1e9)}", _share(flop, total))
+            for name, flop in parts.items()
         ]
     return ("by", "work", unit_title("G{}", total.by_precision), "share"), rows
-
-
-def _part(flop: int, total: results.Totals) -> str:
-    """A part of the work of the layers that are known."""
-    word = "at most " if total.is_upper_bound else "at least " if total.n_unknown_layers else ""
-    return f"{word}{_scaled(flop, 1e9)}"
 
 
 def _share(flop: int | None, total: results.Totals) -> str:
