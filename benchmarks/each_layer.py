@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mansard import api
+from mansard.api import results
 from mansard.core.records import LayerTime
 
 NETWORKS = "alexnet,lstm,mobilenet_v2,resnet18,squeezenet1_1"
@@ -74,7 +75,7 @@ def main() -> None:
                 print(f"{each.network}: {each.unknown['difference_s']}", file=sys.stderr)
 
 
-def sum_row(each: api.PartSum) -> str:
+def sum_row(each: results.PartSum) -> str:
     """One row of the table of terms."""
     cells = [share(getattr(each, name), each.whole_s) for name in TERMS]
     times = [ms(each.parts_s), ms(each.whole_s)]
@@ -82,7 +83,7 @@ def sum_row(each: api.PartSum) -> str:
     return f"| {' | '.join([each.network, parts, *times, *cells])} |"
 
 
-def spread_row(network: str, cuts: Mapping[str, api.LayersResult]) -> str:
+def spread_row(network: str, cuts: Mapping[str, results.LayersResult]) -> str:
     """How far the terms of two equal cuts differ; empty where the cuts are not equal."""
     nodes = [
         [each.part.nodes for each in one.parts if (each.network, each.part.kind) == (network, kind)]
@@ -102,7 +103,7 @@ def spread_row(network: str, cuts: Mapping[str, api.LayersResult]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def added_row(network: str, kind: str, result: api.LayersResult) -> str:
+def added_row(network: str, kind: str, result: results.LayersResult) -> str:
     """How often the engine fused over a cut, and what it added, by operator."""
     whole = next(each.row for each in result.whole.rows if each.row.model == network)
     parts = [each.row for each in result.rows if each.row.part.whole == network]

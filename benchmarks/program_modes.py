@@ -27,6 +27,7 @@ from statistics import median
 import msgspec
 
 from mansard import api
+from mansard.api import results
 from mansard.core.hashing import content_hash
 from mansard.core.records import EnergyWindow, PowerMode, ProgramRun
 from mansard.core.storage.documents import write_document
@@ -78,7 +79,11 @@ def cost(phases: list[Phase], mode: str) -> tuple[float, float]:
 
 
 def write_run(
-    runs: Path, template: api.MeasuredProgram, mode: PowerMode, phases: list[Phase], noise: float
+    runs: Path,
+    template: results.MeasuredProgram,
+    mode: PowerMode,
+    phases: list[Phase],
+    noise: float,
 ) -> None:
     """One run of the program in ``mode``, as if it had been measured."""
     manifest, row = template.manifest, template.run
@@ -111,7 +116,7 @@ class Loop:
 
     board: Path
     grid: Path
-    template: api.MeasuredProgram
+    template: results.MeasuredProgram
 
 
 def shares_above(

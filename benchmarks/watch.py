@@ -29,7 +29,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
 from mansard.api.exporter import Exporter
-from mansard.api.watch_files import record_samples
+from mansard.api.watching import record_samples
 from mansard.cli.board.watch_screen import Screen
 from mansard.core.clock import VirtualClock
 from mansard.core.records import BoardSample

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from mansard import api
-from mansard.api.contention import ContentionResult
+from mansard.api.measurements import ContentionResult
 from mansard.core.errors import MeasurementError
 from tests.analytics.factory import HOSTILE, manifest, write_run
 from tests.analytics.test_contention import points

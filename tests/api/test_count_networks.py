@@ -12,13 +12,14 @@ import pytest
 
 from mansard import api
 from mansard.analytics.models.counters.counted import measured_counters
+from mansard.api import results
 from mansard.core.errors import DeniedError, MeasurementError, UsageError
 from mansard.core.records import CounterRun
 from mansard.core.storage.jsonl import read_rows
 from tests.inference.ncu_stand_in import NAMES, VERSION, write_ncu
 from tests.inference.small_networks import perceptron
 
-Count = Callable[..., api.CountResult]
+Count = Callable[..., results.CountResult]
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ def count(tmp_path: Path) -> Count:
     network = tmp_path / "small.onnx"
     perceptron(network, batch="N")
 
-    def run(*models: str, **changes: Any) -> api.CountResult:
+    def run(*models: str, **changes: Any) -> results.CountResult:
         settings = api.NetworkSettings(
             provider="cpu", batches=changes.pop("batches", (1,)), threads=1, with_layers=False
         )

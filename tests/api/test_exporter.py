@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.exporter import parse_address
-from mansard.api.http_server import MOST_CONNECTIONS
+from mansard.api import results
+from mansard.api.exporter import MOST_CONNECTIONS, parse_address
 from mansard.core.errors import DeviceError, UsageError
 from mansard.core.records import BoardSample
 from mansard.device.system import read_text
@@ -31,7 +31,7 @@ def sample(tmp_path: Path) -> BoardSample:
     return watch.read()
 
 
-def scrape(exporter: api.Exporter) -> dict[str, str]:
+def scrape(exporter: results.Exporter) -> dict[str, str]:
     text = urllib.request.urlopen(exporter.address, timeout=10).read().decode()  # noqa: S310 - our own
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: value for name, _, value in lines}

@@ -9,6 +9,7 @@ import pytest
 from mansard import api
 from mansard.core.errors import ModelError, UsageError
 from mansard.simulator import create_board
+from mansard.sweeps.layers import parse_cpus
 from tests.inference import stand_in
 from tests.inference.small_networks import perceptron
 from tests.inference.test_cutting import residual
@@ -77,9 +78,9 @@ def test_what_cannot_be_asked_for_together(
 
 @pytest.mark.parametrize("text", ["", "a", "-1", "0-99999999999"])
 def test_partitions_that_name_no_cpus(text: str) -> None:
-    assert api.parse_cpus("2-3,0") == (0, 2, 3)
+    assert parse_cpus("2-3,0") == (0, 2, 3)
     with pytest.raises(UsageError, match="names no CPUs"):
-        api.parse_cpus(text)
+        parse_cpus(text)
 
 
 def test_on_a_dla_prefixes_are_built_and_run_on_its_core(tmp_path: Path) -> None:

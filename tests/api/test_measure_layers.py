@@ -13,9 +13,11 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.predict.models import find_models
 from mansard.analytics.models.scaling.observations import measured_observations
 from mansard.analytics.pages.results import compute
+from mansard.api import results
 from mansard.core.errors import UsageError
 from mansard.core.records import Measurement, ModelScore
 from mansard.core.storage.jsonl import read_rows
+from mansard.sweeps.layers import parse_each_layer
 from tests.inference.test_cutting import residual
 
 
@@ -23,7 +25,7 @@ class Measured(msgspec.Struct):
     """What was measured once for all tests of this file."""
 
     request: api.MeasureRequest
-    result: api.LayersResult
+    result: results.LayersResult
 
 
 class Notes(api.SilentReporter):
@@ -152,10 +154,10 @@ def test_stages_are_parts_of_another_kind(measured: Measured) -> None:
     [("all", ("layer", None)), ("stages", ("stage", None)), ("7", ("layer", 7))],
 )
 def test_which_layers_are_asked_for(text: str, expected: Any) -> None:
-    assert api.parse_each_layer(text) == expected
+    assert parse_each_layer(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "0", "-3", "some", "1.5", "٣"])
 def test_other_words_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="names no layers"):
-        api.parse_each_layer(text)
+        parse_each_layer(text)

@@ -11,6 +11,7 @@ from mansard import api
 from mansard.analytics.data.opening import open_runs
 from mansard.core.errors import InputError, MansardError, ModelError, UsageError
 from mansard.device.identity import identify
+from mansard.sweeps.mappings import whole_mapping
 from reproductions.nn_profiler.__main__ import main
 from tests.api.test_nn_profiler import written
 from tests.inference.small_networks import perceptron
@@ -123,7 +124,7 @@ def test_settings_that_cannot_be(request_of: api.MultiRequest, tmp_path: Path) -
     with pytest.raises(UsageError, match="one batch size"):
         api.run_mappings(msgspec.structs.replace(request_of, settings=batches), [mapping])
     with pytest.raises((UsageError, InputError), match="no_such_network"):
-        api.run_mappings(request_of, [api.whole_mapping(["no_such_network"])])
+        api.run_mappings(request_of, [whole_mapping(["no_such_network"])])
 
 
 def test_drawn_mappings_run(request_of: api.MultiRequest, tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_a_mapping_that_comes_twice_is_run_once(
 ) -> None:
     perceptron(tmp_path / "mlp.onnx")
     brief = msgspec.structs.replace(request_of, multi=api.MultiSettings(seconds_s=0.1))
-    mapping = api.whole_mapping([str(tmp_path / "mlp.onnx")], ["cpu:0"])
+    mapping = whole_mapping([str(tmp_path / "mlp.onnx")], ["cpu:0"])
     result = api.run_mappings(brief, [mapping, mapping])
     result.check()
     assert len(result.rows) == 1
@@ -165,7 +166,7 @@ def test_a_mode_without_the_cpus_is_left_out(request_of: api.MultiRequest, tmp_p
     if len(cpus) < 2:
         pytest.skip("it takes two CPUs")
     perceptron(tmp_path / "mlp.onnx")
-    mapping = api.whole_mapping([str(tmp_path / "mlp.onnx")], [f"cpu:{cpus[1]}"])
+    mapping = whole_mapping([str(tmp_path / "mlp.onnx")], [f"cpu:{cpus[1]}"])
     brief = msgspec.structs.replace(request_of, multi=api.MultiSettings(seconds_s=0.1))
     both = msgspec.structs.replace(brief, mode="1c,2c")
     assert [found.mode for found in api.run_mappings(both, [mapping]).rows] == ["2c"]

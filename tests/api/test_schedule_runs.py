@@ -12,7 +12,8 @@ import pytest
 from onnx import helper
 
 from mansard import api
-from mansard.api.schedule_runs import check_runnable, mapping_of
+from mansard.api.problem_files import write_problem
+from mansard.api.schedules import check_runnable, mapping_of
 from mansard.core.errors import UsageError
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 from mansard.inference.multi.plan import MappedNetwork, StagePlace
@@ -105,7 +106,7 @@ def test_what_cannot_be_run_is_said_before_the_search(changes: Any, line: str) -
 def test_what_keeps_a_schedule_from_being_run_is_its_remark(tmp_path: Path) -> None:
     chain = msgspec.structs.replace(TWO, model=str(tmp_path / "none.onnx"))
     path = tmp_path / "problem.toml"
-    api.write_problem(path, problem(chain, of=(Accelerator(name="big", kind="cpu"),)))
+    write_problem(path, problem(chain, of=(Accelerator(name="big", kind="cpu"),)))
     executed = api.MultiRequest(runs=tmp_path / "runs", is_local=True, profile="brief")
     found = api.schedule(api.ScheduleRequest(problem=path, run=executed))
     assert found.best.value == pytest.approx(10)
@@ -130,7 +131,7 @@ def test_predicted_beside_measured(tmp_path: Path) -> None:
     ]
     path = tmp_path / "problem.toml"
     asked = msgspec.structs.replace(problem(*chains, of=(here, there)), machine="Another")
-    api.write_problem(path, asked)
+    write_problem(path, asked)
     settings = api.MultiSettings(seconds_s=0.3)
     executed = api.MultiRequest(
         multi=settings, runs=tmp_path / "runs", is_local=True, profile="brief"

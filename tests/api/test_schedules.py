@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mansard import api
+from mansard.api.problem_files import write_problem
 from mansard.core.records import Accelerator, LayerGroup, NetworkChain, Problem
 
 
@@ -23,7 +24,7 @@ def test_no_baseline_is_better_than_what_a_search_without_time_gives(tmp_path: P
     both = (Accelerator(name="gpu", kind="gpu"), Accelerator(name="dla", kind="dla"))
     path = tmp_path / "problem.json"
     problem = Problem(accelerators=both, networks=networks, max_transitions=3, idle_w=1.0)
-    api.write_problem(path, problem)
+    write_problem(path, problem)
     found = api.schedule(api.ScheduleRequest(problem=path, time_limit_s=1e-6))
     # The search begins with all on the GPU, in 4 · 20 · 10 ms; naive: two networks on each.
     assert found.baselines[0].value == pytest.approx(0.8)

@@ -17,9 +17,12 @@ import msgspec
 import pytest
 
 from mansard import api
-from mansard.api.arguments import hints_of
+from mansard.analytics.data.quantities import joules
+from mansard.api.arguments import checked, hints_of
+from mansard.api.problem_files import read_problem
 from mansard.core.errors import MansardError, UsageError
 from mansard.core.records.base import Record
+from mansard.sweeps.reporter import format_duration
 from tests.cli.test_cli_schedule import TWO
 
 FUNCTIONS = [name for name in dir(api) if inspect.isfunction(inspect.unwrap(getattr(api, name)))]
@@ -113,7 +116,7 @@ def fitting(folder: Path) -> dict[str, Any]:
         "import_counters.origin": api.ExportOrigin(device="x", citation="x"),
         "parts": [],
         "path": missing,
-        "problem": api.read_problem(problem),
+        "problem": read_problem(problem),
         "batch.request": runs,
         "bench.request": api.BenchRequest(**sweep),  # type: ignore[arg-type]
         "count_networks.request": api.CountRequest(**sweep, models=("gru",)),  # type: ignore[arg-type]
@@ -250,13 +253,14 @@ def note(case: str) -> Iterator[None]:
 FRAMES = """
 import sys
 from pathlib import Path
-from mansard import api
+from mansard.api.arguments import checked
+from mansard.api.boards import find_modes
 for known in (None, [], 1):
     if known == 1:
         import polars
         known = polars.DataFrame()
     try:
-        api.find_modes("all", Path(sys.argv[1]), None, known)
+        checked(find_modes)("all", Path(sys.argv[1]), None, known)
     except Exception as error:
         print(type(error).__name__, str(error)[:40])
 """
@@ -276,6 +280,8 @@ def test_a_frame_is_taken_whether_its_library_was_imported_before_or_not(tmp_pat
 
 
 def test_a_difference_may_be_below_0_and_a_time_not() -> None:
-    assert api.joules(-2.0).startswith("-2.00")  # ``value`` says no unit: it may be a difference
+    assert checked(joules)(-2.0).startswith(
+        "-2.00"
+    )  # ``value`` says no unit: it may be a difference
     with pytest.raises(UsageError, match=r"format_duration: duration_s is -2.0; give a finite"):
-        api.format_duration(-2.0)
+        checked(format_duration)(-2.0)

@@ -38,11 +38,11 @@ OF_THE_USER = {
     ("problem_files.py", "write_atomic"),  # --save-problem FILE
     ("files.py", "read_whole"),  # samples, costs of modes
     ("files.py", "write_atomic"),  # a curve
-    ("demos.py", "make_folder"),  # the demo's folder itself
+    ("benches.py", "make_folder"),  # the demo's folder itself
     ("scores.py", "make_folder"),
-    ("watch_files.py", "RowReader"),  # looks that were recorded
-    ("watch_files.py", "RowWriter"),  # --record FILE
-    ("watch_files.py", "open_rows"),
+    ("watching.py", "RowReader"),  # looks that were recorded
+    ("watching.py", "RowWriter"),  # --record FILE
+    ("watching.py", "open_rows"),
     ("data.py", "read_document"),  # a single run, named to compare
 }
 # Ways around it. ``rename`` and ``replace`` are also Polars' and Python's.
@@ -85,7 +85,7 @@ def test_no_file_is_opened_for_writing() -> None:
             modes = [each.value for each in call.args if isinstance(each, ast.Constant)]
             writes = any(isinstance(mode, str) and set(mode) & set("wax+") for mode in modes)
             # A table in a temporary folder of its own.
-            assert not writes or path.name == "logs.py", f"{path.name}:{call.lineno}"
+            assert not writes or path.name == "watching.py", f"{path.name}:{call.lineno}"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from mansard.analytics.data.opening import open_runs
 from mansard.analytics.models.predict.parts import measured_parts, part_sums
 from mansard.analytics.pages.report.opening import NextStep
 from mansard.analytics.pages.report.summary import summary as summary_of
+from mansard.api import results
 from mansard.api.images import HereImage, TableImage
 from mansard.cli.__main__ import run
 from mansard.cli.board.doctor import print_checks
@@ -23,10 +24,9 @@ from mansard.cli.board.image import print_images
 from mansard.cli.counting.export import print_exported
 from mansard.cli.data.report import print_report
 from mansard.cli.deciding.schedule import print_answer
-from mansard.cli.measuring.layers import print_layers
+from mansard.cli.measuring.measure import print_programs
 from mansard.cli.measuring.multi import print_mappings
-from mansard.cli.measuring.networks import print_networks
-from mansard.cli.measuring.programs import print_programs
+from mansard.cli.measuring.networks import print_layers, print_networks
 from mansard.core.errors import MansardError
 from mansard.core.records import NamedWindow
 from mansard.device.identity import identify
@@ -107,7 +107,7 @@ def _machines(folder: Path) -> Iterator[Scene]:
         TableImage(image=name, base=base, cuda=cuda, python="3.10", fits=fits)
         for name, cuda in (("jetson-r36", "12.6"), ("cpu", None))
     ]
-    found = api.ImageList((here,), tuple(known))
+    found = results.ImageList((here,), tuple(known))
     yield Scene("image list", lambda: print_images(found), folder)
     yield Scene("image fit", ("image", "fit", "--board", root), folder)
     (folder / "log").write_text("\n".join(LINES.values()) + "\n", encoding="utf-8")
@@ -188,14 +188,16 @@ def _reports(folder: Path) -> Iterator[Scene]:
     )
     summary = replace(_summary(both), accuracies=accuracies)
     yield from _report_scenes("networks", summary, both, folder)
-    result = api.MeasureResult(
-        rows=tuple(api.MeasuredNetwork("board", "2c", row) for row in (*rows, failed, PARTS[0])),
+    result = results.MeasureResult(
+        rows=tuple(
+            results.MeasuredNetwork("board", "2c", row) for row in (*rows, failed, PARTS[0])
+        ),
         times=summary.measured,
         accuracies=accuracies,
         failure=None,
     )
-    measured = api.MeasuredProgram(manifest("programs", 0), ran, summary.programs)
-    programs = api.ProgramResult((measured,), None)
+    measured = results.MeasuredProgram(manifest("programs", 0), ran, summary.programs)
+    programs = results.ProgramResult((measured,), None)
     for all_rows in (False, True):
         show = partial(print_networks, result, both, with_layers=True, as_json=False)
         yield Scene(f"measure, {all_rows}", partial(_failing, show, all_rows), folder)
@@ -203,13 +205,15 @@ def _reports(folder: Path) -> Iterator[Scene]:
         yield Scene(f"programs, {all_rows}", partial(_failing, show, all_rows), folder)
 
 
-def _summary(runs: Path) -> api.Summary:
+def _summary(runs: Path) -> results.Summary:
     return summary_of(open_runs([runs]))
 
 
-def _report_scenes(name: str, summary: api.Summary, runs: Path, folder: Path) -> Iterator[Scene]:
+def _report_scenes(
+    name: str, summary: results.Summary, runs: Path, folder: Path
+) -> Iterator[Scene]:
     step = NextStep(what="Run a network", command="mansard measure resnet50", about="runs")
-    found = api.Report(runs / "report.html", summary, None, step)
+    found = results.Report(runs / "report.html", summary, None, step)
     command = step.at(str(runs))
     for all_rows in (False, True):
         show = partial(print_report, found, all_rows=all_rows, as_json=False, next_line=command)
@@ -251,7 +255,7 @@ def _decisions(folder: Path) -> Iterator[Scene]:
     problem.write_text(test_cli_schedule.TWO, encoding="utf-8")
     found = api.schedule(api.ScheduleRequest(problem=problem))
     yield Scene("schedule", partial(print_answer, found), folder)
-    network = api.RanNetwork(
+    network = results.RanNetwork(
         name=LONG_NAME,
         predicted_s=0.01,
         measured_s=0.011,
@@ -259,7 +263,7 @@ def _decisions(folder: Path) -> Iterator[Scene]:
         measured_per_s=90.9,
         beside_solver_per_s=88.1,
     )
-    ran = api.RanSchedule(
+    ran = results.RanSchedule(
         method="exact, one network on each accelerator",
         mode="MAXN",
         predicted_s=0.01,
@@ -277,8 +281,8 @@ def _measured(folder: Path) -> Iterator[Scene]:
     parts = folder / "parts"
     write_networks(parts, (WHOLE, *PARTS, *CHAINS))
     dataset = open_runs([parts])
-    nothing = api.MeasureResult((), (), (), None)
-    layers = api.LayersResult(
+    nothing = results.MeasureResult((), (), (), None)
+    layers = results.LayersResult(
         nothing, (), tuple(measured_parts(dataset)), tuple(part_sums(dataset)), (), None
     )
     yield Scene(
@@ -288,7 +292,7 @@ def _measured(folder: Path) -> Iterator[Scene]:
     )
     stage = replace(RUN.stages[0], network=LONG_NAME)
     mapping = replace(RUN, stages=(stage,) * 3)
-    many = [api.MeasuredMulti("board", "MAXN", mapping) for _ in range(2)]
+    many = [results.MeasuredMulti("board", "MAXN", mapping) for _ in range(2)]
     yield Scene("multi", lambda: print_mappings(many), folder)
     machine = identify()
     if len(machine.cpus) > 1:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.api import MeasuredMulti
+from mansard.api.measurements import MeasuredMulti
 from mansard.cli.measuring.multi import print_mappings
 from mansard.core.records import MultiRun
 from mansard.core.storage.jsonl import read_rows

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mansard.cli.layout import Table, table_lines
-from mansard.cli.tables import print_table
-from mansard.cli.wrapping import plain, shown
+from mansard.cli.tables import Table, print_table, table_lines
+from mansard.cli.terminal import plain, shown
 
 
 def lines_of(table: Table, width: int = 80) -> list[str]:

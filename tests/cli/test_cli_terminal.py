@@ -13,8 +13,7 @@ from rich.cells import cell_len
 
 from mansard.cli.__main__ import run
 from mansard.cli.console import take_verbosity
-from mansard.cli.terminal import columns, has_colours, painted, tone_of
-from mansard.cli.wrapping import wrapped
+from mansard.cli.terminal import columns, has_colours, painted, tone_of, wrapped
 from tests.analytics.factory import write_two_modes
 from tests.cli.in_process import mansard, streams, wide_rows
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mansard.api.checks import Check
-from mansard.api.engine_checks import check_containers
+from mansard.api.checks import Check, check_containers
 from mansard.core.records import MachineIdentity
 from mansard.device.identity import identify
 from mansard.simulator import create_board

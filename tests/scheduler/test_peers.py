@@ -12,7 +12,7 @@ import pytest
 from schedules.artifact import orin_table
 from schedules.instances import XAVIER, drawn, haxconn
 
-from mansard import api
+from mansard.api.problem_files import write_problem
 from mansard.core.errors import InputError
 from mansard.core.records.schedule import Problem
 from mansard.scheduler import solve
@@ -111,7 +111,7 @@ def test_the_orin_comparison_turns_around_by_one_metric() -> None:
 def test_the_script_prints_what_they_find_beside_ours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api.write_problem(tmp_path / "problem.toml", haxconn(None))
+    write_problem(tmp_path / "problem.toml", haxconn(None))
     assert main([str(tmp_path / "problem.toml")]) == 0
     out, err = capsys.readouterr()
     assert "gpu only" in out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mansard.api.watch_files import read_samples
+from mansard.api.watching import read_samples
 from mansard.core.records import BoardSample, Manifest, Trial
 from mansard.microbench.cuda.sampling import GpuLimits, limits_of
 from tools.card_check.lines.compute import compute_lines, twin_lines

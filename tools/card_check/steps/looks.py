@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mansard.api.watch_files import record_samples
-from mansard.api.watching import watch
+from mansard.api.watching import record_samples, watch
 
 FILE = "watch.jsonl"
 INTERVAL_S = 1.0

@@ -268,7 +268,7 @@ def doctor(board: Path | None = None) -> tuple[Check, ...]:
     UsageError where ``board`` is no folder.
     """
     from mansard.api import board_checks, checks
-    from mansard.api.engine_checks import check_containers, check_counters, check_engines
+    from mansard.api.checks import check_containers, check_counters, check_engines
 
     root = board_root(board)
     machine = identify(root)

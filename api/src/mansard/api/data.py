@@ -63,8 +63,8 @@ def report(
     from mansard.analytics.pages.report.summary import summary
     from mansard.analytics.pages.report.write import write_report
     from mansard.analytics.pages.results import compute
-    from mansard.api.contention import contention_of
     from mansard.api.counters import checks_in, group_bytes_in
+    from mansard.api.measurements import contention_of
 
     dataset = open_runs(locations, mix=mix, newest_only=run_ids is not None)
     for line in dataset.notes:

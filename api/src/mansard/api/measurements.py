@@ -1,8 +1,13 @@
-"""Networks, their layers and programs, measured in each mode, beside what is predicted of them."""
+"""What is measured in each mode, beside what is predicted of it.
+
+Networks, their layers, programs, several networks at once in stages on several devices, and
+contention for memory with what runs know of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +15,14 @@ import msgspec
 
 from mansard.api.counters import group_bytes_in
 from mansard.core.errors import MansardError, MeasurementError, UsageError
-from mansard.core.records import Manifest, Measurement, ProgramRun
+from mansard.core.records import Manifest, Measurement, MultiRun, ProgramRun
 from mansard.core.text import listed
+from mansard.inference.multi.trial import MULTI
 from mansard.inference.programs.trial import PROGRAMS
 from mansard.inference.rows import NOT_BUILT, is_for_now
 from mansard.sweeps.layers import LayerSettings, PartPreparation
-from mansard.sweeps.modes import rows_of
+from mansard.sweeps.mappings import MultiRequest, sweep_mappings
+from mansard.sweeps.modes import begun, rows_of
 from mansard.sweeps.networks import MeasureRequest, measured_rows, sweep_networks, with_image
 from mansard.sweeps.preparation import Preparation
 from mansard.sweeps.programs import ProgramRequest, run_program
@@ -23,11 +30,144 @@ from mansard.sweeps.reporter import SILENT, Reporter
 
 if TYPE_CHECKING:
     from mansard.analytics.data.accuracies import NetworkAccuracy
+    from mansard.analytics.data.dataset import Dataset
+    from mansard.analytics.models.contention import VictimContention
     from mansard.analytics.models.predict.group_times import GroupTimes
     from mansard.analytics.models.predict.measured import NetworkTimes, ProgramTimes
     from mansard.analytics.models.predict.memory_use import MemoryTraffic
     from mansard.analytics.models.predict.parts import PartSum, PartTimes
     from mansard.core.records import EngineBuild
+    from mansard.inference.multi.plan import Mapping
+    from mansard.sweeps.sweep import DryRun, SweepRequest
+
+
+class MeasuredMulti(msgspec.Struct, frozen=True):
+    """A row, and the mode that it was measured in."""
+
+    machine: str
+    mode: str
+    row: MultiRun
+
+
+class MultiResult(msgspec.Struct, frozen=True):
+    """What ran, now or before, and what could not be measured."""
+
+    rows: tuple[MeasuredMulti, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, or name the mappings that could not be run."""
+        if self.failure is not None:
+            raise self.failure
+        failed = [found.row for found in self.rows if found.row.failure is not None]
+        if failed:
+            raise MeasurementError(
+                f"{len(failed)} of {len(self.rows)} mappings could not be run; the first: "
+                f"{failed[0].failure}",
+                fix="to try one again, move the folder of its run away",
+            )
+
+
+def run_mappings(
+    request: MultiRequest, mappings: Sequence[Mapping], reporter: Reporter = SILENT
+) -> MultiResult:
+    """Run each of ``mappings`` in each mode, and keep every row in ``request.runs``.
+
+    Mappings of the same networks that follow one another share their files and a run of each mode;
+    the files are removed after it. What was measured before, or comes twice, is not measured
+    again. Raises UsageError for a mapping that nothing could run, and any MansardError that keeps
+    everything from being measured.
+    """
+    swept = sweep_mappings(request, mappings, reporter)
+    rows = tuple(
+        MeasuredMulti(manifest.machine.name, manifest.mode_read_back.name, row)
+        for manifest, row in sorted(rows_of(request.runs, swept.run_ids, MULTI), key=begun)
+    )
+    return MultiResult(rows, swept.failure)
+
+
+class ContentionResult(msgspec.Struct, frozen=True):
+    """What was measured of the modes asked for, now or before, and what could not be measured."""
+
+    contention: tuple[VictimContention, ...]
+    failure: MansardError | None
+
+    def check(self) -> None:
+        """Raise ``failure``, or name the accelerators of which too few points count."""
+        if self.failure is not None:
+            raise self.failure
+        bare = [each for each in self.contention if each.surface is None]
+        if bare:
+            raise MeasurementError(
+                f"too few points of {listed([each.victim for each in bare])} count: "
+                f"{bare[0].remark}",
+                fix="end what else runs; the same command measures them again",
+            )
+
+
+def measure_contention(request: SweepRequest, reporter: Reporter = SILENT) -> ContentionResult:
+    """Measure what each of two accelerators loses of its memory's traffic beside the other.
+
+    They are the GPU and the CPUs, or two halves of the CPUs. What was measured before is not
+    measured again; an interrupted sweep resumes. Raises any MansardError that keeps everything
+    from being measured.
+    """
+    from mansard.sweeps.kernels import plan_contention
+    from mansard.sweeps.sweep import sweep
+
+    swept = sweep(request, partial(plan_contention, request), reporter)
+    known = measured_contention([request.runs], newest_only=True) if swept.run_ids else ()
+    run_ids = frozenset(swept.run_ids)
+    measured = tuple(victim for victim in known if not run_ids.isdisjoint(victim.run_ids))
+    return ContentionResult(measured, swept.failure)
+
+
+def dry_run_contention(request: SweepRequest, reporter: Reporter = SILENT) -> Iterator[DryRun]:
+    """What ``measure_contention`` would do on each board; nothing is touched."""
+    from mansard.sweeps.kernels import plan_contention
+    from mansard.sweeps.sweep import dry_run
+
+    return dry_run(request, partial(plan_contention, request), reporter)
+
+
+def measured_contention(
+    runs: Sequence[str | Path], *, newest_only: bool = False
+) -> tuple[VictimContention, ...]:
+    """What folders of runs know of contention, by machine, mode and accelerator, with its fit.
+
+    ``newest_only``: leave out what does not go with the newest run of a device instead of refusing
+    it. Raises InputError, StorageError.
+    """
+    from mansard.analytics.data.opening import open_runs
+
+    return contention_of(open_runs(runs, newest_only=newest_only))
+
+
+def contention_of(dataset: Dataset) -> tuple[VictimContention, ...]:
+    """What a dataset knows of contention, with its fits."""
+    from mansard.analytics.models.contention import measured_contention as find
+
+    return tuple(map(_with_fit, find(dataset)))
+
+
+def _with_fit(found: VictimContention) -> VictimContention:
+    import numpy as np
+
+    from mansard.analytics.models.contention import FitLine
+    from mansard.scheduler.contention import curve, fit_pccs
+
+    if found.surface is None:
+        return found
+    fit = fit_pccs(found.surface)
+    most = found.surface.external_byte_per_s[-1]
+    lines = []
+    for own in found.surface.own_byte_per_s:
+        external, speed = curve(fit, own)
+        ends = [*(x for x in external if x < most), most]
+        speeds = np.interp(ends, external, speed).tolist()
+        lines.append(FitLine(own_byte_per_s=own, external_byte_per_s=(*ends,), speed=(*speeds,)))
+    unknown = {name: why for name, why in found.unknown.items() if name != "fit"}
+    return msgspec.structs.replace(found, fit=fit, fit_lines=tuple(lines), unknown=unknown)
 
 
 class MeasuredNetwork(msgspec.Struct, frozen=True):

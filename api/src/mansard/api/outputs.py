@@ -30,8 +30,7 @@ from mansard.analytics.pages.report.summary import Summary
 from mansard.api import counters, data, plans, schedules
 from mansard.api.checks import Check
 from mansard.api.images import ImageList
-from mansard.api.measurements import MeasuredNetwork
-from mansard.api.multi import MeasuredMulti
+from mansard.api.measurements import MeasuredMulti, MeasuredNetwork
 from mansard.containers.images.building import BuiltImage
 from mansard.containers.images.fitting import FittingImage
 from mansard.containers.images.store import Archive

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mansard.api.boards import elsewhere_note, own_devices
-from mansard.api.measure_commands import measure_command
+from mansard.api.plans import measure_command
 from mansard.api.predictions import (
     NetworkRequest,
     PredictionRequest,

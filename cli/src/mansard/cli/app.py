@@ -25,7 +25,7 @@ _COMMANDS = MappingProxyType(
             ),
             "report": ("data.report", "report", "Write the report again from what was measured"),
             "demo": (
-                "measuring.demo",
+                "measuring.bench",
                 "demo_app",
                 "The same from published figures, without a board",
             ),
@@ -88,7 +88,7 @@ _COMMANDS = MappingProxyType(
             ),
             "image": ("board.image", "image_app", "The container images that measurements run in"),
             "import": ("data.import_tables", "import_tables", "Figures that others published"),
-            "merge": ("data.merge", "merge", "Runs of many boards in one dataset"),
+            "merge": ("data.import_tables", "merge", "Runs of many boards in one dataset"),
             "schema": ("schemas", "schema", "The JSON Schema of what a command prints"),
         },
     }

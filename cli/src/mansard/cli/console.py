@@ -16,8 +16,17 @@ from pathlib import Path
 from typing import TextIO
 
 from mansard.cli.json_output import print_json as print_json  # noqa: PLC0414 - exported
-from mansard.cli.terminal import Tone, columns, has_colours, painted, tone_of
-from mansard.cli.wrapping import plain, shown, width_of, wrapped
+from mansard.cli.terminal import (
+    Tone,
+    columns,
+    has_colours,
+    painted,
+    plain,
+    shown,
+    tone_of,
+    width_of,
+    wrapped,
+)
 from mansard.core.storage.files import told_files
 from mansard.core.text import printable
 from mansard.sweeps.reporter import LineProgress, ProgressDisplay, SteadyTimeLeft, format_duration

@@ -272,13 +272,10 @@ def _check_values(command: Any, ctx: Any, words: list[str]) -> None:
     values, _, _ = command.make_parser(ctx).parse_args(args=words)
     for parameter in command.params:
         value = values.get(parameter.name)
-        if any(isinstance(each, str) and not each.strip(" ,") for each in _each(value)):
+        texts = value if isinstance(value, (list, tuple)) else (value,)
+        if any(isinstance(text, str) and not text.strip(" ,") for text in texts):
             name = parameter.name if parameter.param_type_name == "argument" else parameter.opts[0]
             raise UsageError(f"{name} has no value", fix="give one, or leave it out")
-
-
-def _each(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _write_examples(context: Any, formatter: Any) -> None:

@@ -1,20 +1,60 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and how their values are read.
+
+A file that a command is asked to write over stays where it holds something else.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from mansard import api
+from mansard.api import command_line
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision
 from mansard.core.records import Phase
 from mansard.core.units import QuantityKind, parse_quantity, parse_within
+
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace a file that Mansard did not write.")
+]
+
+REPORT = "report.html"  # in the first folder of runs
+
+_HEAD_BYTES = 4096
+# How each form begins: pages name their generator, documents their schema, tables our columns.
+_OURS = re.compile(
+    rb'\s*<!doctype html>.*<meta name="generator" content="Mansard |'
+    rb'\s*\{\s*"schema"\s*:\s*"mansard/|'
+    rb"(?:score_id,model,|threshold,share,accuracy_least,|log,time,time_s,)",
+    re.DOTALL,
+)
+
+
+def check_outputs(paths: Iterable[Path | None], *, force: bool) -> None:
+    """Raises UsageError where a file holds something that Mansard did not write.
+
+    An empty file holds nothing; what is no regular file is the business of who writes it.
+    """
+    for path in paths:
+        if force or path is None or not path.is_file():
+            continue
+        try:
+            with path.open("rb") as stream:
+                head = stream.read(_HEAD_BYTES)
+        except OSError:
+            head = b"?"
+        if head and not _OURS.match(head):
+            raise UsageError(
+                "is there already, and Mansard did not write it",
+                where=str(path),
+                fix="give another name, or --force to replace it",
+            )
+
 
 # A board of the environment is left alone beside one of the first; in hi without the second.
 _INSTEAD_OF_BOARD, _FOR_BOARD = ("host", "config"), ("local", "offload")
@@ -205,7 +245,7 @@ def parse_batches(texts: Sequence[str] | None) -> tuple[int, ...]:
     if not texts:
         return ()
     if [text.strip().lower() for text in texts] == ["auto"]:
-        return api.AUTO_BATCHES
+        return command_line.AUTO_BATCHES
     return parse_sizes("--batch", texts)
 
 

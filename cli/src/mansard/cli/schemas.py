@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from mansard import api
+from mansard.api import command_line
 from mansard.cli.json_output import SCHEMA_VERSION, ErrorDocument
 from mansard.cli.options import JsonOption
 from mansard.core.errors import UsageError
@@ -35,7 +35,7 @@ def schema(
 
 def output_types() -> dict[str, Any]:
     """What each output is, in the order of their names: a record, or fields with their types."""
-    types = api.output_types()
+    types = command_line.output_types()
     types["score"] = {**types["score"], "errors": tuple[ErrorDocument, ...]}
     return dict(sorted({**types, "error": {"error": ErrorDocument}}.items()))
 

@@ -1,13 +1,333 @@
-"""Tables on stdout: each as wide as the terminal at most, or 80 columns in a pipe or a file."""
+"""Tables on stdout: each as wide as the terminal at most, or 80 columns in a pipe or a file.
+
+No word is cut in pieces, and nothing is left out. What is tried, until a table fits: the table;
+with its header in several lines; with long remarks as numbered lines below; with other texts in
+several lines; turned, each record a column; one record under the other.
+Rich lays tables out too, but its import alone takes a fifth of the time of scoring a small network.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
-from mansard.cli.layout import MOST_TURNED, Table, fact_lines, fits, table_lines
-from mansard.cli.terminal import columns, has_colours
-from mansard.cli.wrapping import wrapped
+from mansard.cli.terminal import (
+    Tone,
+    columns,
+    has_colours,
+    painted,
+    plain,
+    shown,
+    tone_of,
+    width_of,
+    words_of,
+    wrapped,
+)
+
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]  # title, columns, rows
+Paint = Callable[[str, Tone | None], str]
+
+_GAP = "  "
+_NO_NUMBER = frozenset({"", "–", "unknown"})
+_BOUNDS = ("at best ", "at most ", "at least ")  # that may stand in a header
+_EMPTY = frozenset({"", "–"})
+_MOST_LINES = 3  # of a row, before records are easier to read
+MOST_TURNED = 8  # records that stand side by side, their columns as rows
+_LONG_REMARK, _SHORT_REMARK = 24, 12  # columns: longer texts go below, first those, then these
+_MOST_IN_NUMBER = 3  # words: ``1.066 to 1.088 TB/s``, where a unit belongs to its number
+_FEW_WORDS = 4  # a text of fewer is a name or a number
+# Columns whose values say what they are; the first ones stand in the title of a single row too.
+_ATTRIBUTES = frozenset(("mode", "device", "precision", "engine", "source", "phase"))
+_REMARKS = frozenset(("remark", "why", "verdict", "reason"))  # columns whose texts may go below
+_SPEAKING = _ATTRIBUTES | {"remark", "program", "network"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Grid:
+    """A table that is to be laid out; ``notes`` are the lines below it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[tuple[str, str], ...] = ()  # mark and text
+
+    def column(self, at: int) -> list[str]:
+        return [row[at] for row in self.rows]
+
+    def with_only(self, kept: Sequence[int]) -> _Grid:
+        return replace(
+            self,
+            columns=tuple(self.columns[at] for at in kept),
+            rows=tuple(tuple(row[at] for at in kept) for row in self.rows),
+        )
+
+
+def table_lines(
+    table: Table, width: int, *, rule: str = "─", has_colours: bool = False
+) -> Iterator[str]:
+    """The lines of ``table``, each of at most ``width`` columns unless one word is longer.
+
+    Columns of numbers are set flush right. A column that is empty in every row is left out; what
+    another says in every row, the title says instead.
+    """
+    paint: Paint = painted if has_colours else lambda text, _: text
+    grid = _with_bounds_in_heads(_without_shared(_without_empty(_grid_of(table))))
+    for line in wrapped(grid.title, width, "", _GAP) if grid.title else []:
+        yield paint(plain(line), "title")
+    if not grid.columns:
+        return
+    yield from _body(grid, width, rule, paint)
+
+
+def fits(table: Table, width: int) -> bool:
+    """Whether the columns of ``table`` stand side by side in ``width``, each cell on one line."""
+    grid = _with_bounds_in_heads(_without_shared(_without_empty(_grid_of(table))))
+    return _widths(grid, width, folds_cells=False) is not None
+
+
+def _grid_of(table: Table) -> _Grid:
+    title, columns, rows = table
+    return _Grid(
+        title=shown(title),
+        columns=tuple(map(shown, columns)),
+        rows=tuple(tuple(map(shown, row)) for row in rows),
+    )
+
+
+def _body(grid: _Grid, width: int, rule: str, paint: Paint) -> Iterator[str]:
+    short = _with_notes(grid, _SHORT_REMARK)
+    tried = ((grid, False), (_with_notes(grid, _LONG_REMARK), False), (short, False), (short, True))
+    for each, folds_cells in tried:
+        widths = _widths(each, width, folds_cells=folds_cells)
+        if widths is not None:
+            yield from _grid_lines(each, widths, rule, paint)
+            yield from _note_lines(each, width)
+            return
+    turned = _turned(short)
+    widths = None if turned is None else _widths(turned, width, folds_cells=False)
+    if turned is not None and widths is not None:
+        yield from _grid_lines(turned, widths, rule, paint)
+        yield from _note_lines(turned, width)
+        return
+    yield from _records(grid, width, paint)
+    yield from _note_lines(grid, width)
+
+
+def _turned(grid: _Grid) -> _Grid | None:
+    """Each column as a row, for a few records that are wide; None for a single one or many."""
+    if not 2 <= len(grid.rows) <= MOST_TURNED:
+        return None
+    return replace(
+        grid,
+        columns=(grid.columns[0], *grid.column(0)),
+        rows=tuple((name, *grid.column(at)) for at, name in enumerate(grid.columns) if at),
+    )
+
+
+def _without_empty(grid: _Grid) -> _Grid:
+    kept = [
+        at
+        for at in range(len(grid.columns))
+        if not grid.rows or at == 0 or not all(cell in _EMPTY for cell in grid.column(at))
+    ]
+    return grid.with_only(kept)
+
+
+def _without_shared(grid: _Grid) -> _Grid:
+    """Without the columns that say one thing in all of several rows; a long one stands below.
+
+    Of a single row what it is of, such as its mode, stands in the title.
+    """
+    is_single = len(grid.rows) == 1
+    shared = [
+        at
+        for at, name in enumerate(grid.columns)
+        if len(set(grid.column(at))) == 1
+        and (not is_single or (at > 0 and name.lower() in _ATTRIBUTES))
+    ]
+    if len(shared) == len(grid.columns):
+        return grid
+    words, notes = [], list(grid.notes)
+    for at in shared:
+        name, value = grid.columns[at], grid.rows[0][at]
+        is_said = name.lower() in _SPEAKING or not name
+        if name.lower() in _REMARKS and _is_prose(value):
+            notes.append(("all:", value))
+        else:
+            words.append(value if is_said else f"{name} {value}")
+    kept = [at for at in range(len(grid.columns)) if at not in shared]
+    title = f"{grid.title}; {'' if is_single else 'all '}{', '.join(words)}"
+    title = title if words else grid.title
+    return replace(grid.with_only(kept), title=title.removeprefix("; "), notes=tuple(notes))
+
+
+def _with_bounds_in_heads(grid: _Grid) -> _Grid:
+    """With "at best" in the header of a column whose cells all begin so."""
+    heads, columns = [], []
+    for at, name in enumerate(grid.columns):
+        cells = grid.column(at)
+        known = [cell for cell in cells if cell not in _NO_NUMBER]
+        bound = next((each for each in _BOUNDS if all(cell.startswith(each) for cell in known)), "")
+        bound = bound if len(known) > 1 else ""
+        heads.append(f"{name}, {bound}".rstrip(", ") if bound else name)
+        columns.append([cell.removeprefix(bound) for cell in cells])
+    rows = tuple(zip(*columns, strict=True)) if grid.rows else ()
+    return replace(grid, columns=tuple(heads), rows=rows)
+
+
+def _is_prose(text: str) -> bool:
+    return width_of(text) > _LONG_REMARK and len(words_of(text)) >= _FEW_WORDS
+
+
+def _with_notes(grid: _Grid, most: int) -> _Grid:
+    """With texts of columns of prose in numbered lines below; equal ones have one number.
+
+    ``most``: columns that a text may have to stay where it is.
+    """
+    numbers: dict[str, str] = {}
+    columns = []
+    for at in range(len(grid.columns)):
+        cells = grid.column(at)
+        is_moved = grid.columns[at].lower() in _REMARKS and any(map(_is_prose, cells))
+        columns.append([_marked(cell, numbers, most) for cell in cells] if is_moved else cells)
+    rows = tuple(zip(*columns, strict=True)) if grid.rows else ()
+    notes = tuple((mark, text) for text, mark in numbers.items())
+    return replace(grid, rows=rows, notes=(*grid.notes, *notes))
+
+
+def _marked(cell: str, numbers: dict[str, str], most: int) -> str:
+    """A cell with numbers for its long parts: ``recommended; [1]``."""
+    return "; ".join(
+        numbers.setdefault(part, f"[{len(numbers) + 1}]") if width_of(part) > most else part
+        for part in cell.split("; ")
+    )
+
+
+def _widths(grid: _Grid, width: int, *, folds_cells: bool) -> list[int] | None:
+    """The widths of columns so that the table fits, or None; headers may take several lines."""
+    room = width - len(_GAP) * (len(grid.columns) - 1)
+    natural, whole, least = [], [], []  # on one line; with the header folded; with all folded
+    for at, name in enumerate(grid.columns):
+        cells = grid.column(at)
+        of_name = max(map(width_of, words_of(name)), default=0)
+        of_cells = max(map(width_of, cells), default=0)
+        word = max((width_of(word) for cell in cells for word in words_of(cell)), default=0)
+        natural.append(max(width_of(name), of_cells))
+        whole.append(max(of_name, of_cells))
+        least.append(max(of_name, word))
+    if sum(whole) <= room:
+        return _cut(natural, whole, room)
+    if not folds_cells or sum(least) > room:
+        return None
+    widths = _cut(whole, least, room)
+    if any(
+        len(_folded(cell, each)) > _MOST_LINES
+        for row in grid.rows
+        for cell, each in zip(row, widths, strict=True)
+    ):
+        return None
+    return widths
+
+
+def _cut(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """``widths``, the widest cut to one width so that all fit, but none below its ``least``."""
+    most = max(widths)
+    found = list(widths)
+    while sum(found) > room:
+        most -= 1
+        found = [min(each, max(most, low)) for each, low in zip(widths, least, strict=True)]
+    return found
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return wrapped(text, width) if width_of(text) > width else [text]
+
+
+def _grid_lines(grid: _Grid, widths: Sequence[int], rule: str, paint: Paint) -> Iterator[str]:
+    numeric = [all(map(_is_number, grid.column(at))) for at in range(len(grid.columns))]
+    for line in _row_lines(grid.columns, widths, numeric):
+        yield _GAP.join(line).rstrip(" ")
+    yield _GAP.join(rule * width for width in widths)
+    for row in grid.rows:
+        tones = [tone_of(cell) for cell in row]
+        for cells in _row_lines(row, widths, numeric):
+            yield _GAP.join(map(paint, cells, tones)).rstrip(" ")
+
+
+def _row_lines(
+    row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]
+) -> Iterator[list[str]]:
+    """The cells of each line of a row, as wide as their columns."""
+    folded = (_folded(cell, width) for cell, width in zip(row, widths, strict=True))
+    for parts in zip_longest(*folded, fillvalue=""):
+        yield list(map(_padded, parts, widths, numeric))
+
+
+def _padded(text: str, width: int, is_number: bool) -> str:
+    blanks = " " * (width - width_of(text))
+    return blanks + plain(text) if is_number else plain(text) + blanks
+
+
+def _is_number(cell: str) -> bool:
+    first, *_ = plain(cell).replace(",", "").split(" ")
+    if len(words_of(cell)) > _MOST_IN_NUMBER:
+        return False
+    try:
+        float(first.replace("−", "-").removesuffix("%"))
+    except ValueError:
+        return cell in _NO_NUMBER
+    return True
+
+
+def _note_lines(grid: _Grid, width: int) -> Iterator[str]:
+    for mark, text in grid.notes:
+        for line in wrapped(text, width, f"{mark} ", " " * (len(mark) + 1)):
+            yield plain(line)
+
+
+def fact_lines(
+    title: str, facts: Sequence[tuple[str, str]], width: int, *, has_colours: bool = False
+) -> Iterator[str]:
+    """A title, and below it a line or more for each name and what is known of it."""
+    paint: Paint = painted if has_colours else lambda text, _: text
+    for line in wrapped(shown(title), width, "", _GAP) if title else []:
+        yield paint(plain(line), "title")
+    names = [shown(name) for name, _ in facts]
+    room = max(map(width_of, names), default=0)
+    for name, (_, text) in zip(names, facts, strict=True):
+        yield from _entry_lines(name, shown(text), room, width, paint)
+
+
+def _records(grid: _Grid, width: int, paint: Paint) -> Iterator[str]:
+    """One row under the other, each column on a line of its own; empty cells are left out."""
+    room = max(map(width_of, grid.columns))
+    for number, row in enumerate(grid.rows):
+        if number:
+            yield ""
+        for name, cell in zip(grid.columns, row, strict=True):
+            if cell == "" and name != grid.columns[0]:
+                continue
+            yield from _entry_lines(name, cell, room, width, paint)
+
+
+def _entry_lines(name: str, text: str, room: int, width: int, paint: Paint) -> Iterator[str]:
+    """``name`` and ``text`` beside it, where that leaves half of the width; else below it."""
+    if 2 * room > width:
+        yield from map(plain, wrapped(name, width))
+        yield from map(plain, wrapped(text, width, _GAP, _GAP))
+        return
+    lead = name + " " * (room - width_of(name)) + _GAP
+    rest = " " * width_of(lead)
+    if any(width_of(rest) + width_of(word) > width for word in words_of(text)):
+        rest = _GAP
+    first, *others = wrapped(text, width, lead, rest)
+    is_beside = first.startswith(lead)
+    first = lead + paint(plain(first[len(lead) :]), tone_of(text)) if is_beside else first
+    yield plain(first).rstrip(" ")
+    yield from map(plain, others)
+
 
 __all__ = [
     "Table",

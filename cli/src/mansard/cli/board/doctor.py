@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.console import print_beside, print_json
 from mansard.cli.options import BoardOption, JsonOption
 from mansard.core.text import printable
@@ -27,7 +28,7 @@ def doctor(board: BoardOption = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def print_checks(checks: Sequence[api.Check]) -> None:
+def print_checks(checks: Sequence[results.Check]) -> None:
     """Print a line for each check, and one with the remedy where something is wrong."""
     width = max(len(check.name) for check in checks)
     for check in checks:

@@ -8,9 +8,16 @@ from typing import Annotated
 import typer
 
 from mansard import api
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
-from mansard.cli.options import BoardOption, ContainerEngineOption, ImagesOption, JsonOption
-from mansard.cli.outputs import ForceOption, check_outputs
+from mansard.cli.options import (
+    BoardOption,
+    ContainerEngineOption,
+    ForceOption,
+    ImagesOption,
+    JsonOption,
+    check_outputs,
+)
 from mansard.cli.tables import print_table
 
 _KNOWN_COLUMNS = ("image", "base", "CUDA", "Python", "for this machine")
@@ -35,7 +42,7 @@ def fit_image(
     if as_json:
         print_json("image-fit", fit)
         return
-    size = api.LIBRARIES_BYTES[fit.image.libraries] / 1e6
+    size = command_line.LIBRARIES_BYTES[fit.image.libraries] / 1e6
     print_lines(
         (
             f"{fit.image.name}: {fit.why}",
@@ -60,7 +67,7 @@ def list_images(
     print_images(found)
 
 
-def print_images(found: api.ImageList) -> None:
+def print_images(found: results.ImageList) -> None:
     """Print the images that are there, and all that can be built."""
     if found.built:
         built = [

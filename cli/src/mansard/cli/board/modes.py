@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.console import note, print_json
 from mansard.cli.options import BoardOption, JsonOption
 from mansard.cli.tables import print_fitting, print_table
@@ -31,18 +32,18 @@ def modes(
     found = api.modes(board, config)
     if as_json:
         print_json("modes", _document(found))
-    elif isinstance(found, api.AvailableModes):
+    elif isinstance(found, results.AvailableModes):
         _print_available(found)
     else:
         _print_listing(found)
 
 
-def _document(found: api.AvailableModes | api.Listing) -> dict[str, object]:
+def _document(found: results.AvailableModes | results.Listing) -> dict[str, object]:
     """The same fields for every machine; of one that is no Jetson most are not known."""
-    if isinstance(found, api.Listing):
+    if isinstance(found, results.Listing):
         return {"machine": None, **msgspec.structs.asdict(found)}
-    board = dict.fromkeys(api.Listing.__struct_fields__)
-    unknown = dict.fromkeys(api.ListedMode.__struct_fields__)
+    board = dict.fromkeys(results.Listing.__struct_fields__)
+    unknown = dict.fromkeys(results.ListedMode.__struct_fields__)
     return {
         **board,
         "machine": found.machine,
@@ -52,7 +53,7 @@ def _document(found: api.AvailableModes | api.Listing) -> dict[str, object]:
     }
 
 
-def _print_available(found: api.AvailableModes) -> None:
+def _print_available(found: results.AvailableModes) -> None:
     if any(mode.power_limit_w is not None for mode in found.modes):
         columns: tuple[str, ...] = ("mode", "power W")
         rows: list[tuple[str, ...]] = [(mode.name, _watts(mode)) for mode in found.modes]
@@ -64,7 +65,7 @@ def _print_available(found: api.AvailableModes) -> None:
         note(line)
 
 
-def _print_listing(listing: api.Listing) -> None:
+def _print_listing(listing: results.Listing) -> None:
     of = listing.module or listing.soc or "an unknown board"
     if listing.is_simulated:
         of = f"a simulated {of}"
@@ -96,7 +97,7 @@ _COLUMNS = (
 _LESS_TOLD = ("CUDA cores", "id", "DLA MHz", "GPU gets", "SMs")  # of many modes, at 80 columns
 
 
-def _row(one: api.ListedMode) -> tuple[str, ...]:
+def _row(one: results.ListedMode) -> tuple[str, ...]:
     modelled = one.modelled
     marks = (
         ("present", one.is_present),
@@ -118,7 +119,7 @@ def _row(one: api.ListedMode) -> tuple[str, ...]:
     )
 
 
-def _clock(one: api.ListedMode, field: str) -> str:
+def _clock(one: results.ListedMode, field: str) -> str:
     """A cap in MHz; with ≤ where the mode sets none and this is the highest there is."""
     if getattr(one.mode, field) is not None:
         return _megahertz(one.mode, field)
@@ -144,7 +145,7 @@ def _scaled(value: float | None, unit: float) -> str:
     return "–" if value is None else f"{value / unit:.3g}"
 
 
-def _footnotes(listing: api.Listing) -> list[str]:
+def _footnotes(listing: results.Listing) -> list[str]:
     """What the table cannot say: sources, gaps and lines that were not understood."""
     lines = ["Peaks and bandwidths are modelled: what the clocks allow, not what was measured."]
     sources: dict[str, str] = {}
@@ -175,7 +176,7 @@ _WORDS = {
 }
 
 
-def _gaps(listing: api.Listing) -> list[str]:
+def _gaps(listing: results.Listing) -> list[str]:
     """One line for each reason why numbers are missing: which ones, and in which modes."""
     found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for one in listing.modes:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import BoardOption, HostsFileOption, ImagesOption, JsonOption
 
@@ -43,7 +44,7 @@ def restore(
         print_lines(restored.lines())
 
 
-def _print_boards(fleet: api.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
+def _print_boards(fleet: results.Fleet[tuple[str, ...]], *, as_json: bool) -> None:
     """Print what was put back on each board; raises the errors of the others."""
     if as_json:
         boards = [

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.board import watch_lines
 from mansard.cli.console import is_quiet, note
 from mansard.cli.json_output import print_json_line
@@ -81,7 +82,9 @@ def watch(
 class _Sinks:
     """Where looks go beside the terminal: a file, an exporter, both or neither."""
 
-    def __init__(self, recorder: api.SampleFile | None, exporter: api.Exporter | None) -> None:
+    def __init__(
+        self, recorder: results.SampleFile | None, exporter: results.Exporter | None
+    ) -> None:
         self.recorder, self.exporter = recorder, exporter
 
     def take(self, sample: BoardSample) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.api import command_line, results
 from mansard.cli.console import note, print_json
-from mansard.cli.options import JsonOption
-from mansard.cli.outputs import ForceOption, check_outputs
+from mansard.cli.options import ForceOption, JsonOption, check_outputs
 from mansard.cli.tables import print_facts
 
 
@@ -63,14 +63,14 @@ def export(
 ) -> None:
     """Write the network SOURCE as an ONNX file. Runs the code that SOURCE names."""
     check_outputs((output, output.with_name(f"{output.name}.data")), force=force)
-    axes, is_static = api.parse_dynamic(dynamic or [])
+    axes, is_static = command_line.parse_dynamic(dynamic or [])
     request = api.ExportRequest(
         source=source,
         output=output,
-        inputs=tuple(api.parse_input(text) for text in inputs or []),
+        inputs=tuple(command_line.parse_input(text) for text in inputs or []),
         dynamic=axes,
         is_static=is_static,
-        settings=api.parse_settings(setting or []),
+        settings=command_line.parse_settings(setting or []),
         exporter=exporter,
         opset=opset,
         with_weights=weights,
@@ -86,12 +86,12 @@ def export(
         print_exported(exported)
 
 
-def print_exported(exported: api.Exported) -> None:
+def print_exported(exported: results.Exported) -> None:
     """Print the file, its size and its checks."""
     print_facts(exported.network, _rows(exported))
 
 
-def _rows(exported: api.Exported) -> list[tuple[str, str]]:
+def _rows(exported: results.Exported) -> list[tuple[str, str]]:
     shapes = (f"{name} {' x '.join(map(str, shape))}" for name, shape in exported.inputs.items())
     return [
         *(
@@ -107,7 +107,7 @@ def _rows(exported: api.Exported) -> list[tuple[str, str]]:
     ] + ([] if exported.checks else [("check", "none was made")])
 
 
-def _check_row(check: api.ExportCheck) -> tuple[str, str]:
+def _check_row(check: results.ExportCheck) -> tuple[str, str]:
     sizes = ", ".join(f"{symbol}={size}" for symbol, size in check.sizes.items())
     return (
         f"check at {sizes or 'fixed sizes'}",

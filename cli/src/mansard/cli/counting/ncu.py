@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics import pages
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.options import (
     BatchSizesOption,
@@ -206,10 +208,10 @@ def check_estimates(
         print_json("ncu-check", {"networks": checked})
         return
     for one in checked:
-        table = api.checked_table(one)
+        table = pages.checked_table(one)
         whole = (table.caption, table.columns, table.rows)
         print_tables([without_silent(whole, table.columns)])
-        print_lines([api.checked_words(one)])
+        print_lines([pages.checked_words(one)])
 
 
 def _capability(text: str | None) -> int | None:
@@ -222,7 +224,7 @@ def _capability(text: str | None) -> int | None:
     return 10 * int(found[1]) + int(found[2])
 
 
-def _print(one: api.CountedNetwork) -> None:
+def _print(one: results.CountedNetwork) -> None:
     """The kernels of a network, or why there are none."""
     batch = "" if one.row.batch is None else f" × {one.row.batch}"
     name = f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
@@ -235,10 +237,10 @@ def _print(one: api.CountedNetwork) -> None:
         print_whole(f"kept: {one.table}")
 
 
-def _print_kernels(caption: str, one: api.CountedNetwork | api.ImportedExport) -> None:
-    table = api.kernel_table(caption, one.kernels[:_MOST_SHOWN])
+def _print_kernels(caption: str, one: results.CountedNetwork | results.ImportedExport) -> None:
+    table = pages.kernel_table(caption, one.kernels[:_MOST_SHOWN])
     print_tables([(table.caption, table.columns, table.rows)])
     if (left := len(one.kernels) - _MOST_SHOWN) > 0:
         print_lines([f"and {left} more kernels"])
     if one.call is not None:
-        print_lines([api.call_words(one.call)])
+        print_lines([pages.call_words(one.call)])

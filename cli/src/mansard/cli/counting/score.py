@@ -10,18 +10,20 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_error, print_json
 from mansard.cli.json_output import ErrorDocument, json_document
 from mansard.cli.options import (
+    ForceOption,
     OnOption,
     PhaseOption,
+    check_outputs,
     parse_dimensions,
     parse_shapes,
     parse_sizes,
     parse_trips,
     parse_values,
 )
-from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import print_fitting, print_table
 from mansard.core.errors import UsageError
 from mansard.core.precision import parse_precision, unit_title
@@ -247,7 +249,7 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
 
 
 def _print_layers(score: ModelScore) -> None:
-    n_free = sum(not api.is_functional(layer) for layer in score.layers)
+    n_free = sum(not command_line.is_functional(layer) for layer in score.layers)
     title = f"Layers of {score.model}, without {n_free} that neither work nor move anything"
     if score.bounds:
         title += "; every figure is the most that it can be"
@@ -293,7 +295,7 @@ def score_rows(scores: Sequence[ModelScore]) -> Rows:
         more["KV cache"] = [_UPDATES[score.kv_cache_update] for score in scores]
     memory["sum (MB)"] = [_total(api.totals(score), "memory_bytes", 1e6) for score in scores]
     more = memory | more
-    differing = api.differing_dimensions(scores)
+    differing = command_line.differing_dimensions(scores)
     if any(differing):
         more["dimensions"] = differing
     rows = [
@@ -331,7 +333,7 @@ def _own(score: ModelScore, n_bytes: int | None) -> str:
     return f"at most {text}" if score.bounds and n_bytes is not None else text
 
 
-def _total(total: api.Totals, name: str, unit: float) -> str:
+def _total(total: results.Totals, name: str, unit: float) -> str:
     """A sum; "at most" marks a bound, "at least" a sum over the known layers alone."""
     value = getattr(total, name)
     if value is None:
@@ -352,20 +354,17 @@ def _work_rows(score: ModelScore) -> Rows:
         ("class", name, _total(total, flop, 1e9), _share(getattr(total, flop), total))
         for name, flop in classes.items()
     ]
+    # The layers that are unknown are in no part.
+    word = "at most " if total.is_upper_bound else "at least " if total.n_unknown_layers else ""
     for what, parts in (("precision", total.by_precision), ("unit", total.by_unit)):
         rows += [
-            (what, name, _part(flop, total), _share(flop, total)) for name, flop in parts.items()
+            (what, name, f"{word}{_scaled(flop, 1e9)}", _share(flop, total))
+            for name, flop in parts.items()
         ]
     return ("by", "work", unit_title("G{}", total.by_precision), "share"), rows
 
 
-def _part(flop: int, total: api.Totals) -> str:
-    """A part of the work of the layers that are known."""
-    word = "at most " if total.is_upper_bound else "at least " if total.n_unknown_layers else ""
-    return f"{word}{_scaled(flop, 1e9)}"
-
-
-def _share(flop: int | None, total: api.Totals) -> str:
+def _share(flop: int | None, total: results.Totals) -> str:
     if flop is None or not total.work_flop or total.is_upper_bound:
         return "–"
     return f"{flop / total.work_flop:.1%}"
@@ -373,7 +372,7 @@ def _share(flop: int | None, total: api.Totals) -> str:
 
 def _layer_rows(layers: Sequence[LayerScore]) -> Rows:
     """Columns and one row for each layer that works or moves something."""
-    shown = [layer for layer in layers if api.is_functional(layer)]
+    shown = [layer for layer in layers if command_line.is_functional(layer)]
     precisions = [layer.precision for layer in shown if layer.work_flop]
     work = ("layer", "operator", "precision", "unit", "runs", "MMAC", unit_title("M{}", precisions))
     moved = ("parameters (k)", "read (MB)", "written (MB)", "fused (MB)", "group")

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.console import print_json, print_whole
 from mansard.cli.counting.score import score_rows
-from mansard.cli.options import JsonOption
-from mansard.cli.outputs import ForceOption
+from mansard.cli.options import ForceOption, JsonOption
 from mansard.cli.tables import print_facts, print_table
 
 zoo_app = typer.Typer(
@@ -81,13 +81,13 @@ def write_networks(
         print_whole(*map(str, paths))
 
 
-def _facts(entry: api.Entry) -> dict[str, object]:
+def _facts(entry: results.Entry) -> dict[str, object]:
     """What is known about a network, without the function that draws it."""
     facts = {field: getattr(entry, field) for field in entry.__struct_fields__ if field != "draw"}
     return {**facts, "dims": dict(entry.dims)}
 
 
-def _show_fact(entry: api.Entry, field: str, value: object) -> str:
+def _show_fact(entry: results.Entry, field: str, value: object) -> str:
     if value is None:
         return f"unknown: {entry.unknown[field]}"
     if isinstance(value, dict):

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from mansard import api
+from mansard.analytics.data.quantities import digits, joules, seconds, watts
+from mansard.api import results
 from mansard.cli.data.summary import (
     accuracy_tables,
     ceiling_remark,
@@ -18,8 +19,7 @@ from mansard.cli.data.summary import (
     mode_names,
     percent_off,
 )
-from mansard.cli.layout import fits
-from mansard.cli.tables import Table, without_silent
+from mansard.cli.tables import Table, fits, without_silent
 from mansard.cli.terminal import columns
 
 _MOST_NETWORKS, _MOST_MODES, _MOST_DEVICES = 5, 4, 3
@@ -38,7 +38,7 @@ _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def overview_tables(summary: api.Summary, run_ids: Collection[str] | None) -> list[Table]:
+def overview_tables(summary: results.Summary, run_ids: Collection[str] | None) -> list[Table]:
     """Ceilings and five networks of the first devices; ``run_ids`` narrows it to these runs."""
     summary = summary.of_runs(run_ids)
     modes, networks, measured = summary.modes, summary.networks, summary.measured
@@ -60,13 +60,13 @@ def overview_tables(summary: api.Summary, run_ids: Collection[str] | None) -> li
     return [*tables, programs_table(summary.programs)] if summary.programs else tables
 
 
-def left_devices(summary: api.Summary, run_ids: Collection[str] | None) -> str:
+def left_devices(summary: results.Summary, run_ids: Collection[str] | None) -> str:
     """A line about the devices that the tables leave out; empty where they have all."""
     n_left = len({each.machine_id for each in summary.of_runs(run_ids).modes}) - _MOST_DEVICES
     return f"{n_left} more devices: {_REST}" if n_left > 0 else ""
 
 
-def measured_table(times: Sequence[api.NetworkTimes], most: int = _MOST_MEASURED) -> Table:
+def measured_table(times: Sequence[results.NetworkTimes], most: int = _MOST_MEASURED) -> Table:
     """The first networks that were run: time and energy, beside what was predicted."""
     rows = [
         (
@@ -74,9 +74,9 @@ def measured_table(times: Sequence[api.NetworkTimes], most: int = _MOST_MEASURED
             *_run_cells(row.batch, row.precision),
             row.engine,
             row.mode,
-            api.seconds(row.time_s, row.low_s, row.high_s),
-            api.joules(row.energy_j, row.energy_low_j, row.energy_high_j),
-            api.seconds(
+            seconds(row.time_s, row.low_s, row.high_s),
+            joules(row.energy_j, row.energy_low_j, row.energy_high_j),
+            seconds(
                 row.predicted_s,
                 row.predicted_low_s,
                 row.predicted_high_s,
@@ -93,16 +93,16 @@ def measured_table(times: Sequence[api.NetworkTimes], most: int = _MOST_MEASURED
     return without_silent((title, (*heads, "remark"), rows), {"energy", "predicted", "error"})
 
 
-def programs_table(programs: Sequence[api.ProgramTimes]) -> Table:
+def programs_table(programs: Sequence[results.ProgramTimes]) -> Table:
     """Programs that were run and their windows: time, energy, power and their metric."""
     rows = [
         (
             row.workload,
             row.mode,
-            api.seconds(row.time_s, row.low_s, row.high_s),
-            api.joules(row.energy_j, row.energy_low_j, row.energy_high_j),
-            api.watts(row.power_w),
-            "–" if row.metric is None or row.window else api.digits(row.metric),
+            seconds(row.time_s, row.low_s, row.high_s),
+            joules(row.energy_j, row.energy_low_j, row.energy_high_j),
+            watts(row.power_w),
+            "–" if row.metric is None or row.window else digits(row.metric),
             str(row.n_runs),
             row.source,
             row.remark,
@@ -184,7 +184,7 @@ def _with_modes(
     return (title, (*heads, *shown), cells)
 
 
-def _ceilings(modes: Sequence[api.ModeSummary]) -> Table:
+def _ceilings(modes: Sequence[results.ModeSummary]) -> Table:
     """The ceilings of one device: with kernels and remarks, or its modes side by side."""
     names = mode_names(modes)
     title = f"Ceilings{_of(modes[0].machine, (mode.source for mode in modes))}"
@@ -212,7 +212,7 @@ def _mode_words(mode: str) -> str:
 
 
 def _networks_of_one_mode(
-    networks: Sequence[api.NetworkSummary], measured: Sequence[api.NetworkTimes]
+    networks: Sequence[results.NetworkSummary], measured: Sequence[results.NetworkTimes]
 ) -> Table:
     """Five networks: the modelled time and its bound, beside what was measured."""
     ran = {(row.model_hash, row.batch, row.precision): row for row in reversed(measured)}
@@ -224,8 +224,8 @@ def _networks_of_one_mode(
             (
                 each.model,
                 *_run_cells(each.batch, each.precision),
-                api.seconds(each.time_s, each.low_s, each.high_s, each.interval),
-                "–" if row is None else api.seconds(row.time_s, row.low_s, row.high_s),
+                seconds(each.time_s, each.low_s, each.high_s, each.interval),
+                "–" if row is None else seconds(row.time_s, row.low_s, row.high_s),
                 "–" if row is None or row.error is None else percent_off(row.error),
                 _energy_text(row),
                 each.bound or each.unknown["bound"],
@@ -238,24 +238,24 @@ def _networks_of_one_mode(
     return (title, heads, rows)
 
 
-def _energy_text(row: api.NetworkTimes | None) -> str:
+def _energy_text(row: results.NetworkTimes | None) -> str:
     if row is None or row.energy_high_j is None:
         return "–"
-    return api.joules(row.energy_j, row.energy_low_j, row.energy_high_j)
+    return joules(row.energy_j, row.energy_low_j, row.energy_high_j)
 
 
-def _which(measured: Sequence[api.NetworkTimes]) -> str:
+def _which(measured: Sequence[results.NetworkTimes]) -> str:
     return "networks, those that were run first" if measured else "networks, the best known"
 
 
 def _chosen(
-    networks: Sequence[api.NetworkSummary], first: Collection[str]
-) -> list[api.NetworkSummary]:
+    networks: Sequence[results.NetworkSummary], first: Collection[str]
+) -> list[results.NetworkSummary]:
     """Five networks, each once: at its smallest batch, in the precision that it is best run in."""
     places = {name: at for at, name in enumerate(_WELL_KNOWN)}
     precisions = {name: at for at, name in enumerate(_PRECISIONS)}
 
-    def order(each: api.NetworkSummary) -> tuple[object, ...]:
+    def order(each: results.NetworkSummary) -> tuple[object, ...]:
         return (
             each.model_hash not in first,
             places.get(each.model, len(places)),
@@ -269,8 +269,8 @@ def _chosen(
 
 
 def _modelled_by_mode(
-    networks: Sequence[api.NetworkSummary],
-    modes: Sequence[api.ModeSummary],
+    networks: Sequence[results.NetworkSummary],
+    modes: Sequence[results.ModeSummary],
 ) -> list[Table]:
     """The modelled times, then the energies, of five networks of one device."""
     names = mode_names(modes)
@@ -282,12 +282,12 @@ def _modelled_by_mode(
             if (each.model_hash, each.batch, each.precision) != what:
                 continue
             key, mode = (each.model, *_run_cells(each.batch, each.precision)), names[each.run_id]
-            times.setdefault(key, {})[mode] = api.seconds(
+            times.setdefault(key, {})[mode] = seconds(
                 each.time_s, each.low_s, each.high_s, each.interval
             )
             if each.energy_j is not None:
                 ends = (each.energy_low_j, each.energy_high_j, each.interval)
-                energies.setdefault(key, {})[mode] = api.joules(each.energy_j, *ends)
+                energies.setdefault(key, {})[mode] = joules(each.energy_j, *ends)
     n_all = len({each.model_hash for each in networks})
     left = _share(len(chosen), n_all, "networks, the best known")
     of = f" of {modes[0].machine}, modelled"
@@ -298,7 +298,7 @@ def _modelled_by_mode(
     ]
 
 
-def _measured_by_mode(measured: Sequence[api.NetworkTimes]) -> list[Table]:
+def _measured_by_mode(measured: Sequence[results.NetworkTimes]) -> list[Table]:
     """The times, then the energies, of five networks that were run on one device."""
     modes = list(dict.fromkeys(row.mode for row in measured))
     networks = list(dict.fromkeys(row.model_hash for row in measured))
@@ -309,9 +309,9 @@ def _measured_by_mode(measured: Sequence[api.NetworkTimes]) -> list[Table]:
         if (row.model_hash, row.batch, row.precision, row.engine) not in shown:
             continue
         key = (row.network, *_run_cells(row.batch, row.precision), row.engine)
-        times.setdefault(key, {})[row.mode] = api.seconds(row.time_s, row.low_s, row.high_s)
+        times.setdefault(key, {})[row.mode] = seconds(row.time_s, row.low_s, row.high_s)
         if row.energy_j is not None:
-            energies.setdefault(key, {})[row.mode] = api.joules(row.energy_j)
+            energies.setdefault(key, {})[row.mode] = joules(row.energy_j)
     left = _share(len(shown), len(networks), "networks")
     of = _of(measured[0].device, (row.source for row in measured))
     heads = (*_HEADS, "engine")
@@ -322,7 +322,7 @@ def _measured_by_mode(measured: Sequence[api.NetworkTimes]) -> list[Table]:
     ]
 
 
-def _first_runs(measured: Sequence[api.NetworkTimes]) -> list[tuple[str, int | None, str, str]]:
+def _first_runs(measured: Sequence[results.NetworkTimes]) -> list[tuple[str, int | None, str, str]]:
     """Of each network how it was run first: at the smallest batch."""
     found: dict[str, tuple[str, int | None, str, str]] = {}
     for row in sorted(measured, key=lambda row: row.batch or 0):

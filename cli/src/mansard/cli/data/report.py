@@ -8,11 +8,20 @@ from typing import Annotated
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines, print_whole
 from mansard.cli.data.overview import left_devices, overview_tables
 from mansard.cli.data.summary import print_shortened, summary_tables
-from mansard.cli.options import AllOption, BoardOption, JsonOption, MixOption, RunsOption
-from mansard.cli.outputs import REPORT, ForceOption, check_outputs
+from mansard.cli.options import (
+    REPORT,
+    AllOption,
+    BoardOption,
+    ForceOption,
+    JsonOption,
+    MixOption,
+    RunsOption,
+    check_outputs,
+)
 from mansard.cli.tables import print_tables
 
 
@@ -46,7 +55,7 @@ def report(
     print_report(found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(folder))
 
 
-def print_report(found: api.Report, *, all_rows: bool, as_json: bool, next_line: str) -> None:
+def print_report(found: results.Report, *, all_rows: bool, as_json: bool, next_line: str) -> None:
     """Print a report's ceilings and five networks, or all of its tables; then what to do next.
 
     The tables show its ``run_ids`` only; JSON has everything.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
-from mansard import api
+from mansard.analytics import pages
+from mansard.analytics.data.quantities import digits, joules, quantity, seconds
+from mansard.api import results
 from mansard.cli.console import note
 from mansard.cli.tables import Table, print_tables, without, without_silent
 from mansard.core.precision import unit_title
@@ -21,7 +23,7 @@ def print_shortened(tables: Sequence[Table]) -> None:
             note(f"note: the first {MOST_ROWS} of {len(rows):,} rows; --json prints all of them")
 
 
-def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
+def summary_tables(summary: results.Summary, run_ids: Collection[str] | None = None) -> list[Table]:
     """Title, columns and rows of each table: ceilings, a GPU's kernels, networks, programs,
     and what a calibration makes of the networks.
 
@@ -30,7 +32,7 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
     summary = summary.of_runs(run_ids)
     modes, networks, measured = summary.modes, summary.networks, summary.measured
     names = mode_names(modes)
-    calibration = [_table(each) for each in api.calibration_tables(summary.calibrations)]
+    calibration = [_table(each) for each in pages.calibration_tables(summary.calibrations)]
     if run_ids is not None:
         calibration = calibration[:1] if measured else []  # the errors
     tables = [
@@ -49,7 +51,7 @@ def summary_tables(summary: api.Summary, run_ids: Collection[str] | None = None)
     return tables
 
 
-def mode_names(modes: Sequence[api.ModeSummary]) -> dict[str, str]:
+def mode_names(modes: Sequence[results.ModeSummary]) -> dict[str, str]:
     """What the modes are called, by run: with their device where there are several."""
     names = [mode.mode for mode in modes]
     is_clear = len(set(names)) == len(names) and len({mode.machine_id for mode in modes}) == 1
@@ -61,14 +63,14 @@ def percent_off(error: float) -> str:
     return f"{100 * error:+.0f}\u00a0%".replace("-", "−")
 
 
-def _ceilings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Table:
+def _ceilings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -> Table:
     rows = [
         (
             names[mode.run_id],
             ceiling.name,
             ceiling.kernel or "–",
             ceiling_text(ceiling),
-            api.sets_text(ceiling),
+            pages.sets_text(ceiling),
             "; ".join(
                 filter(
                     None,
@@ -83,14 +85,14 @@ def _ceilings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Tab
     return (title, ("mode", "ceiling", "kernel", "value", "working sets", "remark"), rows)
 
 
-def _traffic_remark(traffic: api.Ceiling, ceiling: api.Ceiling) -> str:
+def _traffic_remark(traffic: results.Ceiling, ceiling: results.Ceiling) -> str:
     """At what networks' traffic is priced, where that is not the roof of main memory."""
     if ceiling.name != traffic.name or ceiling.kernel == traffic.kernel:
         return ""
     return f"networks' traffic at {traffic.kernel}, {ceiling_text(traffic)}"
 
 
-def _standings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Table:
+def _standings(modes: Sequence[results.ModeSummary], names: Mapping[str, str]) -> Table:
     """Each kernel of a GPU beside the limit at the clock that it ran at."""
     rows = [
         (
@@ -108,12 +110,12 @@ def _standings(modes: Sequence[api.ModeSummary], names: Mapping[str, str]) -> Ta
     return ("Kernels beside the limit at their own clock", columns, rows)
 
 
-def ceiling_text(ceiling: api.Ceiling) -> str:
+def ceiling_text(ceiling: results.Ceiling) -> str:
     """The value with its interval."""
-    return api.quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
+    return quantity(ceiling.value, ceiling.unit, ceiling.low, ceiling.high)
 
 
-def ceiling_remark(ceiling: api.Ceiling) -> str:
+def ceiling_remark(ceiling: results.Ceiling) -> str:
     """Why it has no value, or what is to be known of it."""
     if ceiling.value is None:
         return ceiling.unknown["value"]
@@ -125,19 +127,17 @@ def ceiling_remark(ceiling: api.Ceiling) -> str:
     return "; ".join(remarks)
 
 
-def _networks(networks: Sequence[api.NetworkSummary], names: Mapping[str, str]) -> Table:
+def _networks(networks: Sequence[results.NetworkSummary], names: Mapping[str, str]) -> Table:
     rows: list[tuple[str, ...]] = [
         (
             names.get(network.run_id, network.label),
             network.model,
             "–" if network.batch is None else str(network.batch),
             network.precision,
-            "unknown" if network.work_flop is None else api.digits(network.work_flop / 1e9),
-            "unknown" if network.traffic_bytes is None else api.digits(network.traffic_bytes / 1e6),
-            api.seconds(network.time_s, network.low_s, network.high_s, network.interval),
-            api.joules(
-                network.energy_j, network.energy_low_j, network.energy_high_j, network.interval
-            ),
+            "unknown" if network.work_flop is None else digits(network.work_flop / 1e9),
+            "unknown" if network.traffic_bytes is None else digits(network.traffic_bytes / 1e6),
+            seconds(network.time_s, network.low_s, network.high_s, network.interval),
+            joules(network.energy_j, network.energy_low_j, network.energy_high_j, network.interval),
             network.bound or network.unknown["bound"],
         )
         for network in networks
@@ -161,49 +161,49 @@ def _networks(networks: Sequence[api.NetworkSummary], names: Mapping[str, str]) 
     return ("; ".join([title, *sorted(notes)]), columns, rows)
 
 
-def measured_tables(networks: Sequence[api.NetworkTimes]) -> list[Table]:
+def measured_tables(networks: Sequence[results.NetworkTimes]) -> list[Table]:
     """Networks that were run beside what is predicted; then single calls, energies and memory of
     those that ran. None where none was run."""
-    tables = api.network_tables(networks, attrgetter("mode"))
+    tables = pages.network_tables(networks, attrgetter("mode"))
     found = [_table(each, ("p90", "power")) for each in tables]
     return [*map(_with_interval, found[:1]), *found[1:]]
 
 
-def memory_tables(rows: Sequence[api.MemoryTraffic]) -> list[Table]:
+def memory_tables(rows: Sequence[results.MemoryTraffic]) -> list[Table]:
     """The memory's use that a board reports, beside the modelled traffic; else none."""
-    return [_table(each) for each in api.memory_table(rows, attrgetter("mode"))]
+    return [_table(each) for each in pages.memory_table(rows, attrgetter("mode"))]
 
 
-def accuracy_tables(accuracies: Sequence[api.NetworkAccuracy]) -> list[Table]:
+def accuracy_tables(accuracies: Sequence[results.NetworkAccuracy]) -> list[Table]:
     """How often networks are right; none where that was not measured."""
     if not accuracies:
         return []
-    table = api.accuracy_table(accuracies)
+    table = pages.accuracy_table(accuracies)
     is_one = len({row.calibration for row in accuracies if row.calibration}) < 2
     narrow = _table(table, ("ranges of int8",) if is_one else ())
     return [(f"{narrow[0]}; 95 % intervals", *narrow[1:])]
 
 
-def part_tables(sums: Sequence[api.PartSum], parts: Sequence[api.PartTimes]) -> list[Table]:
+def part_tables(sums: Sequence[results.PartSum], parts: Sequence[results.PartTimes]) -> list[Table]:
     """Parts of networks that were run alone, after their sums; none where none was run."""
-    tables = api.part_tables(sums, parts, attrgetter("mode"))
+    tables = pages.part_tables(sums, parts, attrgetter("mode"))
     return [_table(each, ("above idle",)) for each in tables]
 
 
-def group_tables(groups: Sequence[api.GroupTimes]) -> list[Table]:
+def group_tables(groups: Sequence[results.GroupTimes]) -> list[Table]:
     """Groups of stages by accelerator; none where no transitions were measured."""
-    return [_table(each) for each in api.group_tables(groups, attrgetter("mode"))]
+    return [_table(each) for each in pages.group_tables(groups, attrgetter("mode"))]
 
 
-def program_tables(programs: Sequence[api.ProgramTimes]) -> list[Table]:
+def program_tables(programs: Sequence[results.ProgramTimes]) -> list[Table]:
     """Programs that were run and their windows; none where none was run."""
     if not programs:
         return []
-    table = api.program_table(programs, attrgetter("mode"))
+    table = pages.program_table(programs, attrgetter("mode"))
     return [_with_interval(_table(table))]
 
 
-def _table(found: api.Table, page_only: Collection[str] = ()) -> Table:
+def _table(found: pages.Table, page_only: Collection[str] = ()) -> Table:
     """A table of the report for a terminal: narrower, and its columns in small letters."""
     columns = [name if name[:2].isupper() else name[0].lower() + name[1:] for name in found.columns]
     table = without((found.caption, columns, found.rows), page_only)

@@ -12,6 +12,7 @@ from typing import IO, Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.api import command_line, results
 from mansard.cli.console import (
     flush_output,
     note,
@@ -21,8 +22,7 @@ from mansard.cli.console import (
     print_whole,
 )
 from mansard.cli.json_output import json_document, stream_json
-from mansard.cli.options import BoardOption, parse_duration
-from mansard.cli.outputs import ForceOption, check_outputs
+from mansard.cli.options import BoardOption, ForceOption, check_outputs, parse_duration
 from mansard.cli.tables import print_table
 from mansard.core.errors import UsageError
 from mansard.core.text import printable
@@ -79,7 +79,7 @@ def telemetry(
         tables = _Tables(is_live=live, samples=samples)
         is_whole = read(tables.take, tables.finish_log)
     elif form == "json" and not samples:
-        summaries: list[api.LogSummary] = []
+        summaries: list[results.LogSummary] = []
         is_whole = read(None, summaries.append)
         if output is None:
             print_json("telemetry", {"summaries": summaries})
@@ -91,9 +91,9 @@ def telemetry(
             _open(output) as target,
             stream_json("telemetry-samples", "samples", target.write) as add,
         ):
-            is_whole = read(lambda *line: add(api.line_document(*line)), None)
+            is_whole = read(lambda *line: add(command_line.line_document(*line)), None)
     else:
-        with _open(output) as target, api.write_lines(target, form) as take:
+        with _open(output) as target, command_line.write_lines(target, form) as take:
             is_whole = read(take, None)
     if not is_whole:
         raise typer.Exit(130)  # interrupted; what came until then is written
@@ -104,15 +104,15 @@ def _read(
     board: Path | None,
     interval_s: float | None,
     duration_s: float | None,
-    take: api.OnLine | None,
-    finish_log: Callable[[api.LogSummary], None] | None,
+    take: results.OnLine | None,
+    finish_log: Callable[[results.LogSummary], None] | None,
 ) -> bool:
     """Read ``logs``, or the board's own where there are none; False if an interrupt ended it."""
     was_interrupted = False
     if logs:
         found = api.telemetry(logs, interval_s=interval_s, board=board, on_line=take)
     else:
-        interval_s = interval_s or api.LIVE_INTERVAL_S
+        interval_s = interval_s or command_line.LIVE_INTERVAL_S
         live = api.live_telemetry(board, interval_s=interval_s, duration_s=duration_s, on_line=take)
         found, was_interrupted = iter([live.summary]), live.was_interrupted
     for summary in found:
@@ -159,18 +159,20 @@ class _Tables:
         self._shows_summary = is_live or not samples
         self._n_shown = 0
 
-    def take(self, sample: api.TegrastatsSample, log: str, time_s: float | None) -> None:
+    def take(self, sample: results.TegrastatsSample, log: str, time_s: float | None) -> None:
         del log
         if self._shows_lines:
             _print_sample(sample, time_s, with_head=self._n_shown % 20 == 0)
             self._n_shown += 1
 
-    def finish_log(self, summary: api.LogSummary) -> None:
+    def finish_log(self, summary: results.LogSummary) -> None:
         if self._shows_summary:
             _print_summary(summary)
 
 
-def _print_sample(sample: api.TegrastatsSample, time_s: float | None, *, with_head: bool) -> None:
+def _print_sample(
+    sample: results.TegrastatsSample, time_s: float | None, *, with_head: bool
+) -> None:
     """One line of text on stdout: the means and maxima people look at first."""
     loads = [cpu.load_percent for cpu in sample.cpus if cpu.load_percent is not None]
     gpu, emc = sample.gpu, sample.emc
@@ -180,7 +182,7 @@ def _print_sample(sample: api.TegrastatsSample, time_s: float | None, *, with_he
         if each.celsius is not None and each.name != "PMIC"  # a constant 50 or 100
     ]
     clock_hz = gpu.clock_hz if gpu is not None else None
-    time = api.clean(sample.prefix) or ("" if time_s is None else f"{time_s:.3f} s")
+    time = command_line.clean(sample.prefix) or ("" if time_s is None else f"{time_s:.3f} s")
     cells = (
         f"{printable(time)[-20:]:>20}",
         _number(sample.ram.used_bytes / 2**30 if sample.ram is not None else None, 8, 2),
@@ -201,7 +203,7 @@ def _number(value: float | None, width: int, digits: int) -> str:
     return f"{'–':>{width}}" if value is None else f"{value:{width}.{digits}f}"
 
 
-def _print_summary(summary: api.LogSummary) -> None:
+def _print_summary(summary: results.LogSummary) -> None:
     """Tables of utilisation, other fields and power; warnings on stderr."""
     begins = f", session {summary.session} ({summary.session_begins})"
     name = summary.log + (begins if summary.session > 1 else "")
@@ -230,7 +232,7 @@ def _print_summary(summary: api.LogSummary) -> None:
         note(f"{summary.log}: {warning}")
 
 
-def _duration(summary: api.LogSummary) -> str:
+def _duration(summary: results.LogSummary) -> str:
     duration_s, low_s, high_s = summary.duration_s, summary.duration_low_s, summary.duration_high_s
     if duration_s is None or low_s is None or high_s is None:
         return "of unknown length"
@@ -245,7 +247,7 @@ def _bounded(value: float, low: float, high: float, digits: int) -> str:
 
 
 def _utilisation_row(
-    one: api.Utilisation, fields: dict[tuple[str, str], api.FieldSummary]
+    one: results.Utilisation, fields: dict[tuple[str, str], results.FieldSummary]
 ) -> tuple[str, ...]:
     clocks = [
         each for (name, what), each in fields.items() if name == one.name and what[:5] == "clock"
@@ -261,14 +263,14 @@ def _utilisation_row(
     return one.name, str(one.n_lines), *load, *shown
 
 
-def _field_row(one: api.FieldSummary) -> tuple[str, ...]:
+def _field_row(one: results.FieldSummary) -> tuple[str, ...]:
     unit, scale = _SCALES.get(one.unit, (one.unit, 1.0))
     digits = 0 if one.unit == "B" else 2
     numbers = (f"{scale * each:.{digits}f}" for each in (one.minimum, one.mean, one.maximum))
     return f"{one.field} {one.quantity}", unit, str(one.n_lines), *numbers
 
 
-def _rails(summary: api.LogSummary) -> list[tuple[str, ...]]:
+def _rails(summary: results.LogSummary) -> list[tuple[str, ...]]:
     ranges = {each.field: each for each in summary.fields if each.unit == "W"}
     rows = []
     for rail in summary.rails:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mansard import api
+from mansard.analytics.data.quantities import digits, joules, rate, seconds
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
@@ -104,9 +105,9 @@ def _measured_cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
     if row["measured_s"] is None:
         return ("", "", "")
     return (
-        api.seconds(row["measured_s"]),
-        api.rate(row["measured_items_per_s"]),
-        api.joules(row["measured_j"]),
+        seconds(row["measured_s"]),
+        rate(row["measured_items_per_s"]),
+        joules(row["measured_j"]),
     )
 
 
@@ -125,7 +126,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         cells.rate,
         cells.power,
         cells.energy,
-        "unknown" if intensity is None else api.digits(intensity, 3),
+        "unknown" if intensity is None else digits(intensity, 3),
         row["time_bound"] or "unknown",
         "; ".join(remarks),
     )

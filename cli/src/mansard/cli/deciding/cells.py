@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mansard import api
+from mansard.analytics.data import quantities
 from mansard.core.units import Interval
 
 
@@ -29,11 +29,11 @@ def predicted_cells(field: Callable[[str], Any], rate: float | None) -> Predicte
         for name, unit in (("latency", "s"), ("power", "w"), ("energy", "j"))
     )
     items = Interval(*time, kind).inverse(n_items)
-    is_wide = any(api.is_wide(low, high, kind) for _, low, high in (time, power, energy))
+    is_wide = any(quantities.is_wide(low, high, kind) for _, low, high in (time, power, energy))
     return PredictedCells(
-        time=api.seconds(*time, kind, advise=False),
-        power=api.watts(*power, kind, advise=False),
-        energy=api.joules(*energy, kind, advise=False),
-        rate=api.rate(rate, items.low, items.high, kind, advise=False),
-        remarks=(api.MEASURE_MORE,) if is_wide else (),
+        time=quantities.seconds(*time, kind, advise=False),
+        power=quantities.watts(*power, kind, advise=False),
+        energy=quantities.joules(*energy, kind, advise=False),
+        rate=quantities.rate(rate, items.low, items.high, kind, advise=False),
+        remarks=(quantities.MEASURE_MORE,) if is_wide else (),
     )

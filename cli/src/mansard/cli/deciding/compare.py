@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from mansard import api
+from mansard.analytics.data.quantities import fixed, quantity, seconds
+from mansard.api import results
 from mansard.cli.console import note, print_json, print_lines
-from mansard.cli.layout import fits
 from mansard.cli.options import JsonOption
-from mansard.cli.tables import Table, print_fitting
+from mansard.cli.tables import Table, fits, print_fitting
 from mansard.cli.terminal import columns
 
 _COLUMNS = ("quantity", "first", "second", "second / first", "p, corrected", "verdict")
@@ -66,7 +67,7 @@ def compare(
             note(f"only in {where}: {', '.join(labels)}")
 
 
-def _tables(found: api.Comparison, *, all_rows: bool) -> list[Table]:
+def _tables(found: results.Comparison, *, all_rows: bool) -> list[Table]:
     """What changed significantly, or all that both sides have."""
     shown = [change for change in found.changes if all_rows or change.is_significant]
     if not shown:
@@ -79,7 +80,7 @@ def _tables(found: api.Comparison, *, all_rows: bool) -> list[Table]:
     return [whole if fits(whole, columns(sys.stdout)) else brief]
 
 
-def _row(change: api.Change, threshold: float, *, with_ends: bool) -> tuple[str, ...]:
+def _row(change: results.Change, threshold: float, *, with_ends: bool) -> tuple[str, ...]:
     """``with_ends``: both values with their intervals; the ratio has one always."""
     first = (change.first_low, change.first_high) if with_ends else (None, None)
     second = (change.second_low, change.second_high) if with_ends else (None, None)
@@ -95,14 +96,14 @@ def _row(change: api.Change, threshold: float, *, with_ends: bool) -> tuple[str,
 
 def _value(value: float, low: float | None, high: float | None, unit: str) -> str:
     if unit == "s":
-        return api.seconds(value, low, high)
+        return seconds(value, low, high)
     if unit.startswith("J/"):
         low, high = (None if end is None else end * 1e12 for end in (low, high))
-        return api.fixed(value * 1e12, f"p{unit}", low, high)
-    return api.quantity(value, unit, low, high)
+        return fixed(value * 1e12, f"p{unit}", low, high)
+    return quantity(value, unit, low, high)
 
 
-def _ratio(change: api.Change) -> str:
+def _ratio(change: results.Change) -> str:
     if change.ratio_low is None or change.ratio_high is None:
         return f"{change.ratio:.3f}"
     return f"{change.ratio:.3f} ({change.ratio_low:.3f} to {change.ratio_high:.3f})"
@@ -114,7 +115,7 @@ def _p(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _verdict(change: api.Change, threshold: float) -> str:
+def _verdict(change: results.Change, threshold: float) -> str:
     """What the second is against the first; within the threshold they are equal."""
     if change.is_significant:
         is_higher = change.ratio > 1
@@ -131,7 +132,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def _lines(found: api.Comparison) -> Iterator[str]:
+def _lines(found: results.Comparison) -> Iterator[str]:
     """The summary, what only one side has, and what else differs."""
     n_tested = sum(change.p is not None for change in found.changes)
     n_changed = sum(bool(change.is_significant) for change in found.changes)

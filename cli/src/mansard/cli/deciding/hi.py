@@ -8,17 +8,20 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics import pages
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.options import (
     MOST_SEED,
     BoardOption,
     DeviceOption,
+    ForceOption,
     JsonOption,
     MixOption,
     RunsOption,
+    check_outputs,
     parse_precisions,
 )
-from mansard.cli.outputs import ForceOption, check_outputs
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.units import parse_optional, parse_share
 
@@ -164,7 +167,11 @@ def hi(
     given = {
         name: amount
         for (name, option, kind), text in texts.items()
-        if (amount := api.parse_amount(option, text, "time" if kind == "time" else "energy"))
+        if (
+            amount := command_line.parse_amount(
+                option, text, "time" if kind == "time" else "energy"
+            )
+        )
     }
     found = api.hi(
         api.HiRequest(
@@ -201,7 +208,7 @@ def hi(
                 held_out=held_out,
                 seed=seed,
                 rule="published logistic" if rule == "published" else rule,
-                published=None if logistic is None else api.parse_logistic(logistic),
+                published=None if logistic is None else command_line.parse_logistic(logistic),
                 is_balanced=balanced,
                 n_bins=bins,
                 n_replayed=replay,
@@ -219,7 +226,7 @@ def hi(
     print_lines((found.sentence, *(f"  note: {line}" for line in found.notes)))
 
 
-def _tables(found: api.Hierarchical) -> list[Table]:
+def _tables(found: results.Hierarchical) -> list[Table]:
     """The rules and baselines in the chosen mode; the best threshold of each mode of several."""
     if found.chosen is None:
         return []
@@ -230,7 +237,7 @@ def _tables(found: api.Hierarchical) -> list[Table]:
         tables.append((f"The best threshold of each mode, on {title}", found.modes))
     return [
         without_silent(
-            (name, api.POINT_COLUMNS, [api.point_cells(each, found) for each in points]),
+            (name, pages.POINT_COLUMNS, [pages.point_cells(each, found) for each in points]),
             {"mode", "latency", "energy", "cost", "limits"},
         )
         for name, points in tables

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.options import BoardOption, JsonOption, MixOption, OnOption
 from mansard.cli.tables import print_table
@@ -78,7 +79,7 @@ def plan(
         _print(each, is_one_of_many=len(found) > 1)
 
 
-def _print(found: api.PlanAnswer, *, is_one_of_many: bool) -> None:
+def _print(found: results.PlanAnswer, *, is_one_of_many: bool) -> None:
     networks = ", ".join(found.plan.networks)
     of = f" of {networks}" if is_one_of_many else ""
     for line in found.warnings:
@@ -101,7 +102,7 @@ def _print(found: api.PlanAnswer, *, is_one_of_many: bool) -> None:
         print_whole(found.command)
 
 
-def _designed_line(plan: api.Plan) -> str:
+def _designed_line(plan: results.Plan) -> str:
     """Which of the picks are a set that is measured as a whole."""
     n = plan.n_designed
     if n < 2:
@@ -110,5 +111,5 @@ def _designed_line(plan: api.Plan) -> str:
     return f"{which} are one set: measure all of them before you plan again."
 
 
-def _clock(pick: api.Pick, name: str) -> str:
+def _clock(pick: results.Pick, name: str) -> str:
     return f"{pick.settings[name] / 1e6:.5g}" if name in pick.settings else "–"

@@ -10,6 +10,9 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics import pages
+from mansard.analytics.data.quantities import digits, joules, percent, relative, seconds
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines, print_whole
 from mansard.cli.deciding.cells import predicted_cells
 from mansard.cli.options import (
@@ -155,7 +158,7 @@ def recommend(
         raise typer.Exit(_NO_ANSWER)
 
 
-def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
+def _print(found: Sequence[results.Recommendation], *, as_json: bool) -> None:
     if as_json:
         print_json("recommend", {"recommendations": found, "mixes": ()})
         return
@@ -172,7 +175,7 @@ def _print(found: Sequence[api.Recommendation], *, as_json: bool) -> None:
             print_lines(f"  note: {line}" for line in each.commands.notes)
 
 
-def _print_mixes(found: Sequence[api.MixAnswer], *, as_json: bool) -> None:
+def _print_mixes(found: Sequence[results.MixAnswer], *, as_json: bool) -> None:
     if as_json:
         print_json("recommend", {"recommendations": (), "mixes": found})
         return
@@ -181,7 +184,7 @@ def _print_mixes(found: Sequence[api.MixAnswer], *, as_json: bool) -> None:
         print_lines((answer.sentence, *(f"  note: {line}" for line in answer.notes)))
 
 
-def _recommendation_tables(found: api.Recommendation) -> list[Table]:
+def _recommendation_tables(found: results.Recommendation) -> list[Table]:
     """The choice with its neighbours and baselines, or the nearest ones; no table without."""
     if found.choice is None:
         return []
@@ -205,35 +208,37 @@ def _recommendation_tables(found: api.Recommendation) -> list[Table]:
     return [_without_rates((title, _COLUMNS, rows), found)]
 
 
-def _unknown_rows(found: api.Recommendation, choice: api.Candidate) -> list[tuple[str, ...]]:
+def _unknown_rows(
+    found: results.Recommendation, choice: results.Candidate
+) -> list[tuple[str, ...]]:
     """The modes of which nothing is known, each with the reason."""
     _, batch, precision, *_ = _row(choice, "")
     unknown = ("unknown",) * 4
     return [(mode, batch, precision, *unknown, why) for mode, why in found.modes_unknown.items()]
 
 
-def _without_rates(table: Table, found: api.Recommendation) -> Table:
+def _without_rates(table: Table, found: results.Recommendation) -> Table:
     """Without items per second where they say what the times do, and no limit asks for them."""
     is_asked = any(check.quantity == "rate" for check in found.checks)
     batches = {row[table[1].index("batch")] for row in table[2]}
     return table if is_asked or batches != {"1"} else without(table, {"items/s"})
 
 
-def _overview_table(found: Sequence[api.Recommendation]) -> Table:
+def _overview_table(found: Sequence[results.Recommendation]) -> Table:
     """One row for each recommendation: the choice, and what it saves against another mode."""
     columns = ("device", "network", *_COLUMNS[:-1], "against", "verdict")
     table = ("Recommendations", columns, [_overview_row(each) for each in found])
     return without(table, {"power", "items/s"})
 
 
-def _overview_row(found: api.Recommendation) -> tuple[str, ...]:
+def _overview_row(found: results.Recommendation) -> tuple[str, ...]:
     if found.choice is None:
         why = found.unknown["choice"]
         return (found.device, found.network, *("–",) * (len(_COLUMNS) - 1), "–", why)
     saving = found.savings[0] if found.savings else None
     words = ""
     if saving is not None and saving.mode != found.choice.mode:
-        changes = [(name, api.change_of(saving, name)) for name in ("energy", "time")]
+        changes = [(name, pages.change_of(saving, name)) for name in ("energy", "time")]
         told = ", ".join(f"{name} {change}" for name, change in changes if change)
         words = f"{saving.mode}: {told}" if told else ""
     cells = _row(found.choice, "")[:-1]
@@ -251,7 +256,7 @@ def _once(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     ]
 
 
-def _row(candidate: api.Candidate, remark: str) -> tuple[str, ...]:
+def _row(candidate: results.Candidate, remark: str) -> tuple[str, ...]:
     cells = predicted_cells(partial(getattr, candidate), candidate.fps)
     words = [remark] if remark else []
     words += ["outside the measured clocks"] if candidate.is_extrapolated else []
@@ -259,7 +264,7 @@ def _row(candidate: api.Candidate, remark: str) -> tuple[str, ...]:
     return (
         candidate.mode,
         str(candidate.batch),
-        "–" if candidate.precision == api.UNKNOWN_PRECISION else candidate.precision,
+        "–" if candidate.precision == pages.UNKNOWN_PRECISION else candidate.precision,
         cells.time,
         cells.power,
         cells.energy,
@@ -268,17 +273,17 @@ def _row(candidate: api.Candidate, remark: str) -> tuple[str, ...]:
     )
 
 
-def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
+def _recommendation_lines(found: results.Recommendation) -> Iterator[str]:
     """Everything about a recommendation that is no table, line by line."""
     yield found.sentence
     yield from (f"  why: {line}" for line in found.why)
     if found.choice is not None:
-        yield from (f"  limit: {api.check_words(check, found.choice)}" for check in found.checks)
-    yield from (f"  {api.saving_words(each)}" for each in found.savings if each.other is None)
+        yield from (f"  limit: {pages.check_words(check, found.choice)}" for check in found.checks)
+    yield from (f"  {pages.saving_words(each)}" for each in found.savings if each.other is None)
     # Nothing is said by "at most 0 %", which the limits leave, or by many times as much.
     if found.most_excess is not None and 0 < found.most_excess <= 1:
         yield (
-            f"  at most {api.relative(found.most_excess)} worse than the best, if every value lies "
+            f"  at most {relative(found.most_excess)} worse than the best, if every value lies "
             "in its interval"
         )
     if found.measured is not None:
@@ -290,7 +295,7 @@ def _recommendation_lines(found: api.Recommendation) -> Iterator[str]:
         yield f"  commands: unknown, {found.unknown['commands']}"
 
 
-def _mix_tables(found: api.MixAnswer) -> list[Table]:
+def _mix_tables(found: results.MixAnswer) -> list[Table]:
     """What runs where, for the single mode and for the schedule."""
     plans = (("one mode for all", found.one_mode), ("modes in turn", found.schedule))
     return [
@@ -300,32 +305,32 @@ def _mix_tables(found: api.MixAnswer) -> list[Table]:
     ]
 
 
-def _busy(share: api.Share) -> str:
+def _busy(share: results.Share) -> str:
     """The share of all time; of bounds its ends, as of the time itself."""
     low, high = share.latency_low_s, share.latency_high_s
     if share.interval != "bounds" or low is None or high is None:
-        return api.percent(share.busy)
-    ends = [api.percent(share.busy * end / share.latency_s) for end in (low, high)]
+        return percent(share.busy)
+    ends = [percent(share.busy * end / share.latency_s) for end in (low, high)]
     return f"between {ends[0]} and {ends[1]}"
 
 
-def _mix_rows(plan: api.MixPlan) -> list[tuple[str, ...]]:
+def _mix_rows(plan: results.MixPlan) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
             share.network,
             share.mode,
             str(share.batch),
             share.precision,
-            api.digits(share.rate_per_s, 3),
+            digits(share.rate_per_s, 3),
             _busy(share),
-            api.seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
-            api.seconds(share.wait_s) if share.wait_s else "–",
-            api.joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
+            seconds(share.latency_s, share.latency_low_s, share.latency_high_s, share.interval),
+            seconds(share.wait_s) if share.wait_s else "–",
+            joules(share.energy_j, share.energy_low_j, share.energy_high_j, share.interval),
         )
         for share in plan.shares
     ]
     if plan.idle_mode is not None and plan.idle_w is not None:
-        idle = api.percent(max(0.0, 1 - plan.busy))
-        power = api.amount("power", plan.idle_w)
+        idle = percent(max(0.0, 1 - plan.busy))
+        power = pages.amount("power", plan.idle_w)
         rows.append(("(idle)", plan.idle_mode, "–", "–", "–", idle, "–", "–", power))
     return rows

@@ -9,9 +9,11 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics import pages
+from mansard.analytics.data import quantities
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
-from mansard.cli.options import JsonOption, OnOption, RunsOption
-from mansard.cli.outputs import ForceOption, check_outputs
+from mansard.cli.options import ForceOption, JsonOption, OnOption, RunsOption, check_outputs
 from mansard.cli.tables import Table, print_tables, without_silent
 from mansard.core.errors import UsageError
 from mansard.core.records.schedule import MOST_TRANSITIONS, Goal
@@ -129,17 +131,17 @@ def schedule(
         raise typer.Exit(1)
 
 
-def print_answer(found: api.ScheduleAnswer) -> None:
+def print_answer(found: results.ScheduleAnswer) -> None:
     """Print the methods, the best schedule and what was executed, and the answer in words."""
     print_tables(_tables(found))
     print_lines((found.sentence, *_lines(found)))
 
 
-def _lines(found: api.ScheduleAnswer) -> Iterator[str]:
+def _lines(found: results.ScheduleAnswer) -> Iterator[str]:
     sure = found.sensitivity
     if sure is not None:
         loss, is_count = sure.largest_loss, found.best.goal == "misses"
-        worst = f"misses {loss:.0f} more" if is_count else f"is {api.relative(loss)} worse"
+        worst = f"misses {loss:.0f} more" if is_count else f"is {quantities.relative(loss)} worse"
         proven = "" if sure.n_proven == sure.n_draws else f" ({sure.n_proven} proven)"
         yield (
             f"  sensitivity: no schedule is better in {sure.n_best} of {sure.n_draws} draws of the "
@@ -156,16 +158,20 @@ def _lines(found: api.ScheduleAnswer) -> Iterator[str]:
     yield from (f"  note: {line}" for line in found.notes)
 
 
-def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
+def _tables(found: results.ScheduleAnswer) -> Iterator[Table]:
     tables = (
-        api.method_table((found.best, *found.baselines)),
-        api.segment_table(found.problem, found.best),
-        api.network_table(found.problem, found.best),
+        pages.method_table((found.best, *found.baselines)),
+        pages.segment_table(found.problem, found.best),
+        pages.network_table(found.problem, found.best),
     )
     yield from ((each.caption, each.columns, each.rows) for each in tables)
     if found.front:
         points = [
-            (api.seconds(each.time_s), api.joules(each.energy_j), api.in_rows(each.accelerators))
+            (
+                quantities.seconds(each.time_s),
+                quantities.joules(each.energy_j),
+                pages.in_rows(each.accelerators),
+            )
             for each in found.front
         ]
         yield ("The front of one network alone", ("time", "energy", "groups on"), points)
@@ -176,13 +182,13 @@ def _tables(found: api.ScheduleAnswer) -> Iterator[Table]:
         yield without_silent(table, {"beside a solver", "remark"})
 
 
-def _ran_rows(ran: api.RanSchedule) -> Iterator[tuple[str, ...]]:
+def _ran_rows(ran: results.RanSchedule) -> Iterator[tuple[str, ...]]:
     """The rounds of a schedule that has some, or why it did not run; the rate of each network."""
     remark = ran.remark
     if ran.predicted_s is not None or not ran.networks:
         times_s = (ran.predicted_s, ran.measured_s, ran.beside_solver_s)
         predicted, measured, beside = (
-            "–" if time_s is None else api.seconds(time_s) for time_s in times_s
+            "–" if time_s is None else quantities.seconds(time_s) for time_s in times_s
         )
         error = _off(ran.measured_s, ran.predicted_s)
         yield (ran.method, "a round", predicted, measured, error, beside, remark)
@@ -190,7 +196,7 @@ def _ran_rows(ran: api.RanSchedule) -> Iterator[tuple[str, ...]]:
     for each in ran.networks:
         rates = (each.predicted_per_s, each.measured_per_s, each.beside_solver_per_s)
         predicted, measured, beside = (
-            "–" if rate is None else f"{api.digits(rate, 4)} /s" for rate in rates
+            "–" if rate is None else f"{quantities.digits(rate, 4)} /s" for rate in rates
         )
         off = _off(each.measured_per_s, each.predicted_per_s)
         yield (ran.method, each.name, predicted, measured, off, beside, remark)

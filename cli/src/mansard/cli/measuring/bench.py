@@ -1,4 +1,7 @@
-"""``mansard bench``: measure this machine, score and run networks, write the report."""
+"""``mansard bench``: measure this machine, score and run networks, write the report.
+
+``mansard demo``: what there is to see without a board.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.api import results
 from mansard.cli.console import TerminalReporter, print_json, print_lines
 from mansard.cli.data.report import print_report
 from mansard.cli.options import (
+    REPORT,
     AllOption,
     BoardOption,
     ContainerEngineOption,
     DimOption,
     DryRunOption,
+    ForceOption,
     HostOption,
     HostsFileOption,
     ImageOption,
@@ -28,11 +34,61 @@ from mansard.cli.options import (
     OfflineOption,
     PickOption,
     YesOption,
+    check_outputs,
     parse_dimensions,
     parse_sizes,
 )
-from mansard.cli.outputs import REPORT, ForceOption, check_outputs
 from mansard.cli.tables import print_table
+
+demo_app = typer.Typer(invoke_without_command=True)
+
+
+@demo_app.callback()
+def demo(
+    context: typer.Context,
+    folder: Annotated[
+        Path, typer.Option(help="Where the figures and the report go.", readable=False)
+    ] = Path("demo"),
+    all_rows: AllOption = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the roofs of real Orins and of a simulated one, with networks under them.
+
+    Nothing is measured: the figures of the Orins are published ones that ship with Mansard, the
+    simulated board's GPU kernels run on a stand-in, networks are scored here; all of it says so.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    check_outputs([folder / REPORT], force=force)
+    found = api.demo(folder, TerminalReporter(most_notes=2))
+    print_report(
+        found, all_rows=all_rows, as_json=as_json, next_line=found.next_step.at(str(folder))
+    )
+
+
+@demo_app.command("simulated")
+def simulated(
+    board: Annotated[
+        Literal["agx-orin", "orin-nano-super", "xavier-nx", "tx2", "thor"],
+        typer.Option(help="Which board to simulate."),
+    ] = "agx-orin",
+    mode: Annotated[str, typer.Option(help="Power modes, as for bench.")] = "all",
+    folder: Annotated[
+        Path, typer.Option(help="Where the board, the runs and the report go.", readable=False)
+    ] = Path("demo"),
+    all_rows: AllOption = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a simulated board, sweep its power modes, and write the report.
+
+    Kernels run on a stand-in for the board's GPU, in virtual time; power modes, clocks and
+    meters are the simulator's, and everything says so.
+    """
+    check_outputs([folder / "runs" / REPORT], force=force)
+    done = api.demo_simulated(board, mode, folder, TerminalReporter())
+    print_bench(done, str(folder / "runs"), "", all_rows=all_rows, as_json=as_json)
 
 
 def bench(
@@ -110,7 +166,7 @@ def bench(
 
 
 def print_bench(
-    done: api.BenchResult, runs: str, options: str, *, all_rows: bool, as_json: bool
+    done: results.BenchResult, runs: str, options: str, *, all_rows: bool, as_json: bool
 ) -> None:
     """Print what was measured and is kept in ``runs``; raises the error of what was not.
 
@@ -122,7 +178,7 @@ def print_bench(
     done.check()
 
 
-def print_dry_runs(planned: Iterable[api.DryRun], *, as_json: bool) -> None:
+def print_dry_runs(planned: Iterable[results.DryRun], *, as_json: bool) -> None:
     """The modes in their order, each write of each, and the time they will take."""
     boards = []
     for each in planned:

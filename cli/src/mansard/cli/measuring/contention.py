@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics import pages
 from mansard.cli.console import TerminalReporter, note, print_json, print_lines
 from mansard.cli.measuring.bench import print_dry_runs
 from mansard.cli.options import (
@@ -27,7 +28,7 @@ from mansard.cli.options import (
     YesOption,
 )
 from mansard.cli.tables import print_tables
-from mansard.cli.wrapping import plain
+from mansard.cli.terminal import plain
 
 
 def contention(
@@ -84,10 +85,10 @@ def contention(
     if as_json:
         print_json("contention", {"victims": done.contention})
     else:
-        tables = map(api.contention_table, done.contention)
+        tables = map(pages.contention_table, done.contention)
         print_tables((each.caption, [*map(plain, each.columns)], each.rows) for each in tables)
         for each in done.contention:
-            print_lines([api.contention_words(each)])
+            print_lines([pages.contention_words(each)])
             if each.remark:
                 note(f"{each.victim}, {each.mode}: {each.remark}")
     done.check()

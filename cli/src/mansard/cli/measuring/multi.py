@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 import typer
 
 from mansard import api
+from mansard.analytics.data import quantities
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.options import (
     BoardOption,
@@ -153,7 +155,7 @@ def multi(
         raise UsageError("--mapping FILE names the devices itself", fix="leave --devices out")
     reporter = TerminalReporter(is_agreed=yes)
     mappings = (
-        [api.whole_mapping(models or (), split_devices(devices))]
+        [command_line.whole_mapping(models or (), split_devices(devices))]
         if mapping is None
         else api.read_mappings(mapping)
     )
@@ -170,7 +172,7 @@ def split_devices(text: str | None) -> tuple[str, ...]:
     return tuple(re.split(r",(?![0-9])", text)) if text else ()
 
 
-def print_mappings(rows: Sequence[api.MeasuredMulti]) -> None:
+def print_mappings(rows: Sequence[results.MeasuredMulti]) -> None:
     """Print each mapping that ran, and where the time of its stages went."""
     numbers = {name: at for at, name in enumerate(dict.fromkeys(f.row.mapping for f in rows), 1)}
     for found in rows:
@@ -183,7 +185,7 @@ def print_mappings(rows: Sequence[api.MeasuredMulti]) -> None:
             note(f"{title}: not run: {row.failure}")
             continue
         if row.energy is not None and row.energy.total_j is not None:
-            title += f", {api.watts(row.energy.total_j / row.energy.window_s)}"
+            title += f", {quantities.watts(row.energy.total_j / row.energy.window_s)}"
         else:
             note(f"no power: {row.unknown.get('energy', 'the sensor is too slow')}")
         if row.disturbances:
@@ -214,12 +216,12 @@ def _cells(row: MultiRun, stage: StageRun) -> tuple[str, ...]:
         stage.device if is_last else f"{max(stage.nodes)} {stage.device}",  # as in a mapping
         _rate(stage.n_runs, network.batch, row.window_s),
         *(
-            ("–" if not each_s else api.seconds(each_s / stage.n_runs))
+            ("–" if not each_s else quantities.seconds(each_s / stage.n_runs))
             if stage.n_runs
             else "unknown"
             for each_s in (stage.inference_s, stage.transfer_s, *waits_s)
         ),
-        api.seconds(median(network.latency_s)) if is_last and network.latency_s else "",
+        quantities.seconds(median(network.latency_s)) if is_last and network.latency_s else "",
     )
 
 

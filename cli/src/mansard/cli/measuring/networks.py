@@ -1,18 +1,116 @@
-"""``mansard measure MODEL``: each network's time and energy in each mode."""
+"""``mansard measure MODEL``: each network's time and energy in each mode.
+
+``mansard measure MODEL --each-layer``: networks, their parts alone, and the sum of these.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import median
 
 from mansard import api
+from mansard.analytics.data.quantities import seconds
+from mansard.api import command_line, results
 from mansard.cli.console import TerminalReporter, note, print_json
 from mansard.cli.data.overview import measured_table
-from mansard.cli.data.summary import accuracy_tables, measured_tables, memory_tables
-from mansard.cli.measuring.option_groups import ModeGroup, NetworkGroup, OutputGroup, PlaceGroup
+from mansard.cli.data.summary import (
+    accuracy_tables,
+    group_tables,
+    measured_tables,
+    memory_tables,
+    part_tables,
+)
+from mansard.cli.measuring.option_groups import (
+    ModeGroup,
+    NetworkGroup,
+    OutputGroup,
+    PartGroup,
+    PlaceGroup,
+)
 from mansard.cli.options import parse_dimensions, parse_precisions, parse_sizes
 from mansard.cli.tables import Table, print_tables
+
+_TERMS = (
+    "Shares of the whole network's time. Calls: the engine is called once for each part, not once",
+    "for all. Conversions: casts and reorders that it adds at the cuts. Fusion: nodes that it runs",
+    "as one layer in the network and apart here. Caches: data of a part that runs alone stay near.",
+    "Rest: the cost of the profile, starts of nodes, noise.",
+)
+
+
+def measure_layers(
+    models: Sequence[str],
+    modes: ModeGroup,
+    how: NetworkGroup,
+    alone: PartGroup,
+    place: PlaceGroup,
+    output: OutputGroup,
+) -> None:
+    """Run networks, then their parts alone, in each mode; raises the error of what was not."""
+    request = request_of(models, modes, how, place)
+    kind, slowest = command_line.parse_each_layer(how.each_layer or "all")
+    settings = api.LayerSettings(
+        kind=kind,
+        slowest=slowest,
+        window_s=alone.window,
+        boundary_s=alone.boundary,
+        rest_s=alone.rest,
+        meter_period_s=alone.meter_interval,
+        n_groups=alone.groups,
+        with_transitions=alone.transitions,
+        partitions=tuple(map(command_line.parse_cpus, alone.cpus or [])),
+    )
+    result = api.measure_layers(request, settings, TerminalReporter(is_agreed=place.yes))
+    print_layers(
+        result,
+        modes.runs,
+        with_layers=how.layers,
+        all_rows=output.all_rows,
+        as_json=output.as_json,
+    )
+
+
+def print_layers(
+    result: results.LayersResult,
+    runs: Path,
+    *,
+    with_layers: bool,
+    all_rows: bool,
+    as_json: bool,
+) -> None:
+    """Print the networks, their parts and the sums; raises the error of what was not measured."""
+    if as_json:
+        print_json(
+            "measure",
+            {
+                **as_dictionary(result.whole),
+                "parts": result.parts,
+                "sums": result.sums,
+                "groups": result.groups,
+            },
+        )
+    else:
+        print_times(result.whole, with_layers=with_layers, all_rows=all_rows)
+        print_tables(part_tables(result.sums, result.parts))
+        print_tables(group_tables(result.groups))
+        if result.sums:
+            note(" ".join(_TERMS))
+        for each in result.sums:
+            if each.difference_s is None:
+                note(f"{each.network}: no sum against the whole: {each.unknown['difference_s']}")
+        _note_energy(result.parts)
+        note(f"kept in {runs}: mansard report --runs {runs} draws it")
+    result.check()
+
+
+def _note_energy(parts: Sequence[results.PartTimes]) -> None:
+    """Why parts have no energy, each reason once."""
+    reasons = Counter(row.unknown["energy_j"] for row in parts if row.energy_j is None)
+    for why, n_parts in reasons.items():
+        note(f"no energy of {n_parts} of {len(parts)} parts: {why}")
+
 
 _MOST_LAYERS = 30  # of a table, the slowest
 
@@ -88,7 +186,7 @@ def request_of(
 
 
 def print_networks(
-    result: api.MeasureResult, runs: Path, *, with_layers: bool, all_rows: bool, as_json: bool
+    result: results.MeasureResult, runs: Path, *, with_layers: bool, all_rows: bool, as_json: bool
 ) -> None:
     """Print what was measured and is kept in ``runs``; raises the error of what was not."""
     if as_json:
@@ -99,14 +197,14 @@ def print_networks(
     result.check()
 
 
-def as_dictionary(result: api.MeasureResult) -> dict[str, object]:
+def as_dictionary(result: results.MeasureResult) -> dict[str, object]:
     """What ``--json`` prints of networks; lists of parts are empty where none ran alone."""
     names = ("times", "accuracies", "rows", "memory", "builds")
     measured = {name: getattr(result, name) for name in names}
     return {**measured, "parts": (), "sums": (), "groups": ()}
 
 
-def print_times(result: api.MeasureResult, *, with_layers: bool, all_rows: bool) -> None:
+def print_times(result: results.MeasureResult, *, with_layers: bool, all_rows: bool) -> None:
     """Print the tables of networks, and on stderr what is to be known of their rows."""
     if all_rows:
         print_tables(measured_tables(result.times))
@@ -124,7 +222,7 @@ def print_times(result: api.MeasureResult, *, with_layers: bool, all_rows: bool)
             note(f"{row.network} in {row.mode}: no energy: {row.unknown['energy_j']}")
 
 
-def _layers(one: api.MeasuredNetwork) -> Table:
+def _layers(one: results.MeasuredNetwork) -> Table:
     layers = [(median(layer.seconds_s), layer) for layer in one.row.layers or () if layer.seconds_s]
     whole_s = sum(time_s for time_s, _ in layers)
     layers.sort(key=lambda each: -each[0])
@@ -133,7 +231,7 @@ def _layers(one: api.MeasuredNetwork) -> Table:
             str(layer.index),
             layer.op_type,
             "unknown" if layer.nodes is None else ", ".join(map(str, layer.nodes)) or "none",
-            api.seconds(time_s),
+            seconds(time_s),
             f"{time_s / whole_s:.1%}" if whole_s else "unknown",
         )
         for time_s, layer in layers[:_MOST_LAYERS]
@@ -143,13 +241,13 @@ def _layers(one: api.MeasuredNetwork) -> Table:
     return title, ("layer", "operator", "nodes", "time", "share"), cells
 
 
-def _name(one: api.MeasuredNetwork) -> str:
+def _name(one: results.MeasuredNetwork) -> str:
     """``resnet18 × 8 fp32 in 15W``."""
     batch = "" if one.row.batch is None else f" × {one.row.batch}"
     return f"{one.row.model}{batch} {one.row.precision} in {one.mode}"
 
 
-def _note_doubts(one: api.MeasuredNetwork, shown: Collection[str]) -> None:
+def _note_doubts(one: results.MeasuredNetwork, shown: Collection[str]) -> None:
     """What is to be known of a row beside its remark in the table, which is one of ``shown``."""
     name, row = _name(one), one.row
     if row.failure is not None:
@@ -172,7 +270,7 @@ def _note_doubts(one: api.MeasuredNetwork, shown: Collection[str]) -> None:
         note(f"{name}: no layers: {row.unknown['layers']}")
 
 
-def _note_next(result: api.MeasureResult, runs: Path) -> None:
+def _note_next(result: results.MeasureResult, runs: Path) -> None:
     """Where it is kept, and what to do with it."""
     if not result.times:
         return
