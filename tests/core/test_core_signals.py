@@ -16,21 +16,21 @@ from mansard.core.processes.programs import how_it_ended, names_outer_signal
 # What a library such as polars does to SIGINT: its handler has the kernel begin waits again.
 _RESTARTED = "import signal; signal.siginterrupt(signal.{name}, False)"
 _WAITS = {
-    "a pipe": "reading, _ = os.pipe(); signals.is_readable_within(reading)",
-    "a pipe, for a while": "reading, _ = os.pipe(); signals.is_readable_within(reading, 600)",
+    "a pipe": "reading, _ = os.pipe(); programs.is_readable_within(reading)",
+    "a pipe, for a while": "reading, _ = os.pipe(); programs.is_readable_within(reading, 600)",
     "lines of a pipe": (
         "reading, _ = os.pipe()\n"
         "from mansard.core.processes.line_channel import LineReader\n"
         "LineReader(reading).is_ready_within(600)"
     ),
-    "a read": "reading, _ = os.pipe(); signals.let_interrupts_end_waits(); os.read(reading, 1)",
+    "a read": "reading, _ = os.pipe(); programs.let_interrupts_end_waits(); os.read(reading, 1)",
     "a lock": (
         "import threading; lock = threading.Lock(); lock.acquire()\n"
-        "signals.let_interrupts_end_waits(); lock.acquire()"
+        "programs.let_interrupts_end_waits(); lock.acquire()"
     ),
     "a child": (
         "child = os.posix_spawnp('sleep', ['sleep', '600'], os.environ)\n"
-        "signals.let_interrupts_end_waits()\n"
+        "programs.let_interrupts_end_waits()\n"
         "try: os.waitpid(child, 0)\n"
         "finally: os.kill(child, 9)"
     ),
@@ -48,8 +48,8 @@ def test_a_signal_ends_a_wait_that_a_library_has_begun_again(what: str, name: st
     program = "\n".join(
         [
             "import os",
-            "from mansard.core.processes import signals",
-            "signals.turn_signals_into_interrupts()",
+            "from mansard.core.processes import programs",
+            "programs.turn_signals_into_interrupts()",
             _RESTARTED.format(name=name),
             "try:",
             "    print('waits', flush=True)",

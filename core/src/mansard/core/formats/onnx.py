@@ -144,14 +144,11 @@ def label_of(name: str) -> int | None:
     return found[-1] if found else None
 
 
-def _key(field: int) -> int:
-    return field * 8 + BYTES
-
-
-_MODEL_GRAPH = _key(7)
-_GRAPH_NODE = _key(1)
-_INPUT, _OUTPUT, _NAME, _OP_TYPE, _ATTRIBUTE = (_key(field) for field in (1, 2, 3, 4, 5))
-_BODIES = (_key(6), _key(11))  # of an attribute: one graph, or several
+# A field's key: its number, times 8, and how its value is written.
+_MODEL_GRAPH = 7 * 8 + BYTES
+_GRAPH_NODE = 1 * 8 + BYTES
+_INPUT, _OUTPUT, _NAME, _OP_TYPE, _ATTRIBUTE = (field * 8 + BYTES for field in (1, 2, 3, 4, 5))
+_BODIES = (6 * 8 + BYTES, 11 * 8 + BYTES)  # of an attribute: one graph, or several
 
 
 class GraphNode(NamedTuple):
