@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -39,6 +40,8 @@ BUDGETS = {
     "files that 'mansard recommend' of one mode enters": Budget(116, 110),
     "files that 'mansard bench' enters before its first row": Budget(173, 110),
     "names of the façade": Budget(90, 90),
+    "files that the guide of the code names": Budget(22, 24),
+    "lines of these files": Budget(6000, 6000),
     "class names used twice": Budget(18, 15),
     "imports of our own modules inside functions": Budget(276, 49),
 }
@@ -92,6 +95,14 @@ def test_bench_enters_few_files_before_its_first_row(tmp_path: Path) -> None:
 
 def test_the_facade_has_few_names() -> None:
     check("names of the façade", len([name for name in dir(api) if not name.startswith("_")]))
+
+
+def test_the_guide_of_the_code_is_an_afternoon() -> None:
+    guide = (ROOT / "docs/understand/reading.md").read_text(encoding="utf-8")
+    paths = {found.partition("/")[::2] for found in re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", guide)}
+    files = [ROOT / room / "src/mansard" / room / rest for room, rest in paths]
+    check("files that the guide of the code names", len(files))
+    check("lines of these files", sum(len(path.read_text().splitlines()) for path in files))
 
 
 def test_few_class_names_are_used_twice() -> None:
