@@ -224,7 +224,7 @@ def batch(
 ) -> Frame:
     """Time, throughput and energy of networks over batch sizes, 1 to 64 by default.
 
-    One row of ``analytics.decide.batches.BATCH_SCHEMA`` for each prediction.
+    One row of ``analytics.decisions.batches.BATCH_SCHEMA`` for each prediction.
     ``highest_only``: in the highest mode of each device alone. ``on``: address of a scheduler of
     Dask, whose workers predict network by network. Raises as ``predict`` does, and ClusterError.
     """

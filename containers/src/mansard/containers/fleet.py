@@ -1,4 +1,4 @@
-"""Several boards side by side: one worker for each, which does the same bench on its board.
+"""Several boards side by side: one worker for each, which runs the same sweep on its board.
 
 Runs need no merging: each is a folder named by its run's id, in which machine and mode are
 hashed, so all workers write into one folder of runs. Messages of the workers are handed to

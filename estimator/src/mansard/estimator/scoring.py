@@ -61,7 +61,7 @@ def _paused_collector() -> Iterator[None]:
 
 @contextmanager
 def naming_model(where: str) -> Iterator[None]:
-    """Put ``where``, how the model is called, before what an error names."""
+    """Prefix errors raised inside the block with ``where``, the name of the model."""
     try:
         yield
     except (ModelError, UsageError) as error:

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT", bound=Record)
 PlanT = TypeVar("PlanT", bound=RunPlan)
-_MOST_NAMED = 3  # of what is measured beside what has a bounded time
+_MOST_NAMED = 3  # measurements without a bound on their time that are listed by name
 _TURN_S = 0.5  # between two looks at whether another sweep has ended
-_SILENT_S = 3.0  # of a wait that a caller without a reporter does not hear of
+_SILENT_S = 3.0  # of waiting, before a caller without a reporter is warned
 _LEFT_ALONE = frozenset({"cores", "present"})  # kinds of modes that change no setting
 
 

@@ -1,6 +1,6 @@
 """Which modes to measure next: those that tell most, and those that may be the best.
 
-Before DESIGN_SIZE modes are measured a designed set completes them (``decide.design``), with the
+Before DESIGN_SIZE modes are measured a designed set completes them (``decisions.design``), with the
 weights of the terms of time and power unknown. Then each mode counts by the expected improvement
 of the objective plus the expected lessening of the error, both relative. A mode that was picked
 counts as measured, with what is predicted there, for those after it.

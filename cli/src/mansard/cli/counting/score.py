@@ -33,11 +33,19 @@ _SHOWN = 20  # notes on the terminal
 _DETAILED = 1  # so many scores are shown with their work by class
 _MOST_ROWS = 5000  # of a table; drawing one takes about a millisecond
 
-# Columns that a narrow terminal does without, the first of them first.
-_LESS_TOLD = ("layers", "phase", "weights (MB)", "traffic (MB)", "peak (MB)", "precision", "GMAC")
-_LESS_TOLD_OF_LAYERS = (
+# Columns to drop on a narrow terminal, in this order; of layers then intensity and operator too.
+_DROPPED_FIRST = (
+    "layers",
+    "phase",
+    "weights (MB)",
+    "traffic (MB)",
+    "peak (MB)",
+    "precision",
+    "GMAC",
+)
+_DROPPED_OF_LAYERS = (
     *("runs", "precision", "MMAC", "unit", "group", "parameters (k)", "fused (MB)"),
-)  # then the intensity and the operator
+)
 
 _UPDATES = {"in-place": "in place", "copied": "copied", "none": "–"}
 
@@ -245,7 +253,7 @@ def _print_tables(scores: Sequence[ModelScore], with_layers: bool) -> None:
         for score in scores:
             print_table(f"Work of {score.model}", *_work_rows(score))
     table = ("Scores (modelled)", *score_rows(scores))
-    print_fitting(table, _LESS_TOLD, "--format csv or json has them")
+    print_fitting(table, _DROPPED_FIRST, "--format csv or json has them")
 
 
 def _print_layers(score: ModelScore) -> None:
@@ -262,7 +270,7 @@ def _print_layers(score: ModelScore) -> None:
 def _print_rows(title: str, layers: Sequence[LayerScore], rest: str) -> None:
     columns, rows = _layer_rows(layers)
     table = (title, columns, rows[:_MOST_ROWS])
-    less_told = (*_LESS_TOLD_OF_LAYERS, columns[-1], "operator")
+    less_told = (*_DROPPED_OF_LAYERS, columns[-1], "operator")
     print_fitting(table, less_told, "--format csv or json has them")
     if len(rows) > _MOST_ROWS:
         note(f"{len(rows) - _MOST_ROWS} more {rest} has them all")

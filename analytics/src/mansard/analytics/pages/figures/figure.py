@@ -58,7 +58,7 @@ class Figure:
 class Following:
     """How a figure follows the reader's choice, and what it shows first.
 
-    ``heading`` and ``none`` are templates of ``selection.words``: what the chart shows, and why it
+    ``heading`` and ``none`` are templates of ``parameters.words``: what the chart shows, and why it
     shows nothing where ``shown`` has no rows for the choice.
     """
 

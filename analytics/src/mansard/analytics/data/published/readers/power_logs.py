@@ -1,7 +1,7 @@
 """Logs of power: samples of a board's rails, jetson_stats, and zeus.
 
 A table of samples has a row for each sample, or a column for each rail. Rails contain one another:
-VDD_IN feeds VDD_CPU_GPU_CV and VDD_SOC, so their sum counts power twice. ``core.hardware.metering``
+VDD_IN feeds VDD_CPU_GPU_CV and VDD_SOC, so their sum counts power twice. ``core.hardware.module``
 says which rails make a board's total; only those are added.
 
 A log of jetson_stats' logger (jtop_logger.py, or any CSV of ``jtop.stats``) holds no network
