@@ -30,7 +30,7 @@ from rich.console import Console
 
 from mansard.api.exporter import Exporter
 from mansard.api.watching import record_samples
-from mansard.cli.board.watch_screen import Screen
+from mansard.cli.board.watch_screen import WatchScreen
 from mansard.core.clock import VirtualClock
 from mansard.core.records import BoardSample
 from mansard.device.watching import BoardWatch, samples
@@ -109,7 +109,7 @@ def _watch_for_hours(
     registry = CollectorRegistry()
     registry.register(exporter)
     null = Path(os.devnull).open("w")  # noqa: SIM115 - until the end of the process
-    shown = Screen(Console(file=null, force_terminal=True, width=80, height=24), ())
+    shown = WatchScreen(Console(file=null, force_terminal=True, width=80, height=24), ())
     costs_s = {"look": 0.0, "screen": 0.0, "exporter": 0.0}
     at_hour = [_memory()]
     with shown:

@@ -15,8 +15,8 @@ from mansard.analytics.models.counters.by_kernel import call_sum
 from mansard.analytics.models.counters.check import check_network
 from mansard.analytics.models.counters.counting import count
 from mansard.analytics.models.counters.estimates import (
+    CountedProduct,
     EstimatePart,
-    Product,
     Tile,
     padded_flop,
     splits_of,
@@ -75,11 +75,11 @@ def test_tiles_in_names() -> None:
 
 def test_padding_by_hand() -> None:
     # 20 × 32 by 32 × 20, 16 times, in tiles of 128 × 128: 16 · 2·128·128·32 = 16,777,216 FLOP.
-    assert padded_flop(Product(16, 20, 20, 32), Tile(128, 128, 8)) == 16_777_216
+    assert padded_flop(CountedProduct(16, 20, 20, 32), Tile(128, 128, 8)) == 16_777_216
     # Sums of 20 in steps of 8 are 24: the recorded kernel has 6,291,456 multiply-adds.
-    assert padded_flop(Product(16, 20, 32, 20), Tile(128, 128, 8)) == 2 * 6_291_456
+    assert padded_flop(CountedProduct(16, 20, 32, 20), Tile(128, 128, 8)) == 2 * 6_291_456
     # 256 in four parts, each 64 padded to 128: twice the work.
-    product = Product(1, 40, 256, 256)
+    product = CountedProduct(1, 40, 256, 256)
     assert padded_flop(product, Tile(16, 16, 128), 4) == 2.0 * 48 * 256 * 512
     assert splits_of(product, Tile(16, 16, 128), (16, 3, 4)) == 4
     assert splits_of(product, Tile(16, 16, 128), (7, 1, 1)) is None
@@ -87,9 +87,9 @@ def test_padding_by_hand() -> None:
 
 @given(*[st.integers(1, 500)] * 3, st.sampled_from([16, 32, 64, 128]), st.integers(1, 8))
 def test_padding_never_takes_work_away(m: int, n: int, k: int, side: int, splits: int) -> None:
-    product, tile = Product(1, m, n, k), Tile(side, side, 8)
+    product, tile = CountedProduct(1, m, n, k), Tile(side, side, 8)
     assert padded_flop(product, tile, splits) >= product.flop
-    whole = Product(1, side * m, side * n, 8 * k)
+    whole = CountedProduct(1, side * m, side * n, 8 * k)
     assert padded_flop(whole, tile) == whole.flop
 
 
@@ -192,7 +192,7 @@ def test_without_ranges_kernels_are_joined_by_order_and_size(alexnet: ModelScore
 def test_of_products_with_the_same_work_that_whose_tiles_are_the_grid_is_it() -> None:
     # 512 × 64 by 64 × 64, then 64 × 64 by 64 × 512: both 4.19 MFLOP. Tiles of 128 columns × 32 rows
     # are a grid of 1 × 16 blocks for the first and of 4 × 2 for the second.
-    shapes = (Product(1, 512, 64, 64), Product(1, 64, 512, 64))
+    shapes = (CountedProduct(1, 512, 64, 64), CountedProduct(1, 64, 512, 64))
     parts = [
         _part(
             name=str(at),
@@ -221,7 +221,7 @@ def explained(name: str, flop: float, read: float, write: float = 0.0, **fields:
 
 def _part(**fields: Any) -> Any:
 
-    product = Product(1, 40, 256, 256)
+    product = CountedProduct(1, 40, 256, 256)
     values: dict[str, Any] = {
         "name": "gemm",
         "nodes": (0,),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mansard.core.clock import VirtualClock
-from mansard.sweeps.reporter import Stage, SteadyTimeLeft, TimeLeft
+from mansard.sweeps.reporter import ProgressStage, SteadyTimeLeft, TimeLeft
 
 # Seconds of each trial as a sweep of four modes took them, on a machine that others used too.
 KERNELS = (
@@ -28,9 +28,9 @@ START_S = {"": 3.0, "networks": 4.0}  # setting the mode and idling; starting a 
 WITHIN = 1.5  # after a fifth of the work
 
 
-def stages_of(durations: Sequence[tuple[str, Sequence[float]]]) -> list[Stage]:
+def stages_of(durations: Sequence[tuple[str, Sequence[float]]]) -> list[ProgressStage]:
     return [
-        Stage(kind, [f"{kind} {n}" for n in range(len(each))], prior_s=0.0)
+        ProgressStage(kind, [f"{kind} {n}" for n in range(len(each))], prior_s=0.0)
         for kind, each in durations
     ]
 
@@ -79,7 +79,7 @@ def test_each_kind_has_its_own_pace() -> None:
 
 def test_what_is_not_known_is_not_estimated() -> None:
     hand = VirtualClock(50.0)
-    left = TimeLeft([Stage("", ["a", "b"], 0.0)], hand.now_s)
+    left = TimeLeft([ProgressStage("", ["a", "b"], 0.0)], hand.now_s)
     left.begin(0)
     assert left.remaining_s(2) is None
     hand.sleep(3.0)
@@ -92,7 +92,7 @@ def test_what_is_not_known_is_not_estimated() -> None:
 
 def test_a_prior_counts_until_its_kind_was_timed_and_later_trials_count() -> None:
     hand = VirtualClock(50.0)
-    stages = [Stage("", ["a", "b"], 2.0), Stage("networks", ["c"], 30.0, n_after=2)]
+    stages = [ProgressStage("", ["a", "b"], 2.0), ProgressStage("networks", ["c"], 30.0, n_after=2)]
     left = TimeLeft(stages, hand.now_s)
     left.begin(0)
     assert left.remaining_s(2) == pytest.approx(34.0)  # 2 x 2 s + 30 s

@@ -39,7 +39,7 @@ from mansard.inference.multi.plan import (
     device_cpus,
 )
 from mansard.inference.multi.trial import MULTI
-from mansard.inference.multi.workers import Shared, ThreadHand, Worker, move_to
+from mansard.inference.multi.workers import SharedState, ThreadHand, Worker, move_to
 from mansard.inference.plan import NetworkTrial
 from mansard.inference.planning import make_plan
 from mansard.measuring.measurer import LocalMeasurer
@@ -139,7 +139,7 @@ def test_a_stage_waits_on_the_cpus_that_will_run_it(tmp_path: Path) -> None:
     )
     cpus, gate = ((first,), (second,)), WatchedGate()
     worker = Worker(0, 0, 0, stages, cpus, tmp_path, 1, None, None)
-    shared = Shared([math.inf, math.inf], [0], threading.Lock())
+    shared = SharedState([math.inf, math.inf], [0], threading.Lock())
     hand = ThreadHand(worker, shared, gate)
     hand.end()
     assert hand.failure() == ""

@@ -278,7 +278,7 @@ def _answer(
     return PlanAnswer(found, command, (*known.notes, *modes.notes, *notes), known.warnings)
 
 
-def _own_devices(request: PlanRequest, read: _Read) -> tuple[str, ...]:
+def _own_devices(request: PlanRequest, read: _PlanBasis) -> tuple[str, ...]:
     """The devices of the runs that may be the one that is planned for; raises UsageError.
 
     With a board, only devices that may be this board: runs of other machines do not count.
@@ -293,7 +293,7 @@ def _own_devices(request: PlanRequest, read: _Read) -> tuple[str, ...]:
     )
 
 
-def _others_note(request: PlanRequest, read: _Read) -> str:
+def _others_note(request: PlanRequest, read: _PlanBasis) -> str:
     names = ", ".join(printable(name) for name in read.prediction.models.devices[:3])
     if not names:
         return "nothing was measured yet: these are the first modes to measure"
@@ -304,7 +304,7 @@ def _others_note(request: PlanRequest, read: _Read) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _Read:
+class _PlanBasis:
     """Runs, what roofs predict of their networks, and what cannot be true of them."""
 
     dataset: Dataset
@@ -312,7 +312,7 @@ class _Read:
     faults: tuple[Finding, ...]
 
 
-def _read_runs(request: PlanRequest, runs: Path) -> _Read:
+def _read_runs(request: PlanRequest, runs: Path) -> _PlanBasis:
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.models.predict.prediction import NetworkSelection, predict
     from mansard.analytics.models.sanity.checks import find_faults
@@ -322,10 +322,10 @@ def _read_runs(request: PlanRequest, runs: Path) -> _Read:
     # Of networks of which only times are known the plan makes its own fits.
     scored = [NetworkSelection(name=name, phase=None) for name in names]
     prediction = predict(dataset, scored, fill_gaps=False)
-    return _Read(dataset, prediction, tuple(find_faults(prediction.models)))
+    return _PlanBasis(dataset, prediction, tuple(find_faults(prediction.models)))
 
 
-def _known(request: PlanRequest, read: _Read, own: Sequence[str]) -> _Known:
+def _known(request: PlanRequest, read: _PlanBasis, own: Sequence[str]) -> _Known:
     from mansard.analytics.data.names import device_labels, display_name
     from mansard.analytics.decisions.plan import observed
 

@@ -30,7 +30,7 @@ class Lost(msgspec.Struct, frozen=True):
     error: MansardError
 
 
-class _Board(threading.Thread):
+class _WatchedBoard(threading.Thread):
     """Looks at one board until it is told to stop; a board that is lost is asked again."""
 
     def __init__(
@@ -115,7 +115,7 @@ def look_at_boards(
     """
     found: queue.SimpleQueue[BoardSample | Lost] = queue.SimpleQueue()
     boards = [
-        _Board(host, found, interval_s=interval_s, n_samples=n_samples, options=options)
+        _WatchedBoard(host, found, interval_s=interval_s, n_samples=n_samples, options=options)
         for host in hosts
     ]
     lost: dict[str, MansardError] = {}
@@ -139,7 +139,7 @@ def look_at_boards(
 
 
 @contextlib.contextmanager
-def _running(boards: Sequence[_Board]) -> Iterator[None]:
+def _running(boards: Sequence[_WatchedBoard]) -> Iterator[None]:
     """The threads, until the end of the block; a mistake of ours in one of them is raised."""
     try:
         for board in boards:

@@ -29,9 +29,9 @@ from mansard.measuring.protocol import sweep_time
 from mansard.measuring.runner import missing_trials, run_plan
 from mansard.sweeps.reporter import (
     ProgressDisplay,
+    ProgressStage,
     Reporter,
     SilentReporter,
-    Stage,
     TimeLeft,
     format_duration,
     prior_s,
@@ -292,12 +292,12 @@ def _measurer(planned: ModePlan, target: BenchTarget) -> Measurer:
     return target.measurer(planned.files if planned.n_missing else None)
 
 
-def _stage(planned: ModePlan) -> Stage:
+def _stage(planned: ModePlan) -> ProgressStage:
     """The trials of one mode that are missing: those that were measured come first in a plan."""
     known = planned.least_s or (prior_s(planned.plan.protocol) if planned.is_bounded else 0)
     trials = planned.plan.trials
     titles = [trial.title for trial in trials[len(trials) - planned.n_missing :]]
-    return Stage(planned.of, titles, known, n_after=planned.n_after)
+    return ProgressStage(planned.of, titles, known, n_after=planned.n_after)
 
 
 def _show(progress: ProgressDisplay, left: TimeLeft, state: SweepState) -> None:

@@ -92,7 +92,7 @@ def format_duration(duration_s: float) -> str:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ProgressStage:
     """What is measured in one mode: ``kind`` and titles of its trials, in their order.
 
     ``prior_s``: what a trial is taken to need until one of its kind was timed. ``n_after``: trials
@@ -114,7 +114,7 @@ class TimeLeft:
     """
 
     def __init__(
-        self, stages: Sequence[Stage], now_s: Callable[[], float] = time.monotonic
+        self, stages: Sequence[ProgressStage], now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._stages, self._now_s = tuple(stages), now_s
         self._at = -1
@@ -154,11 +154,11 @@ class TimeLeft:
         )
         return max(0.0, current_s) + later_s + stage.n_after * self._mean_s(stage)
 
-    def _expected_s(self, stage: Stage, titles: Sequence[str]) -> float:
+    def _expected_s(self, stage: ProgressStage, titles: Sequence[str]) -> float:
         mean_s = self._mean_s(stage)
         return sum(self._by_title.get((stage.kind, title), mean_s) for title in titles)
 
-    def _mean_s(self, stage: Stage) -> float:
+    def _mean_s(self, stage: ProgressStage) -> float:
         timed = self._by_kind.get(stage.kind)
         return math.fsum(timed) / len(timed) if timed else stage.prior_s
 

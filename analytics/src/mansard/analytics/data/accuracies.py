@@ -142,7 +142,7 @@ def paired_drop(is_right: _Flags, is_right_in_fp32: _Flags) -> Drop:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownAccuracy:
     """A row, the device that it is of, and how its network is called."""
 
     device: str
@@ -158,26 +158,26 @@ def network_accuracies(
     Rows of ``run_ids`` stand before newer ones of other runs.
     """
     labels, names = device_labels(dataset.all_manifests), network_names(dataset)
-    newest: dict[tuple[str, ...], _Known] = {}
+    newest: dict[tuple[str, ...], _KnownAccuracy] = {}
     for row in sorted(
         dataset.accuracies,
         key=lambda each: (each.run_id in run_ids, each.started_utc, each.trial_id),
     ):
         name = names.get(network_key(row.model, row.model_hash), display_name(row.model))
-        found = _Known(labels[row.run_id], name, row)
+        found = _KnownAccuracy(labels[row.run_id], name, row)
         how = (row.engine, row.provider, row.precision, row.calibration)
         newest[_same(found) + how] = found
     rows = sorted(newest.items())
     return tuple(_accuracy(found, _reference(found, newest.values())) for _, found in rows)
 
 
-def _same(found: _Known) -> tuple[str, ...]:
+def _same(found: _KnownAccuracy) -> tuple[str, ...]:
     """What two rows have in common that can be compared sample by sample."""
     row = found.row
     return found.device, row.model, row.weights_hash, row.dataset, row.dataset_hash
 
 
-def _reference(found: _Known, rows: Iterable[_Known]) -> Accuracy | None:
+def _reference(found: _KnownAccuracy, rows: Iterable[_KnownAccuracy]) -> Accuracy | None:
     """The same network in fp32: on the same engine and provider, else on another; or None."""
     own = found.row
     alike = [
@@ -191,7 +191,7 @@ def _reference(found: _Known, rows: Iterable[_Known]) -> Accuracy | None:
     return alike[0] if alike else None
 
 
-def _accuracy(found: _Known, reference: Accuracy | None) -> NetworkAccuracy:
+def _accuracy(found: _KnownAccuracy, reference: Accuracy | None) -> NetworkAccuracy:
     row, n_samples = found.row, found.row.n_samples
     why = f"it could not be run: {row.failure}" if row.failure is not None else ""
     no_labels = why or row.unknown.get("ranks", "")

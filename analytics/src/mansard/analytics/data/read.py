@@ -193,7 +193,7 @@ def files_of_runs(part: DatasetPart) -> RunFiles:
     return found
 
 
-class Contents(NamedTuple):
+class RunContents(NamedTuple):
     """The records of a part: by the ids of runs, and in the order of their files."""
 
     manifests: tuple[Manifest, ...]
@@ -205,7 +205,7 @@ class Contents(NamedTuple):
     contention: tuple[ContentionPoint, ...]
 
 
-def check_part(part: DatasetPart) -> Contents:
+def check_part(part: DatasetPart) -> RunContents:
     """The records of ``part``.
 
     Of a dataset that was not made here everything is checked to belong to its own run: files are
@@ -224,7 +224,7 @@ def check_part(part: DatasetPart) -> Contents:
     files = files_of_runs(part)
     if not part.is_made_here:
         _check_files(part, files)
-    found = Contents(
+    found = RunContents(
         manifests,
         scores,
         _records(part, files, "measurements", Measurement, measurement_frame, check_measurement),
@@ -284,7 +284,7 @@ def _check_files(part: DatasetPart, files: RunFiles) -> None:
         part.store.check_owners(files_of(table, files), schema)
 
 
-def _check_rows(part: DatasetPart, runs: pl.DataFrame, found: Contents, files: RunFiles) -> None:
+def _check_rows(part: DatasetPart, runs: pl.DataFrame, found: RunContents, files: RunFiles) -> None:
     """Raises SchemaError where a row is not its run's own."""
     where = part.location
     for manifest, entry in zip(found.manifests, runs.iter_rows(named=True), strict=True):

@@ -45,7 +45,7 @@ from mansard.analytics.decisions.limits import (
 from mansard.analytics.decisions.missing import UnknownModes, unknown_modes, why_missing
 from mansard.analytics.decisions.records import (
     Candidate,
-    Counts,
+    CandidateCounts,
     LimitCheck,
     Relaxation,
     Saving,
@@ -87,11 +87,11 @@ class Question:
     fallback: FallBack | None
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> CandidateCounts:
         """How many there are of each kind."""
         masks = {"kept": self.kept, "open": self.open, "broken": self.broken}
         numbers = {f"n_{name}": int(mask.sum()) for name, mask in masks.items()}
-        return Counts(
+        return CandidateCounts(
             n_all=len(self.values),
             n_unknown=int(self.unknown.sum()),
             n_measured=int(self.values.is_measured.sum()),

@@ -154,7 +154,7 @@ class Relaxation(Record, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts:
+class CandidateCounts:
     """How many candidates have a time, and what is known of them.
 
     ``n_kept`` keep every limit, ``n_broken`` break one, ``n_open`` may keep them, but not as

@@ -79,7 +79,7 @@ class Keys:
             os.write(self._notice, b"\0")
 
 
-class Screen:
+class WatchScreen:
     """Draws what came last; made by ``screen``."""
 
     def __init__(self, console: Console, names: Sequence[str]) -> None:
@@ -139,7 +139,7 @@ class Screen:
             lines += board_lines(sample, width)
         return lines or [[("the first look takes half a second …", "dim")]]
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> WatchScreen:
         self._live.__enter__()
         return self
 
@@ -148,11 +148,11 @@ class Screen:
 
 
 @contextlib.contextmanager
-def screen(names: Sequence[str] = ()) -> Iterator[tuple[Screen, Keys]]:
+def screen(names: Sequence[str] = ()) -> Iterator[tuple[WatchScreen, Keys]]:
     """The terminal's other page with the screen on it, and its keys; both end with the block."""
     from rich.console import Console
 
-    shown = Screen(Console(highlight=False), names)
+    shown = WatchScreen(Console(highlight=False), names)
     with Keys(shown.draw) as keys, shown:
         shown.draw()
         yield shown, keys

@@ -65,7 +65,7 @@ _AGAIN = "save the image again with 'mansard image save'"
 _T = TypeVar("_T")
 
 
-class _Run(msgspec.Struct, frozen=True):
+class _ArchiveRun(msgspec.Struct, frozen=True):
     labels: dict[str, str] | None = msgspec.field(default=None, name="Labels")
 
 
@@ -77,7 +77,7 @@ class _Config(msgspec.Struct, frozen=True):
     architecture: str
     os: str
     rootfs: _Files
-    config: _Run = _Run()
+    config: _ArchiveRun = _ArchiveRun()
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class Layer(msgspec.Struct, frozen=True):
     n_bytes: int
 
 
-class Contents(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveContents(msgspec.Struct, frozen=True, kw_only=True):
     """The one image of an archive, whose layers are those that its configuration names."""
 
     tag: str
@@ -104,7 +104,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, Layer]  # by the name of a file of the archive
 
 
-def read_archive(path: Path) -> Contents:
+def read_archive(path: Path) -> ArchiveContents:
     """What the archive holds; raises InputError where that is not one image, or StorageError."""
     files: dict[str, bytes | Layer | str] = {}  # content, layer, or target of a link
     n_kept = n_unpacked = 0
@@ -157,7 +157,7 @@ def _unpacked(content: IO[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-def _one_image(files: Mapping[str, bytes | Layer | str], most_bytes: int) -> Contents:
+def _one_image(files: Mapping[str, bytes | Layer | str], most_bytes: int) -> ArchiveContents:
     def followed(name: str) -> str:
         target = files.get(name)
         return target if isinstance(target, str) else name
@@ -186,7 +186,7 @@ def _one_image(files: Mapping[str, bytes | Layer | str], most_bytes: int) -> Con
         raise InputError("lacks a layer, or holds another than its configuration names")
     if manifest.tags is None or len(manifest.tags) != 1:
         raise InputError(f"holds an image with {len(manifest.tags or ())} names, not one")
-    return Contents(
+    return ArchiveContents(
         tag=manifest.tags[0],
         architecture=config.architecture,
         labels=config.config.labels or {},
@@ -203,7 +203,7 @@ def _decoded(data: bytes, kind: type[_T], what: str) -> _T:
         raise InputError(f"{what} cannot be read: {error}") from error
 
 
-def rewrite(path: Path, contents: Contents, tag: str) -> Iterator[bytes]:
+def rewrite(path: Path, contents: ArchiveContents, tag: str) -> Iterator[bytes]:
     """A tar of the image of ``contents`` alone, as ``tag``, piece by piece.
 
     Raises InputError where the file has changed since it was read. The manifest comes last:
@@ -328,7 +328,7 @@ def load_image(engine: ContainerEngine, path: Path, table: ImageTable) -> Contai
     return identity_of(there)
 
 
-def _image_of(contents: Contents, path: Path, table: ImageTable) -> Image:
+def _image_of(contents: ArchiveContents, path: Path, table: ImageTable) -> Image:
     """The entry of ``table`` that the image says it was built from."""
     name = contents.labels.get(NAME_LABEL, "")
     image = next((image for image in table.images if image.name == name), None)
@@ -342,7 +342,7 @@ def _image_of(contents: Contents, path: Path, table: ImageTable) -> Image:
     return image
 
 
-def _check_ours(engine: ContainerEngine, contents: Contents, tag: str, path: Path) -> None:
+def _check_ours(engine: ContainerEngine, contents: ArchiveContents, tag: str, path: Path) -> None:
     """Refuse an image for another processor or of another version."""
     wanted = engine.facts.architecture
     found = ARCHITECTURES.get(contents.architecture, contents.architecture)

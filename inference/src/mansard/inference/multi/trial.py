@@ -41,7 +41,7 @@ from mansard.inference.multi.plan import (
     is_dla,
     stage_networks,
 )
-from mansard.inference.multi.workers import Outcome, ProcessHand, Shared, ThreadHand, Worker
+from mansard.inference.multi.workers import Outcome, ProcessHand, SharedState, ThreadHand, Worker
 from mansard.inference.rows import is_for_now, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
@@ -88,7 +88,7 @@ def run(
     ends = context.RawArray("d", 2) if has_processes else [0.0, 0.0]
     n_runs = context.RawArray("q", len(workers)) if has_processes else [0] * len(workers)
     ends[:] = [float("inf")] * 2
-    shared = Shared(ends, n_runs, context.Lock())
+    shared = SharedState(ends, n_runs, context.Lock())
     gate = _gate(trial, shared.window, context)
     instruments.announce(f"loading {trial.title}", _LOADING_S)
     peak, sampler = PeakMemory(), Sampler(instruments.meters)

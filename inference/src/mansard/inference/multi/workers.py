@@ -68,7 +68,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedState:
     """What all workers of a run have in common."""
 
     ends: MutableSequence[float]  # of the window
@@ -91,7 +91,7 @@ class _Loaded:
     is_fetched: bool
 
 
-def work(worker: Worker, shared: Shared, gate: Gate) -> Outcome:
+def work(worker: Worker, shared: SharedState, gate: Gate) -> Outcome:
     """Run the worker's stages until the window is over; a failure ends it for all."""
     window, options = shared.window, dict[str, str]()
     tally = Tally(window, len(worker.stages))
@@ -143,7 +143,7 @@ def _load(
 
 def _serve(
     worker: Worker,
-    shared: Shared,
+    shared: SharedState,
     gate: Gate,
     loaded: list[_Loaded],
     given: Mapping[str, Array],
@@ -231,7 +231,7 @@ class ThreadHand:
 
     pid = None
 
-    def __init__(self, worker: Worker, shared: Shared, gate: Gate) -> None:
+    def __init__(self, worker: Worker, shared: SharedState, gate: Gate) -> None:
         self.outcome: Outcome | None = None
 
         def run() -> None:
@@ -256,7 +256,7 @@ class ThreadHand:
 class ProcessHand:
     """A worker in a process of its own, which ends with this one."""
 
-    def __init__(self, worker: Worker, shared: Shared, gate: Gate, context: Any) -> None:
+    def __init__(self, worker: Worker, shared: SharedState, gate: Gate, context: Any) -> None:
         self.outcome: Outcome | None = None
         self._title, self._shared = worker.title, shared
         self._results, sender = context.Pipe(duplex=False)
@@ -295,7 +295,9 @@ class ProcessHand:
             self.outcome = Outcome([], [], {}, failure=f"{self._title}: its process {how}")
 
 
-def _work_for_pipe(worker: Worker, shared: Shared, gate: Gate, sender: Any, parent: int) -> None:
+def _work_for_pipe(
+    worker: Worker, shared: SharedState, gate: Gate, sender: Any, parent: int
+) -> None:
     """The whole life of a worker's process; ``parent``: the id of the one that started it."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     peak = PeakMemory()

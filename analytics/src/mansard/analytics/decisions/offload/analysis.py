@@ -27,7 +27,7 @@ from mansard.analytics.decisions.offload.records import (
     Rule,
 )
 from mansard.analytics.decisions.offload.rules import (
-    Choice,
+    RuleChoice,
     best,
     choose,
     make_gain,
@@ -64,9 +64,9 @@ class _Candidate:
     rule: Rule
     logistic: Logistic | None
     sweep: Sweep
-    choices: tuple[Choice | None, ...]
+    choices: tuple[RuleChoice | None, ...]
 
-    def threshold(self, choice: Choice) -> float:
+    def threshold(self, choice: RuleChoice) -> float:
         """The confidence below which it offloads."""
         return float(self.sweep.threshold[choice.cut])
 
@@ -133,7 +133,7 @@ def analyse(
 
 def _judge(
     taken: _Candidate,
-    choice: Choice,
+    choice: RuleChoice,
     candidates: Sequence[_Candidate],
     fit: LabelledSamples,
     judged: LabelledSamples,
@@ -262,7 +262,7 @@ def _taken(candidates: Sequence[_Candidate], settings: HiSettings) -> _Candidate
 
 
 def _better_baseline(
-    choice: Choice, fit: LabelledSamples, modes: Sequence[ModeCosts], goal: Goal
+    choice: RuleChoice, fit: LabelledSamples, modes: Sequence[ModeCosts], goal: Goal
 ) -> tuple[Rule, int] | None:
     """Never or always to offload, and the mode, where that was better on the samples to fit."""
     tables = kind_counts(fit, fit.p1, np.zeros(1))

@@ -122,7 +122,7 @@ def _holds(keeps: NDArray[np.bool_], breaks: NDArray[np.bool_]) -> NDArray[np.in
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class RuleChoice:
     """The threshold number ``cut`` of a sweep, in the mode number ``mode``.
 
     ``rank``: what it is compared by, the least first: the worst limit (an index of HOLDS), the sum
@@ -136,7 +136,7 @@ class Choice:
 
 def choose(
     reached: Reached, modes: Sequence[ModeCosts], goal: Goal, rule: Rule = "threshold"
-) -> tuple[Choice | None, ...]:
+) -> tuple[RuleChoice | None, ...]:
     """The best threshold in each mode; None where a limit or the objective is not known.
 
     What keeps every limit goes before what may keep them, and this before what breaks one: see
@@ -145,7 +145,7 @@ def choose(
     return tuple(_choose(reached, mode, goal, at, rule) for at, mode in enumerate(modes))
 
 
-def best(choices: Sequence[Choice | None]) -> Choice | None:
+def best(choices: Sequence[RuleChoice | None]) -> RuleChoice | None:
     """The best of all modes."""
     known = [each for each in choices if each is not None]
     return min(known, key=lambda each: (each.rank, each.mode), default=None)
@@ -163,7 +163,9 @@ def why_unknown(reached: Reached, modes: Sequence[ModeCosts], goal: Goal) -> str
     return " and ".join(dict.fromkeys(reasons))
 
 
-def _choose(reached: Reached, mode: ModeCosts, goal: Goal, at: int, rule: Rule) -> Choice | None:
+def _choose(
+    reached: Reached, mode: ModeCosts, goal: Goal, at: int, rule: Rule
+) -> RuleChoice | None:
     means = means_of(reached, mode, rule)
     state, excess = np.zeros(len(reached.share)), np.zeros(len(reached.share))
     for held in hold(reached, means, goal):
@@ -184,7 +186,7 @@ def _choose(reached: Reached, mode: ModeCosts, goal: Goal, at: int, rule: Rule) 
     others = (means["energy"].value, means["latency"].value)
     costs = (float(np.nan_to_num(each[cut], nan=np.inf)) for each in others)
     ranked = (float(each[cut]) for each in (state, excess, objective))
-    return Choice(mode=at, cut=cut, rank=(*ranked, *costs, float(reached.share[cut])))
+    return RuleChoice(mode=at, cut=cut, rank=(*ranked, *costs, float(reached.share[cut])))
 
 
 UNANSWERED_WHY = "some samples that are offloaded have no recorded remote answer"

@@ -18,8 +18,8 @@ from mansard.analytics.models.counters.by_kernel import (
     total,
 )
 from mansard.analytics.models.counters.estimates import (
+    CountedProduct,
     EstimatePart,
-    Product,
     nearest_padding,
     parts_of,
     splits_of,
@@ -86,7 +86,7 @@ def _is_several(part: EstimatePart, rows: Sequence[KernelCounters], counted_flop
 
 
 def _of_product(
-    part: EstimatePart, product: Product, rows: Sequence[KernelCounters], counted_flop: float
+    part: EstimatePart, product: CountedProduct, rows: Sequence[KernelCounters], counted_flop: float
 ) -> tuple[str, ...]:
     """What the tiles of the first kernel that fits make of a product; empty: not all of it."""
     is_split = any(is_split_sum(row) for row in rows)
@@ -110,7 +110,7 @@ def _of_product(
     return (*own, SPLIT) if is_split and fits else ()
 
 
-def _n_splits(product: Product, rows: Sequence[KernelCounters]) -> int:
+def _n_splits(product: CountedProduct, rows: Sequence[KernelCounters]) -> int:
     """In how many parts the sums are split, by tile and grid; as many as usual at most."""
     found = [
         splits_of(product, tile, row.grid)

@@ -20,7 +20,7 @@ from mansard.core.records import LayerScore, ModelScore
 
 
 @dataclass(frozen=True)
-class Product:
+class CountedProduct:
     """``batches`` products of rows × length by length × columns."""
 
     batches: int
@@ -39,7 +39,7 @@ class Product:
         return self.batches * self.rows * self.columns
 
 
-def product_of(layer: LayerScore) -> Product | None:
+def product_of(layer: LayerScore) -> CountedProduct | None:
     """The product that a layer computes; None where it is none, or its sides are not known.
 
     Outputs = batches·rows·columns and multiply-adds = outputs·length. With weights columns·length
@@ -57,14 +57,14 @@ def product_of(layer: LayerScore) -> Product | None:
         for per_column in (length, length + 1):
             columns, left = divmod(layer.parameters, per_column)
             if not left and columns and outputs % columns == 0:
-                return Product(1, outputs // columns, columns, length)
+                return CountedProduct(1, outputs // columns, columns, length)
         return None
     if layer.op_type not in {"MatMul", "Gemm", "FusedMatMul", "Einsum"} or not layer.input_bytes:
         return None
     return _without_weights(outputs, length, layer.input_bytes * 8 // width.n_bits)
 
 
-def _without_weights(outputs: int, length: int, inputs: int) -> Product | None:
+def _without_weights(outputs: int, length: int, inputs: int) -> CountedProduct | None:
     """rows·columns = outputs / batches and rows + columns = inputs / (batches·length)."""
     for batches in range(min(outputs, 4096), 0, -1):
         if outputs % batches or inputs % (batches * length):
@@ -74,7 +74,7 @@ def _without_weights(outputs: int, length: int, inputs: int) -> Product | None:
         if rest < 0 or isqrt(rest) ** 2 != rest or (both + isqrt(rest)) % 2:
             continue
         rows = (both + isqrt(rest)) // 2
-        return Product(batches, rows, both - rows, length)
+        return CountedProduct(batches, rows, both - rows, length)
     return None
 
 
@@ -109,7 +109,7 @@ def tile_of(kernel: str) -> Tile | None:
     return None
 
 
-def padded_flop(product: Product, tile: Tile, splits: int = 1) -> float:
+def padded_flop(product: CountedProduct, tile: Tile, splits: int = 1) -> float:
     """FLOP of whole tiles, the sums in ``splits`` parts that are padded each.
 
     cuBLAS counts in columns first: the tile's first side is along them.
@@ -120,7 +120,7 @@ def padded_flop(product: Product, tile: Tile, splits: int = 1) -> float:
     return 2.0 * product.batches * rows * columns * length
 
 
-def splits_of(product: Product, tile: Tile, grid: tuple[int, int, int]) -> int | None:
+def splits_of(product: CountedProduct, tile: Tile, grid: tuple[int, int, int]) -> int | None:
     """In how many parts a grid of blocks splits the sums; None where the grid does not fit.
 
     Blocks may be in any order: one for each tile and part.
@@ -131,7 +131,11 @@ def splits_of(product: Product, tile: Tile, grid: tuple[int, int, int]) -> int |
 
 
 def nearest_padding(
-    product: Product, tile: Tile, grid: tuple[int, int, int] | None, counted: float, most: int
+    product: CountedProduct,
+    tile: Tile,
+    grid: tuple[int, int, int] | None,
+    counted: float,
+    most: int,
 ) -> float:
     """FLOP of whole tiles as the grid splits the sums; without one, the nearest to ``counted`` of
     up to ``most`` parts."""
@@ -159,7 +163,7 @@ class EstimatePart:
     read_bytes: float | None
     write_bytes: float | None
     bytes_alone: float | None
-    product: Product | None
+    product: CountedProduct | None
     between_bytes: float = 0.0
 
     @property

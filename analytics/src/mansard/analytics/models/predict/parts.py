@@ -91,7 +91,7 @@ _NO_WHOLE = "no time is known of the whole network in this mode, with these dime
 _TERMS = ("calls_s", "conversions_s", "fusion_s", "caches_s", "rest_s")
 
 
-class _Where(NamedTuple):
+class _PartPlace(NamedTuple):
     """What parts and their whole have in common."""
 
     device: str
@@ -124,8 +124,8 @@ def part_sums(dataset: Dataset, run_ids: frozenset[str] | None = None) -> tuple[
 
 
 class _Found(NamedTuple):
-    parts: dict[tuple[_Where, str], list[Measurement]]  # also by kind
-    wholes: dict[tuple[_Where, object], Measurement]  # also by ``ran_as``
+    parts: dict[tuple[_PartPlace, str], list[Measurement]]  # also by kind
+    wholes: dict[tuple[_PartPlace, object], Measurement]  # also by ``ran_as``
     calls_s: dict[tuple[str, str, str], float | None]  # by device, mode and engine
     idle_w: dict[str, float | None]  # by run
 
@@ -134,10 +134,10 @@ def _found(dataset: Dataset) -> _Found:
     runs = {run.run_id: run for run in dataset.workload_manifests}
     devices, names = device_labels(dataset.all_manifests), network_names(dataset)
 
-    def where(row: Measurement) -> _Where:
+    def where(row: Measurement) -> _PartPlace:
         name = row.part.whole or row.model
         key = network_key_of(name, row.part.whole_hash or row.model_hash)
-        return _Where(
+        return _PartPlace(
             devices[row.run_id],
             runs[row.run_id].mode_read_back.name,
             names.get(key, display_name(name)),
@@ -148,7 +148,7 @@ def _found(dataset: Dataset) -> _Found:
 
     good = (row for row in network_measurements(dataset) if not why_unused(row))
     wholes = sorted(good, key=lambda row: (row.started_utc, row.run_id))  # the newest counts
-    parts: dict[tuple[_Where, str], list[Measurement]] = {}
+    parts: dict[tuple[_PartPlace, str], list[Measurement]] = {}
     for row in shown_parts(dataset):
         parts.setdefault((where(row), row.part.kind), []).append(row)
     return _Found(
@@ -167,7 +167,7 @@ def _order(row: PartTimes) -> tuple[object, ...]:
     return (*same, row.part.kind, row.part.number)
 
 
-def _part_times(row: Measurement, where: _Where, found: _Found) -> PartTimes:
+def _part_times(row: Measurement, where: _PartPlace, found: _Found) -> PartTimes:
     idle_w = found.idle_w[row.run_id]
     energies, no_energy = energies_of(row, idle_w)
     values: dict[str, Any] = times_of(row) | energies
@@ -209,7 +209,7 @@ def _seconds_s(layer: LayerTime) -> float:
     return median(layer.seconds_s) if layer.seconds_s else 0.0
 
 
-def _sum(where: _Where, rows: Sequence[Measurement], found: _Found) -> PartSum:
+def _sum(where: _PartPlace, rows: Sequence[Measurement], found: _Found) -> PartSum:
     good = [row for row in rows if not why_unused(row)]
     whole = found.wholes.get((where, ran_as(rows[0])))
     part = rows[0].part

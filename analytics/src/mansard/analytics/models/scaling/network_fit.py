@@ -24,7 +24,7 @@ from mansard.analytics.data.statistics import pool_repeats, student_quantile
 from mansard.analytics.models.energy.least_squares import solve_active_set
 from mansard.analytics.models.scaling.network_terms import (
     Array,
-    Basis,
+    TermBasis,
     constant_basis,
     evaluate,
     known_settings,
@@ -61,7 +61,7 @@ class FormFit:
     this form among all, by its evidence.
     """
 
-    basis: Basis
+    basis: TermBasis
     weights: Array
     level: float  # seconds or watts
     covariance: Array
@@ -115,7 +115,7 @@ class Estimate:
 
 
 def fit_terms(
-    bases: Sequence[tuple[Basis, float]],
+    bases: Sequence[tuple[TermBasis, float]],
     terms: Sequence[Array],
     measured: Array,
     prior_error: float,
@@ -147,7 +147,7 @@ def estimate(fit: TermFit, values: Mapping[str, Array], rate: Array | None = Non
 
 
 def _forms(
-    bases: Sequence[tuple[Basis, float]], terms: Sequence[Array], measured: Array
+    bases: Sequence[tuple[TermBasis, float]], terms: Sequence[Array], measured: Array
 ) -> tuple[FormFit, ...]:
     found, evidence = [], []
     for (basis, odds), rows in zip(bases, terms, strict=True):
@@ -163,7 +163,7 @@ def _forms(
     )
 
 
-def _form(basis: Basis, terms: Array, measured: Array) -> tuple[FormFit, float]:
+def _form(basis: TermBasis, terms: Array, measured: Array) -> tuple[FormFit, float]:
     """The fit of one form, and the logarithm of its evidence."""
     mean, prior = basis.mean, basis.covariance
     level = float(np.exp(np.log(measured / (terms @ mean)).mean()))

@@ -68,7 +68,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Basis:
+class TermBasis:
     """Terms, and the reference of each setting that they use: a geometric mean, in its unit."""
 
     terms: tuple[Term, ...]
@@ -147,7 +147,7 @@ def _engine(known: tuple[str, ...]) -> tuple[str, str]:
     return ("gpu_hz", "n_sms") if "gpu_hz" in known or "n_sms" in known else ("cpu_hz", "n_cpus")
 
 
-def time_basis(measured: Mapping[str, Array], p: float) -> Basis:
+def time_basis(measured: Mapping[str, Array], p: float) -> TermBasis:
     """The terms of a network's time from modes with these settings; ``p``: how layers overlap."""
     known = known_settings(measured)
     clock, count = _engine(known)
@@ -164,7 +164,7 @@ def time_basis(measured: Mapping[str, Array], p: float) -> Basis:
         terms.append(_single("engine clock", counted[:1], _ONE_CORE if of_cores else _CLOCK))
     if clock != "cpu_hz" and "cpu_hz" in known:
         terms.append(_single("launch", (("cpu_hz", -1.0),), _LAUNCH))
-    return Basis(tuple(terms), _reference(measured, known))
+    return TermBasis(tuple(terms), _reference(measured, known))
 
 
 def _ridges(
@@ -186,17 +186,17 @@ def _ridges(
     return terms
 
 
-def constant_basis(measured: Mapping[str, Array]) -> Basis:
+def constant_basis(measured: Mapping[str, Array]) -> TermBasis:
     """What no setting changes: one term, of modes that say all the settings the measured ones do.
 
     Exponents of 0, so that a mode without such a setting stays unknown: it may be unlike them all.
     """
     known = known_settings(measured)
     powers = tuple((name, 0.0) for name in known if name != "power_limit_w")
-    return Basis((_single("constant", powers, (1.0, 0.1)),), _reference(measured, known))
+    return TermBasis((_single("constant", powers, (1.0, 0.1)),), _reference(measured, known))
 
 
-def power_basis(measured: Mapping[str, Array]) -> Basis:
+def power_basis(measured: Mapping[str, Array]) -> TermBasis:
     """The terms of a network's power from modes with these settings."""
     known = known_settings(measured)
     clock, count = _engine(known)
@@ -214,10 +214,10 @@ def power_basis(measured: Mapping[str, Array]) -> Basis:
     if clock != "cpu_hz" and "cpu_hz" in known:
         cores = (("n_cpus", 1.0),) if "n_cpus" in known else ()
         terms.append(_single("cores", (*cores, ("cpu_hz", 1.0)), (0.02, 0.1)))
-    return Basis(tuple(terms), _reference(measured, known))
+    return TermBasis(tuple(terms), _reference(measured, known))
 
 
-def evaluate(basis: Basis, values: Mapping[str, Array], rate: Array | None = None) -> Array:
+def evaluate(basis: TermBasis, values: Mapping[str, Array], rate: Array | None = None) -> Array:
     """Modes × terms. A mode that lacks a setting of a term has NaN there.
 
     ``rate``: how often the network runs in a second, relative, for terms of power.
@@ -230,7 +230,7 @@ def evaluate(basis: Basis, values: Mapping[str, Array], rate: Array | None = Non
     return found
 
 
-def rate_share(basis: Basis, terms: Array, weights: Array) -> Array:
+def rate_share(basis: TermBasis, terms: Array, weights: Array) -> Array:
     """Which share of a power goes with the rate of work, by terms (modes × terms) and weights."""
     is_work = np.array(
         [

@@ -35,7 +35,7 @@ MOST_ROWS = 600  # layers listed of one network: the page stays small
 
 
 @dataclass(frozen=True)
-class Section:
+class ScoreSection:
     """The part of the page about one score."""
 
     anchor: str
@@ -120,13 +120,13 @@ def _under_roofs(scores: Sequence[ModelScore], machine: Path) -> dict[str, Any]:
     }
 
 
-def _section(number: int, score: ModelScore, sizes: str) -> Section:
+def _section(number: int, score: ModelScore, sizes: str) -> ScoreSection:
     layers = busy_layers(score)
     name = full_name(score, sizes)
     title = name if score.batch is None else f"{name}, batch {score.batch}"
     operators, classes = operator_table(score), class_table(score)
     table, note = layer_table(score)
-    return Section(
+    return ScoreSection(
         anchor=f"network-{number}",
         title=f"{title}, {score.phase}" if score.phase == "training" else title,
         sentence=_sentence(score, len(layers)),

@@ -18,7 +18,7 @@ MOST_FIGURES = 8  # a page stays under 2 MB
 
 
 @dataclass(frozen=True)
-class Section:
+class ContentionSection:
     """What the page shows of one accelerator beside another."""
 
     sentence: str
@@ -28,10 +28,10 @@ class Section:
     note: str
 
 
-def sections(found: Sequence[VictimContention]) -> list[Section]:
+def sections(found: Sequence[VictimContention]) -> list[ContentionSection]:
     """One for each, in their order; the first ``MOST_FIGURES`` with a figure."""
     return [
-        Section(
+        ContentionSection(
             sentence=contention_words(each),
             sources=(each.source,) if each.fit is None else (each.source, "modelled"),
             figures=_figures(number, each) if number < MOST_FIGURES else (),

@@ -17,7 +17,7 @@ _PARTS = ("local_s", "decision_s", "offload_s", "local_j", "decision_j", "offloa
 
 
 @dataclass(frozen=True)
-class Section:
+class OffloadSection:
     """What the page shows of one answer."""
 
     anchor: str
@@ -29,13 +29,13 @@ class Section:
     notes: Sequence[str]
 
 
-def sections(answers: Mapping[str, Hierarchical]) -> list[Section]:
+def sections(answers: Mapping[str, Hierarchical]) -> list[OffloadSection]:
     """One for each answer, in the order of their names."""
     return [_section(number, name, answers[name]) for number, name in enumerate(sorted(answers))]
 
 
-def _section(number: int, name: str, found: Hierarchical) -> Section:
-    return Section(
+def _section(number: int, name: str, found: Hierarchical) -> OffloadSection:
+    return OffloadSection(
         anchor=f"offload-{number}",
         title=display_name(name),
         sentence=display_text(found.sentence),

@@ -10,7 +10,7 @@ from mansard.analytics.decisions.choice import Claim
 from mansard.analytics.decisions.limits import Nearness, limits_of
 from mansard.analytics.decisions.records import (
     Candidate,
-    Counts,
+    CandidateCounts,
     Holds,
     LimitCheck,
     Objective,
@@ -158,7 +158,7 @@ def nearest_sentence(
     nearest: Candidate,
     wanted: Wanted,
     relaxations: Sequence[Relaxation],
-    counts: Counts,
+    counts: CandidateCounts,
     open_words: str,
     *,
     rank: Nearness,
@@ -212,7 +212,7 @@ def unknown_words(quantities: str, of: str = "") -> str:
     return f"the {quantities}{of and f' of {of}'} {verb} unknown"
 
 
-def why_none(counts: Counts, open_words: str) -> str:
+def why_none(counts: CandidateCounts, open_words: str) -> str:
     """That every candidate breaks a limit, as far as it is known."""
     if not open_words:
         who = f"each of {counts.n_all} candidates" if counts.n_all > 1 else "the only candidate"
@@ -220,7 +220,9 @@ def why_none(counts: Counts, open_words: str) -> str:
     return f"of {counts.n_asked} candidates {counts.n_broken} break a limit, and {open_words}"
 
 
-def why_chosen(choice: Candidate, wanted: Wanted, counts: Counts, claim: Claim) -> tuple[str, ...]:
+def why_chosen(
+    choice: Candidate, wanted: Wanted, counts: CandidateCounts, claim: Claim
+) -> tuple[str, ...]:
     """What speaks for the choice, and how many candidates keep the limits."""
     n_all, n_kept = counts.n_asked, counts.n_kept
     if not limits_of(wanted):
@@ -249,7 +251,7 @@ def why_chosen(choice: Candidate, wanted: Wanted, counts: Counts, claim: Claim) 
     return tuple(lines)
 
 
-def _rest(counts: Counts) -> str:
+def _rest(counts: CandidateCounts) -> str:
     """``, 2 break one, of 1 it is not known``: what is not kept."""
     parts = []
     if counts.n_broken:
@@ -311,7 +313,7 @@ _TO_MEASURE: dict[Quantity, str] = {
 }
 
 
-def how_many_measured(counts: Counts, choice: Candidate | None = None) -> tuple[str, ...]:
+def how_many_measured(counts: CandidateCounts, choice: Candidate | None = None) -> tuple[str, ...]:
     """In how many candidates the network was measured, and whether the choice is one of them.
 
     Nothing is said where none was: the sentence says that the choice is modelled.

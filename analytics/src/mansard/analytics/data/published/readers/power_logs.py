@@ -163,7 +163,7 @@ _SILENT_S = 60.0  # between two rows of a log: what lies between was not logged
 
 
 @dataclass
-class _Mode:
+class _LoggedMode:
     line: int
     energy_j: float = 0.0
     time_s: float = 0.0
@@ -180,7 +180,7 @@ def _read_jetson_stats(source: ToolFile) -> ToolReading:
             fix="log it on a board with a power monitor",
         )
     rails = _rails(header_of(source.head))
-    modes: dict[str, _Mode] = {}
+    modes: dict[str, _LoggedMode] = {}
     totals_mw = [0.0, 0.0]  # jtop's, and that of the rails
     last: tuple[str, float, float] | None = None
     n_skipped = 0
@@ -197,7 +197,7 @@ def _read_jetson_stats(source: ToolFile) -> ToolReading:
             last, n_skipped = None, n_skipped + 1
             continue
         name, power_w = row.cells.get("nvp model", ""), milliwatts / 1e3
-        mode = modes.setdefault(name, _Mode(row.line))
+        mode = modes.setdefault(name, _LoggedMode(row.line))
         mode.peak_w, mode.samples = max(mode.peak_w, power_w), mode.samples + 1
         if last is not None and last[0] == name and 0 <= at_s - last[1] <= _SILENT_S:
             mode.energy_j += (at_s - last[1]) * (power_w + last[2]) / 2
@@ -225,7 +225,7 @@ def _rails(header: Sequence[str]) -> list[str]:
     return [labels[label] for label in metering.total_rails] if metering else []
 
 
-def _row(name: str, mode: _Mode, total: str) -> TextRow:
+def _row(name: str, mode: _LoggedMode, total: str) -> TextRow:
     return TextRow(
         mode.line,
         cells(
