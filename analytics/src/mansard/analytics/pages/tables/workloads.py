@@ -7,7 +7,7 @@ and of layers that were run alone, with their sum against the whole network.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mansard.analytics.data.accuracies import NetworkAccuracy, share_text
 from mansard.analytics.data.names import display_name, first_names
@@ -28,6 +28,17 @@ from mansard.analytics.models.predict.parts import PartSum, PartTimes
 from mansard.analytics.pages.figures.tables import Column, Table, batch_text, scaled, tabulate
 
 
+def _what_ran(mode: Callable[[Any], str]) -> tuple[Column, ...]:
+    """The columns that say which network ran, and how; ``mode``: the text of a row's mode."""
+    return (
+        Column("Network", lambda row: row.network),
+        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
+        Column("Precision", lambda row: display_name(row.precision)),
+        Column("Engine", lambda row: row.engine),
+        Column("Mode", mode),
+    )
+
+
 def memory_table(
     rows: Sequence[MemoryTraffic], mode: Callable[[MemoryTraffic], str]
 ) -> list[Table]:
@@ -35,11 +46,7 @@ def memory_table(
     if not rows:
         return []
     columns = [
-        Column("Network", lambda row: row.network),
-        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
-        Column("Precision", lambda row: row.precision),
-        Column("Engine", lambda row: row.engine),
-        Column("Mode", mode),
+        *_what_ran(mode),
         Column("Memory use", lambda row: percent(row.mean_share), is_numeric=True),
         Column("GB/s reported", lambda row: scaled(row.reported_bytes_per_s, 1e9), is_numeric=True),
         Column("Time", lambda row: seconds(row.time_s), is_numeric=True),
@@ -150,11 +157,7 @@ def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
         return lambda row: signed_share(getattr(row, name), row.whole_s)
 
     columns = [
-        Column("Network", lambda row: row.network),
-        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
-        Column("Precision", lambda row: row.precision),
-        Column("Engine", lambda row: row.engine),
-        Column("Mode", mode),
+        *_what_ran(mode),
         Column("Parts", parts_text, is_numeric=True),
         Column("Their sum", lambda row: seconds(row.parts_s), is_numeric=True),
         Column("Whole", lambda row: seconds(row.whole_s), is_numeric=True),
@@ -170,11 +173,7 @@ def _sum_table(sums: Sequence[PartSum], mode: PartMode) -> Table:
 
 def _part_table(parts: Sequence[PartTimes], mode: PartMode) -> Table:
     columns = [
-        Column("Network", lambda row: row.network),
-        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
-        Column("Precision", lambda row: row.precision),
-        Column("Engine", lambda row: row.engine),
-        Column("Mode", mode),
+        *_what_ran(mode),
         Column("Part", lambda row: f"{row.part.kind} {row.part.number}"),
         Column("Operators", lambda row: operators_text(row.part.op_types)),
         Column("Alone", lambda row: seconds(row.time_s, row.low_s, row.high_s), is_numeric=True),
@@ -216,11 +215,7 @@ def network_tables(rows: Sequence[NetworkTimes], mode: ModeText) -> list[Table]:
     if not rows:
         return []
     what = [
-        Column("Network", lambda row: row.network),
-        Column("Batch", lambda row: batch_text(row.batch), is_numeric=True),
-        Column("Precision", lambda row: display_name(row.precision)),
-        Column("Engine", lambda row: row.engine),
-        Column("Mode", mode),
+        *_what_ran(mode),
     ]
     times = [
         *what,
