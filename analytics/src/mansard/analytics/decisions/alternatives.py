@@ -238,7 +238,7 @@ def pareto_mask(points: Array) -> Mask:
 
 
 def _unbeaten(rows: list[list[float]]) -> list[bool]:
-    """Whether no row before it beats a row of three, sorted; equal rows have the same fate."""
+    """For each of the sorted ``rows`` of three values, whether no other row dominates it."""
     found: list[bool] = []
     # Of the rows so far the front in the last two: the second rises and the third falls.
     seconds: list[float] = []

@@ -6,8 +6,8 @@ have a row for each metric of a launch, with its unit. A table that a person mad
 neither a units row nor, at times, the kernels' names.
 
 Text has a heading for each launch, then the metrics of its sections. A heading is ``kernel (2, 256,
-1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.7``, that of a summary by kernel ends in
-``Invocations 3``; before 2022 it had a date instead of the grid.
+1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.7``. A summary by kernel ends its headings with
+``Invocations 3``. Before 2022 a heading had a date instead of the grid.
 """
 
 from __future__ import annotations

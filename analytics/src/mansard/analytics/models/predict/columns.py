@@ -82,7 +82,7 @@ class CoefficientTable:
 
 
 def coefficient_table(coefficients: pl.DataFrame, modes: pl.DataFrame) -> CoefficientTable:
-    """COEFFICIENT_SCHEMA over MODE_SCHEMA; of modes or coefficients that are there twice the first.
+    """Rows of COEFFICIENT_SCHEMA by mode of MODE_SCHEMA; the first of duplicates counts.
 
     A value that cannot be (a rate of 0, a negative cost, NaN, beyond 1e±30) is unknown, and so is
     an interval that does not hold its value.

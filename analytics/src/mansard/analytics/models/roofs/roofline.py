@@ -6,8 +6,9 @@ loads and stores, so it is the fastest kernel. Two kinds are left out:
 - One that did not settle, where another did: its rate may be of a moment, not of the memory.
 - One that is faster than the others allow. A kernel that loads r and stores s arrays takes between
   max(r·a, s·b) and r·a + s·b for each element, where a load takes a and a store b. With the same
-  overlap its rate is at most (r + s)/(r' + s') · max(r'/r, s'/s) of that of a kernel with r' and
-  s': a copy at most 2 of a read, 4/3 of a triad, 1 of a scale. LOOSE allows for another overlap.
+  overlap its rate is at most (r + s)/(r' + s') · max(r'/r, s'/s) times the rate of a kernel that
+  loads r' and stores s': a copy at most 2 times a read, 4/3 times a triad, 1 times a scale.
+  LOOSE allows for another overlap.
 """
 
 from __future__ import annotations
