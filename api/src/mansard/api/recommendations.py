@@ -245,6 +245,7 @@ def _batch_some(
 ) -> tuple[tuple[Frame, tuple[str, ...], tuple[str, ...]], int]:
     """The rows of one network or all, their names, and which modes are not known."""
     from mansard.analytics.decisions import batches
+    from mansard.analytics.pages.words.comparisons import unknown_modes_notes
 
     basis, highest_only = shared
     predictions, modes = basis.predictions(network), basis.modes
@@ -252,7 +253,7 @@ def _batch_some(
     names = tuple(rows["network"].unique().to_list())
     if highest_only:
         rows, modes = batches.highest_only(rows, modes), batches.highest_modes(modes)
-    return (rows, names, batches.unknown_notes(predictions, modes)), predictions.height
+    return (rows, names, unknown_modes_notes(predictions, modes)), predictions.height
 
 
 def _with_commands(

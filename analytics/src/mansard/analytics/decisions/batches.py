@@ -8,9 +8,7 @@ import polars as pl
 
 from mansard.analytics.data.frames import FrameSchema
 from mansard.analytics.data.model_frames import PREDICTION_KEY
-from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.alternatives import highest_mode
-from mansard.analytics.decisions.missing import unknown_modes
 
 BATCH_SCHEMA: FrameSchema = {
     "device": pl.String,
@@ -138,14 +136,3 @@ def highest_modes(modes: pl.DataFrame) -> pl.DataFrame:
         for (device,), of_device in modes.group_by("device", maintain_order=True)
     ]
     return pl.DataFrame(highest, schema={"device": pl.String, "mode": pl.String})
-
-
-def unknown_notes(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[str, ...]:
-    """A line for each network and device with modes in which nothing is predicted."""
-    notes = []
-    for rows in predictions.partition_by("device", "network", maintain_order=True):
-        device, network = str(rows["device"][0]), str(rows["network"][0])
-        asked = modes.filter(pl.col("device") == device)["mode"].drop_nulls().to_list()
-        words = unknown_modes(rows, asked).words()
-        notes += [f"{display_name(network)} on {display_name(device)}: {words}"] if words else []
-    return tuple(notes)

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
-from mansard.analytics.data.names import display_name
 from mansard.analytics.decisions.limits import Mask, Screen
 from mansard.analytics.decisions.records import Wanted
 from mansard.analytics.decisions.values import Values
-from mansard.core.text import listed
 
 _NO_ROW = "nothing that was measured tells of it"
-_SHOWN = 3
-
-
-@dataclass(frozen=True)
-class UnknownModes:
-    """``reasons``: by mode, why it has no time. A decision without them may be another one."""
-
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.reasons)
-
-    def words(self) -> str:
-        """``MAXN is not known: its clocks are not``; empty where all are known."""
-        by_reason: dict[str, list[str]] = {}
-        for mode, reason in self.reasons.items():
-            by_reason.setdefault(reason, []).append(display_name(mode))
-        return "; ".join(f"{_names(modes)} not known: {why}" for why, modes in by_reason.items())
-
-    def sentence(self) -> str:
-        """The same as a sentence that follows another; empty where all are known."""
-        return f" {self.words()}." if self.reasons else ""
-
-
-def _names(modes: Sequence[str]) -> str:
-    rest = len(modes) - _SHOWN
-    shown = [*modes[:_SHOWN], *([f"{rest} more modes"] if rest > 0 else [])]
-    return f"{listed(shown)} {'is' if len(modes) == 1 else 'are'}"
 
 
 def unknown_modes(
     predictions: pl.DataFrame, asked: Sequence[str], batches: Sequence[int] | None = None
-) -> UnknownModes:
-    """Those of the modes ``asked`` for in which no row of ``predictions`` has a time.
+) -> dict[str, str]:
+    """Those of the modes ``asked`` for in which no row of ``predictions`` has a time, and why.
 
     ``predictions``: PREDICTION_SCHEMA of one network on one device; ``batches``: those that are
     open, None for any.
@@ -60,7 +29,7 @@ def unknown_modes(
     known = set(rows.filter(has_time.fill_null(value=False))["mode"].to_list())
     said = dict(rows.filter(pl.col("reason").is_not_null()).select("mode", "reason").iter_rows())
     missing = (mode for mode in dict.fromkeys(asked) if mode not in known)
-    return UnknownModes({mode: said.get(mode, _NO_ROW) for mode in missing})
+    return {mode: said.get(mode, _NO_ROW) for mode in missing}
 
 
 def why_missing(values: Values, rows: Mask) -> str:

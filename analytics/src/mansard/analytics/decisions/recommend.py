@@ -42,7 +42,7 @@ from mansard.analytics.decisions.limits import (
     screen,
     without_drops,
 )
-from mansard.analytics.decisions.missing import UnknownModes, unknown_modes, why_missing
+from mansard.analytics.decisions.missing import unknown_modes, why_missing
 from mansard.analytics.decisions.records import (
     Candidate,
     CandidateCounts,
@@ -62,7 +62,7 @@ class FallBack:
 
     n_modes: int
     n_known: int  # of these, with an energy
-    reason: str  # of most of the others; empty where none is known
+    reason: str  # why most of the others have none; empty where no row says it
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Question:
     unknown: Mask
     accuracies: Accuracies  # by precision; empty: none was measured
     left_out: tuple[str, ...]  # precisions that may not be recommended, and why
-    timeless: UnknownModes  # modes that were asked for and have no time
+    timeless: Mapping[str, str]  # modes that were asked for and have no time, and why
     fallback: FallBack | None
 
     @property
@@ -101,9 +101,9 @@ class Question:
         )
 
     def accuracy(self, choice: Candidate) -> tuple[NetworkAccuracy | None, str]:
-        """How often the network is right in the precision of ``choice``; else why none is known."""
-        found = self.accuracies.get(choice.precision)
-        return found, "" if found is not None else "it was not measured"
+        """The network's accuracy in the precision of ``choice``, or None and the reason."""
+        accuracy = self.accuracies.get(choice.precision)
+        return accuracy, "it was not measured" if accuracy is None else ""
 
     @property
     def compared(self) -> Mask:
@@ -208,7 +208,9 @@ def _choose(asked: Question, at: int) -> Decision:
     is_kept = bool(asked.kept[at])
     excess, why_no_excess = most_excess(values, wanted, at, asked.compared & screened.may_be)
     equals, n_equals = find_equals(values, wanted, at, asked.kept) if is_kept else ((), 0)
-    measured = best_measured(values, screened, wanted, asked.compared)
+    measured = None
+    if not choice.is_measured:
+        measured = best_measured(values, screened, wanted, asked.compared)
     decisive = find_decisive(values, screened, wanted, at, asked.kept | asked.open)
     noun = "mode" if counts.are_modes and counts.n_asked > 1 else "candidate"
     return Decision(
@@ -230,7 +232,7 @@ def _choose(asked: Question, at: int) -> Decision:
         equals=equals,
         n_equals=n_equals,
         neighbours=find_neighbours(values, wanted, at, asked.compared),
-        measured=None if choice.is_measured or measured is None else values.candidate(measured),
+        measured=None if measured is None else values.candidate(measured),
         decisive=None if decisive is None else values.candidate(decisive),
     )
 

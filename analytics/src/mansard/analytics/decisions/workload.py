@@ -115,7 +115,7 @@ def _unknown_reasons(
     for task in mix.tasks:
         of_task = rows.filter(pl.col("network") == task.network)
         batches = wanted.batches if task.batch is None else (task.batch,)
-        for mode, why in unknown_modes(of_task, asked, batches).reasons.items():
+        for mode, why in unknown_modes(of_task, asked, batches).items():
             reasons.setdefault(mode, f"{display_name(task.network)} there: {why}")
     return reasons
 

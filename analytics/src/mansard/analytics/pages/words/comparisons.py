@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import polars as pl
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, UNKNOWN, digits, joules, rate, seconds, watts
 from mansard.analytics.decisions.alternatives import is_bounded
 from mansard.analytics.decisions.limits import interval_of, limits_of
+from mansard.analytics.decisions.missing import unknown_modes
 from mansard.analytics.decisions.records import (
     UNKNOWN_PRECISION,
     Candidate,
@@ -307,3 +310,36 @@ def _difference(kind: Quantity, other: Candidate, choice: Candidate) -> str:
 def _step(value: float) -> float:
     """The value of one unit in the second significant digit."""
     return float(10.0 ** (math.floor(math.log10(value)) - 1))
+
+
+_SHOWN_MODES = 3
+
+
+def unknown_modes_words(reasons: Mapping[str, str]) -> str:
+    """``MAXN is not known: its clocks are not``; ``reasons``: by mode, why it has no time."""
+    by_reason: dict[str, list[str]] = {}
+    for mode, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(display_name(mode))
+    return "; ".join(f"{_modes_are(modes)} not known: {why}" for why, modes in by_reason.items())
+
+
+def unknown_modes_sentence(reasons: Mapping[str, str]) -> str:
+    """The same as a sentence that follows another; empty where all are known."""
+    return f" {unknown_modes_words(reasons)}." if reasons else ""
+
+
+def unknown_modes_notes(predictions: pl.DataFrame, modes: pl.DataFrame) -> tuple[str, ...]:
+    """A line for each network and device with modes in which nothing is predicted."""
+    notes = []
+    for rows in predictions.partition_by("device", "network", maintain_order=True):
+        device, network = str(rows["device"][0]), str(rows["network"][0])
+        asked = modes.filter(pl.col("device") == device)["mode"].drop_nulls().to_list()
+        words = unknown_modes_words(unknown_modes(rows, asked))
+        notes += [f"{display_name(network)} on {display_name(device)}: {words}"] if words else []
+    return tuple(notes)
+
+
+def _modes_are(modes: Sequence[str]) -> str:
+    rest = len(modes) - _SHOWN_MODES
+    shown = [*modes[:_SHOWN_MODES], *([f"{rest} more modes"] if rest > 0 else [])]
+    return f"{listed(shown)} {'is' if len(modes) == 1 else 'are'}"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, digits, percent, relative
-from mansard.analytics.decisions.missing import UnknownModes
 from mansard.analytics.decisions.time_sharing import MixAnswer, MixPlan
 from mansard.analytics.decisions.workload import MixDecision
+from mansard.analytics.pages.words.comparisons import unknown_modes_sentence
 
 _NO_QUEUE = "no queue is modelled: the wait while another network runs is in no latency"
 _IDLE_IS_AWAKE = "idle is counted at the mode's constant power; a board that sleeps draws less"
@@ -31,7 +31,7 @@ def mix_in_words(decision: MixDecision) -> MixAnswer:
         one_mode=one_mode,
         schedule=schedule,
         keeps_up=decision.keeps_up,
-        sentence=f"{sentence}{UnknownModes(reasons).sentence()}",
+        sentence=f"{sentence}{unknown_modes_sentence(reasons)}",
         notes=_notes(decision) if decision.n_tasks else (),
         modes_unknown=reasons,
         unknown=unknown,

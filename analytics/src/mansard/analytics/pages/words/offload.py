@@ -8,7 +8,6 @@ import msgspec
 
 from mansard.analytics.data.names import display_name
 from mansard.analytics.data.quantities import NBSP, counted, digits, joules, seconds
-from mansard.analytics.decisions.missing import UnknownModes
 from mansard.analytics.decisions.offload.records import (
     Amount,
     Calibration,
@@ -16,6 +15,7 @@ from mansard.analytics.decisions.offload.records import (
     HiPoint,
     Replay,
 )
+from mansard.analytics.pages.words.comparisons import unknown_modes_sentence
 
 _CONFIDENCE = {"threshold": "p1"}
 
@@ -39,7 +39,7 @@ def _sentence(found: Hierarchical) -> str:
     parts += [amount_text(each, unit) for each, unit in _costs(point)]
     limits = f" {_limit_words(found, point)}" if point.limits else ""
     told = f"{_better(found)}{rule}: {', '.join(parts)}.{limits} {_against(found)}"
-    return f"{told}{UnknownModes(found.modes_unknown).sentence()}"
+    return f"{told}{unknown_modes_sentence(found.modes_unknown)}"
 
 
 def _better(found: Hierarchical) -> str:

@@ -24,7 +24,12 @@ from mansard.analytics.decisions.records import (
     Wanted,
 )
 from mansard.analytics.decisions.values import Values
-from mansard.analytics.pages.words.comparisons import lost_words, measured_words
+from mansard.analytics.pages.words.comparisons import (
+    lost_words,
+    measured_words,
+    unknown_modes_sentence,
+    unknown_modes_words,
+)
 from mansard.analytics.pages.words.sentences import (
     NEARNESS_WORDS,
     chosen_sentence,
@@ -194,7 +199,7 @@ def _chosen(decision: Decision, asked: Question, choice: Candidate) -> Recommend
         minimise=wanted.minimise,
         verdict=decision.verdict,
         choice=choice,
-        sentence=sentence + asked.timeless.sentence() + accuracy_sentence(accuracy),
+        sentence=sentence + unknown_modes_sentence(asked.timeless) + accuracy_sentence(accuracy),
         claim=claim_words(claim)
         if is_kept
         else likeliest_words(wanted, is_likeliest=decision.is_likeliest),
@@ -228,7 +233,7 @@ def _numbers(asked: Question) -> dict[str, Any]:
         "n_broken": counts.n_broken,
         "n_unknown": counts.n_unknown + counts.n_timeless,
         "n_measured": counts.n_measured,
-        "modes_unknown": dict(asked.timeless.reasons),
+        "modes_unknown": dict(asked.timeless),
     }
 
 
@@ -308,7 +313,7 @@ def _nearest(decision: Decision, asked: Question, nearest: Candidate) -> Recomme
 
 def _open_words(asked: Question) -> str:
     """Of which candidates it is not known whether they keep the limits; empty for none."""
-    parts = [asked.timeless.words()] if asked.timeless else []
+    parts = [unknown_modes_words(asked.timeless)] if asked.timeless else []
     if asked.unknown.any():
         lacks = missing_quantity(asked.values, asked.screened, asked.wanted, asked.unknown)
         parts.insert(0, f"of {int(asked.unknown.sum())} {unknown_words(lacks)}")
