@@ -10,6 +10,8 @@ import msgspec
 
 from mansard.api.boards import find_modes, require_own
 from mansard.core.errors import UsageError
+from mansard.core.records import Manifest
+from mansard.core.storage.documents import read_document
 from mansard.core.text import is_utf8
 from mansard.sweeps.reporter import SILENT, Reporter
 
@@ -132,8 +134,6 @@ def compare(
 def _sides(runs: Path, name: str, mode: str | None, *, mix: bool) -> tuple[Side, ...]:
     from mansard.analytics.data.opening import open_runs
     from mansard.analytics.decisions.compare import sides_of
-    from mansard.core.records import Manifest
-    from mansard.core.storage.documents import read_document
 
     manifest = runs / "manifest.json"
     if not manifest.is_file():
