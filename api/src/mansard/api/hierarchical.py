@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         Objective,
     )
     from mansard.analytics.decisions.offload.samples import LabelledSamples
-    from mansard.inference.accuracy.plan import PreparedSamples
-    from mansard.inference.plan import NetworkTrial
+    from mansard.inference.plan import NetworkTrial, PreparedSamples
 
 _BATCH = 16  # of samples that are fed at once; where a file's own is another, that
 
@@ -126,7 +125,7 @@ def _answer(
     from mansard.inference.accuracy.batches import run_samples
     from mansard.inference.engines import find_engine
     from mansard.inference.inputs import make_inputs
-    from mansard.inference.planning import SEED
+    from mansard.inference.plan import SEED
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the first process, which ends this
     try:

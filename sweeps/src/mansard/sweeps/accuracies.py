@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mansard.core.errors import UsageError
-from mansard.inference.planning import SEED
+from mansard.inference.plan import SEED
 from mansard.sweeps.reporter import Reporter
 
 if TYPE_CHECKING:

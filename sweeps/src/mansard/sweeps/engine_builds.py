@@ -27,8 +27,7 @@ from mansard.inference.engine_files import EngineFiles
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import BuildingEngine
 from mansard.inference.engines.tensorrt.versions import has
-from mansard.inference.plan import BuildPlan, BuildSettings, BuildTrial, ShapeRange
-from mansard.inference.planning import SEED
+from mansard.inference.plan import SEED, BuildPlan, BuildSettings, BuildTrial, ShapeRange
 from mansard.sweeps.modes import ModePlan, measure_modes
 from mansard.sweeps.reporter import Reporter
 from mansard.sweeps.targets import BenchTarget

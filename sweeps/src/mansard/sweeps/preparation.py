@@ -17,9 +17,7 @@ from mansard.core.formats.onnx import onnx_files
 from mansard.core.records import Copies, PowerMode, Waiting
 from mansard.core.storage.files import make_folder, storage_errors
 from mansard.core.storage.leftovers import temporary_folder
-from mansard.inference.accuracy.plan import AccuracyTrial
-from mansard.inference.plan import BuildPlan, BuildSettings
-from mansard.inference.planning import SEED, make_plan
+from mansard.inference.plan import SEED, AccuracyTrial, BuildPlan, BuildSettings, make_plan
 from mansard.sweeps.accuracies import (
     AccuracySettings,
     DataSets,
@@ -278,7 +276,7 @@ class Preparation:
                 self.write_samples(name, files, reporter)
 
         def plan_in(mode: PowerMode) -> BuildPlan:
-            return make_plan(BuildPlan, machine, mode, trials, probe, gpu)
+            return make_plan(BuildPlan, machine, mode, trials, probe.versions, gpu)
 
         rows = build_missing(
             plan_in, target, modes, runs, reporter, files=files, write_files=write_files

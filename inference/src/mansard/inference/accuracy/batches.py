@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import MeasurementError
-from mansard.inference.accuracy.plan import LABELS, Normalisation, PreparedSamples
 from mansard.inference.inputs import cast, numpy_name
 from mansard.inference.npz import Array, npz_fault, stored_arrays
-from mansard.inference.plan import InputSpec, NetworkTrial
+from mansard.inference.plan import LABELS, InputSpec, NetworkTrial, Normalisation, PreparedSamples
 
 Classes = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]

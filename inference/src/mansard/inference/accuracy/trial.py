@@ -13,12 +13,12 @@ import numpy as np
 from mansard.core.errors import InputError, MeasurementError, StorageError
 from mansard.core.records import Accuracy
 from mansard.inference.accuracy.batches import Classes, predicted, ranks, read_labels, run_samples
-from mansard.inference.accuracy.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.builds import built_options
 from mansard.inference.engines import find_engine
 from mansard.inference.engines.engine import Engine, check_provider
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import limited_to_available
+from mansard.inference.plan import AccuracyPlan, AccuracyTrial
 from mansard.inference.rows import head, is_for_now, why_no_batch
 from mansard.measuring.instruments import Instruments, Took, utc_now
 from mansard.measuring.kind import MeasurementKind, Opened

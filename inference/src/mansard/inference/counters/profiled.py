@@ -25,9 +25,9 @@ from mansard.core.errors import MansardError, MeasurementError
 from mansard.core.formats.ncu import call_range
 from mansard.core.processes.line_channel import LineReader
 from mansard.core.records import Record, Schema
-from mansard.inference.counters.plan import CounterTrial
 from mansard.inference.engines import find_engine
 from mansard.inference.inputs import make_inputs
+from mansard.inference.plan import CounterTrial
 
 _N_WARM = 3  # the first call allocates and chooses kernels; a CUDA library may do so in the second
 # NVTX 2, which CUDA 13 no longer has, and NVTX 3 export the same functions. NVIDIA's wheels keep

@@ -32,8 +32,8 @@ from mansard.inference.counters.ncu import (
     is_without_kernels,
     refusal_of,
 )
-from mansard.inference.counters.plan import CounterPlan, CounterTrial
 from mansard.inference.counters.profiled import ProfiledJob, ProfiledResult
+from mansard.inference.plan import CounterPlan, CounterTrial
 from mansard.inference.rows import head, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation
 from mansard.measuring.kind import MeasurementKind, Opened

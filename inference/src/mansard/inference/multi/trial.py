@@ -33,15 +33,9 @@ from mansard.inference.multi.gates import (
     ThreadLink,
     Turns,
 )
-from mansard.inference.multi.plan import (
-    MultiPlan,
-    MultiTrial,
-    device_cpus,
-    is_cpu,
-    is_dla,
-    stage_networks,
-)
+from mansard.inference.multi.mappings import device_cpus, is_cpu, is_dla
 from mansard.inference.multi.workers import Outcome, ProcessHand, SharedState, ThreadHand, Worker
+from mansard.inference.plan import MultiPlan, MultiTrial
 from mansard.inference.rows import is_for_now, why_no_batch
 from mansard.measuring.instruments import Instruments, Observation, Unseen
 from mansard.measuring.kind import MeasurementKind, Opened
@@ -80,7 +74,7 @@ def run(
     ``is_ready`` is called when all networks have been loaded and run.
     """
     options = dict[str, str]()
-    for network in stage_networks(trial):
+    for network in trial.stage_networks:
         options |= built_options(network, plan, folder)
     has_processes = trial.way == "processes"
     context: Any = multiprocessing.get_context("spawn") if has_processes else threading
@@ -263,7 +257,7 @@ def _row(
     ran: Ran | None,
     failure: str,
 ) -> MultiRun:
-    engines = list(dict.fromkeys(each.engine for each in stage_networks(spec)))
+    engines = list(dict.fromkeys(network.engine for network in spec.stage_networks))
     versions = [plan.versions[find_engine(name).package] for name in engines]
     others = ran.other_work if ran else None
     other_cpu_share = others.share if others else None
@@ -362,7 +356,7 @@ def _stages(spec: MultiTrial, ran: Ran | None) -> tuple[StageRun, ...]:
 @contextmanager
 def _open(plan: MultiPlan) -> Iterator[Opened[MultiRun]]:
     """Raises MeasurementError where an engine of the plan cannot be used in this process."""
-    networks = [each for trial in plan.trials for each in stage_networks(trial)]
+    networks = [network for trial in plan.trials for network in trial.stage_networks]
     probes = {name: find_engine(name).probe() for name in {each.engine for each in networks}}
     for each in networks:
         check_provider(each, probes[each.engine])

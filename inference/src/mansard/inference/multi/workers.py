@@ -23,8 +23,9 @@ from mansard.inference.engines.engine import LoadedNetwork
 from mansard.inference.inputs import make_inputs
 from mansard.inference.memory import PeakMemory
 from mansard.inference.multi.gates import CountedWindow, Gate, Link, StageTotals, Tally, Turns
-from mansard.inference.multi.plan import MultiStage, is_cpu
+from mansard.inference.multi.mappings import is_cpu
 from mansard.inference.npz import Array
+from mansard.inference.plan import MultiStage
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PARENT_POLL_S = 0.5

@@ -17,8 +17,8 @@ from mansard.core.errors import InputError, UsageError
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.storage.files import open_file, read_whole, storage_errors
 from mansard.inference.accuracy.batches import read_labels
-from mansard.inference.accuracy.plan import LABELS
 from mansard.inference.npz import npz_fault, stored_arrays
+from mansard.inference.plan import LABELS
 
 _IMAGES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 _LABEL_FILES = ("labels.csv", "labels.txt")

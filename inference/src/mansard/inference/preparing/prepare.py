@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from mansard.estimator.model import Model
     from mansard.estimator.tensors import Tensor
-    from mansard.inference.accuracy.plan import PreparedSamples
     from mansard.inference.npz import Array
+    from mansard.inference.plan import PreparedSamples
     from mansard.inference.preparing.labelling import Labelled
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import SampleChoice

@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mansard.core.errors import InputError, UsageError
-from mansard.inference.accuracy.plan import Normalisation
-from mansard.inference.plan import InputSpec
+from mansard.inference.plan import InputSpec, Normalisation
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -33,8 +33,7 @@ from mansard.core.errors import MansardError, ModelError
 from mansard.core.onnx_runtime import import_runtime
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.inference.accuracy.batches import batches
-from mansard.inference.accuracy.plan import PreparedSamples
-from mansard.inference.plan import InputSpec
+from mansard.inference.plan import InputSpec, PreparedSamples
 from mansard.inference.preparing.labelling import reads
 
 # For whom the graph is. "operators": every operator that ONNX Runtime has in int8, ranges that need

@@ -20,10 +20,9 @@ from mansard.core.errors import UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.storage.files import replacing, storage_errors
 from mansard.inference.accuracy.batches import normalised
-from mansard.inference.accuracy.plan import LABELS, PreparedSamples
 from mansard.inference.inputs import numpy_name, spec_arrays
 from mansard.inference.npz import Array, stored_arrays
-from mansard.inference.plan import InputSpec
+from mansard.inference.plan import LABELS, InputSpec, PreparedSamples
 from mansard.inference.preparing.datasets import DataSet, StoredArrays, spread_indexes
 from mansard.inference.preparing.preprocessing import (
     FittedPreprocessing,
