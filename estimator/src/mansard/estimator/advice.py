@@ -54,16 +54,16 @@ def advise_sizes(
     """The error for dimensions of inputs, with all that is asked for once they are given."""
     # A size that is too large for a list of axes leaves nothing open.
     attempts = list(_attempts(model, given, prepared))
-    attempts = [each for each in attempts if not each.is_stuck] or attempts[:1]
-    attempt = max(attempts, key=lambda each: len(_flags(each)), default=None)
+    attempts = [candidate for candidate in attempts if not candidate.is_stuck] or attempts[:1]
+    attempt = max(attempts, key=lambda candidate: len(_flags(candidate)), default=None)
     if attempt is not None:
         # How many dimensions something has may follow from the length of a list.
-        kinds = [each.open_dims.keys() for each in attempts if each.open_dims]
+        kinds = [candidate.open_dims.keys() for candidate in attempts if candidate.open_dims]
         common = set.intersection(*map(set, kinds)) if kinds else set()
         attempt.varying.update(
             op_type
-            for each in attempts
-            for name, (op_type, _) in each.open_dims.items()
+            for candidate in attempts
+            for name, (op_type, _) in candidate.open_dims.items()
             if name not in common
         )
     if attempt is None:
@@ -71,8 +71,8 @@ def advise_sizes(
     flags_of_inputs = _with_batch(attempt, model, prepared)
     if flags_of_inputs == error.flags and not _flags(attempt):
         return error
-    found = ", ".join(f"{name!r} ({op_type})" for name, (op_type, _) in attempt.open_dims.items())
-    also = f"; then sizes that depend on data: {found}" if found else ""
+    later = ", ".join(f"{name!r} ({op_type})" for name, (op_type, _) in attempt.open_dims.items())
+    also = f"; then sizes that depend on data: {later}" if later else ""
     flags = " ".join(dict.fromkeys([*flags_of_inputs.values(), *_flags(attempt)]))
     return ModelError(f"{error.what}{also}", where=error.where, fix=f"pass {flags}")
 
@@ -101,7 +101,9 @@ def advise_shapes(
 ) -> ModelError:
     """The error for shapes that depend on data, with every way that leads to a score."""
     ways = [f"--value '{name}={value}'" for name, value in _values(model, given, prepared, network)]
-    attempts = [each for each in _attempts(model, given, prepared) if not each.is_stuck]
+    attempts = [
+        candidate for candidate in _attempts(model, given, prepared) if not candidate.is_stuck
+    ]
     flags = Counter(tuple(_flags(attempt)) for attempt in attempts)
     # Sizes that fit by chance alone do not fit another number.
     ways += [" ".join(way) for way, count in flags.most_common(1) if count >= _LEAST or not ways]

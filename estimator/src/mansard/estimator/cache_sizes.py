@@ -123,9 +123,9 @@ def find_full_caches(model: Model, caches: Caches, network: InferredNetwork) -> 
 
 
 def _attentions(network: InferredNetwork) -> Iterator[Node]:
-    for each in walk(network.nodes):
-        node = each.node
-        is_known = node.unknown_input is None and each.is_taken
+    for instance in walk(network.nodes):
+        node = instance.node
+        is_known = node.unknown_input is None and instance.is_taken
         if is_known and (node.domain, node.op_type) in ATTENTION:
             yield node
 

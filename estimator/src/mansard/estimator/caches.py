@@ -26,7 +26,7 @@ _MS = "com.microsoft"
 # "concat": into a longer tensor. "attention": by the operator that reads it. "scatter": into a
 # buffer, in place by definition. "overwrite": rows of a buffer, which the file copies.
 Growth = Literal["concat", "attention", "scatter", "overwrite"]
-Standing = Mapping[int, frozenset[str]]  # names of inputs by the index of a node
+InPlaceInputs = Mapping[int, frozenset[str]]  # names of inputs by the index of a node
 
 
 class AttentionPlaces(msgspec.Struct, frozen=True):
@@ -82,12 +82,12 @@ class DecoderCache(msgspec.Struct, frozen=True):
 class Caches(msgspec.Struct, frozen=True):
     """All caches of a network.
 
-    ``standing``: by node, the inputs that stand in its output already where caches grow
+    ``in_place``: by node, the inputs that stand in its output already where caches grow
     in place, so that they are neither read nor written.
     """
 
     caches: tuple[DecoderCache, ...] = ()
-    standing: Standing = {}
+    in_place: InPlaceInputs = {}
 
     def of(self, past: str) -> DecoderCache | None:
         return next((cache for cache in self.caches if cache.past == past), None)
@@ -124,12 +124,12 @@ def find_caches(model: Model, constants: Mapping[str, Tensor]) -> Caches:
         )
         for number in sorted(proven)
     )
-    standing = {
+    in_place = {
         index: frozenset(names)
-        for index, (names, numbers) in walk.standing.items()
+        for index, (names, numbers) in walk.in_place.items()
         if numbers <= proven
     }
-    return Caches(caches, standing)
+    return Caches(caches, in_place)
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class _Walk:
         self.grown: dict[str, tuple[int, ...]] = {}  # numbers of growths, by the tensor
         self.rows: dict[str, tuple[int, ...]] = {}  # growths, by the tensor of new rows
         self.roots: dict[str, str] = {}  # what a name shows, seen otherwise
-        self.standing: dict[int, tuple[set[str], set[int]]] = {}
+        self.in_place: dict[int, tuple[set[str], set[int]]] = {}
         self.attended: set[int] = set()  # growths that a product of computed tensors reads
         self._carried: dict[str, set[int]] = {}
 
@@ -192,7 +192,7 @@ class _Walk:
             # Keys and values in one tensor: both parts have grown in it.
             numbers = tuple(n for name in node.inputs for n in self.grown[name])
             self.grown[node.outputs[0]] = numbers
-            self.standing[node.index] = set(node.inputs), set(numbers)
+            self.in_place[node.index] = set(node.inputs), set(numbers)
         elif len(node.inputs) > 1 and len(from_input) == 1:
             axis = node.attributes.get("axis")
             if isinstance(axis, int):
@@ -209,14 +209,14 @@ class _Walk:
             return
         source, number = self.sources[node.inputs[past]], len(self.growths)
         if source.axes is None or axis is None or not -len(source.axes) <= axis < len(source.axes):
-            own = None
+            cache_axis = None
         else:
-            own = source.axes[axis]
+            cache_axis = source.axes[axis]
         made = node.outputs[present]
-        self.growths.append(DecoderCache(source.name, made, own, node.index, growth))
+        self.growths.append(DecoderCache(source.name, made, cache_axis, node.index, growth))
         self.grown[made] = (number,)
         self._carried[node.outputs[present]] = {number}
-        names, numbers = self.standing.setdefault(node.index, (set(), set()))
+        names, numbers = self.in_place.setdefault(node.index, (set(), set()))
         names.add(node.inputs[past])
         numbers.add(number)
 
@@ -237,7 +237,7 @@ class _Walk:
             numbers = self.grown[name]
             if node.op_type == "Slice":
                 self._note_window(node, numbers)
-                self.standing[node.index] = {name}, set(numbers)
+                self.in_place[node.index] = {name}, set(numbers)
             self.grown.update((out, numbers) for out in node.outputs if out)
 
     def _note_window(self, node: ModelNode, numbers: tuple[int, ...]) -> None:

@@ -135,25 +135,25 @@ class _Roles:
             "total of each": stage.n_all,
             "last of each": stage.n_all - 1,
         }
-        found: dict[str, int] = {}
+        inputs: dict[str, int] = {}
         for source in self._model.inputs:
             rank = len(source.dimensions or ()) if source.dimensions is not None else 9
             if source.dtype is None or source.dtype.name not in _FLAGS or rank > 1:
                 continue
             if source.dtype.name == "bool" and _USES_CACHE.search(source.name):
-                found[source.name] = int(stage.n_cached > 0)
+                inputs[source.name] = int(stage.n_cached > 0)
             elif _TOTAL_LENGTH.search(source.name):
-                found[source.name] = stage.n_all
+                inputs[source.name] = stage.n_all
             elif _PAST_LENGTH.search(source.name):
-                found[source.name] = stage.n_cached
-        found |= {name: meanings[what] for name, what in _length_inputs(self._model).items()}
+                inputs[source.name] = stage.n_cached
+        inputs |= {name: meanings[what] for name, what in _length_inputs(self._model).items()}
         ranks = {source.name: source.dimensions or () for source in self._model.inputs}
         # A single number would make an open list of lengths one long.
         return {
             name: (value,) * batch
             if any(not isinstance(size, int) for size in ranks[name])
             else value
-            for name, value in found.items()
+            for name, value in inputs.items()
         }
 
     def _sort(self, source: ModelInput, dims: tuple[InputDimension, ...]) -> None:
@@ -222,7 +222,7 @@ class _Roles:
         self.batch -= self._new | self._masked
         new = self._new - self._cached.keys() or self._fixed_new
         cached = self._cached or self._fixed_caches
-        missing = [what for what, found in (("cached", cached), ("new", new)) if not found]
+        missing = [what for what, is_found in (("cached", cached), ("new", new)) if not is_found]
         if missing:
             raise UsageError(
                 "the network does not look like a decoder: no dimension of "
@@ -255,11 +255,11 @@ class _Roles:
 def _length_inputs(model: Model) -> Mapping[str, str]:
     """Inputs of the network that tell an attention its number of keys, by what they count."""
     shown = same_numbers(model)
-    found: dict[str, str] = {}
+    lengths: dict[str, str] = {}
     for node in model.nodes:
         places = ATTENTION.get((node.domain, node.op_type))
         for what, position in places.lengths.items() if places is not None else ():
             name = node.inputs[position] if position < len(node.inputs) else ""
             if name in shown:
-                found[shown[name]] = what
-    return found
+                lengths[shown[name]] = what
+    return lengths

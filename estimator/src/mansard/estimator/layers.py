@@ -61,17 +61,17 @@ class ConstantRows:
     def row(self, instance: NodeInstance, runs: int, context: ScoreContext) -> LayerScore:
         """The row of a node that costs nothing; ``begin`` comes first."""
         index, kernels = instance.node.index, context.kernels
-        moved, found = kernels.moved.get(index), self._rows.get(index)
+        moved, stored = kernels.moved.get(index), self._rows.get(index)
         if (
-            found is None
-            or found.fused_group != (None if moved is None else moved.group)
-            or found.runs != runs
-            or found.scope != instance.scope
-            or (index in kernels.cached) != (found.cached_traffic_bytes is not None)
+            stored is None
+            or stored.fused_group != (None if moved is None else moved.group)
+            or stored.runs != runs
+            or stored.scope != instance.scope
+            or (index in kernels.cached) != (stored.cached_traffic_bytes is not None)
         ):
-            found = _known_row(instance, runs, None, _NO_COUNTS, context)
-            self._rows[index] = found
-        return found
+            stored = _known_row(instance, runs, None, _NO_COUNTS, context)
+            self._rows[index] = stored
+        return stored
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -103,15 +103,15 @@ def score_layers(
     that cannot be known, unless ``allow_unknown``.
     """
     instances = list(walk(nodes))
-    operators = find_operators(each.node for each in instances)
-    taken = [each for each in instances if each.is_taken]
+    operators = find_operators(instance.node for instance in instances)
+    taken = [instance for instance in instances if instance.is_taken]
     if not settings.allow_unknown:
-        check_complete([each.node for each in taken], operators)
+        check_complete([instance.node for instance in taken], operators)
     kernels = find_kernels(nodes, inputs, outputs, operators, settings, caches)
     context = make_context(taken, operators, kernels, settings, caches)
     rows = _rows(taken, context, constant_rows)
     _check_sums(rows)
-    others = [each for each in instances if not each.is_taken]
+    others = [instance for instance in instances if not instance.is_taken]
     alternatives: tuple[LayerScore, ...] = ()
     if others:
         other_context = make_context(others, operators, kernels, settings, caches)
@@ -163,8 +163,8 @@ def _rows(
 ) -> tuple[LayerScore, ...]:
     constant_rows.begin(context.kernels, context.settings.precision)
     passes: dict[int, list[NodeInstance]] = {}
-    for each in instances:
-        passes.setdefault(each.node.index, []).append(each)
+    for instance in instances:
+        passes.setdefault(instance.node.index, []).append(instance)
     return tuple([_row(passes[index], context, constant_rows) for index in sorted(passes)])
 
 
@@ -174,24 +174,24 @@ def _row(
     """The row of a node, its passes added up; one that is unknown makes it unknown."""
     first, is_one = passes[0], len(passes) == 1
     node = first.node
-    runs = first.runs if is_one else sum(each.runs for each in passes)
+    runs = first.runs if is_one else sum(instance.runs for instance in passes)
     weights = context.weights.get(node.index, NO_WEIGHTS)
     if (
         weights is NO_WEIGHTS
         and node.is_constant
-        and (is_one or all(each.node.is_constant for each in passes))
+        and (is_one or all(instance.node.is_constant for instance in passes))
     ):
         return constant_rows.row(first, runs, context)
     operator = context.operators[node.domain, node.op_type]
-    reason = next(filter(None, (_unknown_reason(each.node) for each in passes)), None)
+    reason = next(filter(None, (_unknown_reason(instance.node) for instance in passes)), None)
     if reason is None and operator is None:
         reason = "the operator has no formula"
     if reason is not None:
         return _unknown_row(first, runs, reason, context)
     total = _NO_COUNTS
-    for each in passes:
+    for instance in passes:
         try:
-            counts = raising_model_error(_counts, each.node, operator, weights, context)
+            counts = raising_model_error(_counts, instance.node, operator, weights, context)
         except RefusedError as error:
             if not context.settings.allow_unknown:
                 raise
@@ -200,7 +200,7 @@ def _row(
             total = counts
         else:
             # A weight is updated once, however often it is used.
-            total = replace(total, update=NOTHING) + counts.times(each.runs)
+            total = replace(total, update=NOTHING) + counts.times(instance.runs)
     return _known_row(first, runs, operator, total, context, weights)
 
 
@@ -219,10 +219,10 @@ def _counts(
     if operator is None or node.is_constant:
         return _NO_COUNTS
     precision, training = context.settings.precision, context.training
-    standing = context.standing.get(node.index)
+    in_place = context.in_place.get(node.index)
     # A node whose output grows in place moves less than others like it.
-    known = None if standing is not None else context.forward.get(node.alike)
-    plain = known or _forward(node, operator, context, standing)
+    cached = None if in_place is not None else context.forward.get(node.alike)
+    plain = cached or _forward(node, operator, context, in_place)
     forward, backward, update = plain.cost, NOTHING, NOTHING
     if context.settings.phase == "training":
         optimizer = context.settings.optimizer
@@ -238,10 +238,10 @@ def _counts(
 
 
 def _forward(
-    node: Node, operator: Operator, context: ScoreContext, standing: frozenset[str] | None
+    node: Node, operator: Operator, context: ScoreContext, in_place: frozenset[str] | None
 ) -> Forward:
     precision = context.settings.precision
-    cost = operator.cost(node) + traffic(node, operator, precision, standing)
+    cost = operator.cost(node) + traffic(node, operator, precision, in_place)
     for position in operator.operands if cost.macs else ():
         tensor = node.optional(position)
         if tensor is not None and tensor.dtype.name in ("string", "bool"):
@@ -249,10 +249,10 @@ def _forward(
                 f"multiplies {tensor.name!r}, which is {tensor.dtype.name}",
                 "the file is broken; export it again",
             )
-    found = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
-    if node.alike >= 0 and standing is None:
-        context.forward[node.alike] = found
-    return found
+    forward = Forward(cost, input_bytes(node, precision), write_bytes(node, precision))
+    if node.alike >= 0 and in_place is None:
+        context.forward[node.alike] = forward
+    return forward
 
 
 def _known_row(

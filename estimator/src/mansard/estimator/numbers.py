@@ -147,9 +147,9 @@ class Numbers(msgspec.Struct, frozen=True, gc=False):
 
 def hold(dtype: ElementType, shape: Shape, values: Iterable[object]) -> Numbers:
     """Python's numbers as elements of ``dtype``; OverflowError where one does not fit."""
-    found = tuple(values)
+    numbers = tuple(values)
     try:
-        data = struct.pack(f"<{len(found)}{_CODES[dtype.name]}", *found)
+        data = struct.pack(f"<{len(numbers)}{_CODES[dtype.name]}", *numbers)
     except struct.error as error:
         raise OverflowError(f"{error}") from error
     return Numbers(dtype, shape, data)
@@ -159,8 +159,8 @@ def hold_array(dtype: ElementType, array: object) -> Numbers:
     """An array, converted to ``dtype`` as NumPy does it."""
     import numpy as np
 
-    found = np.asarray(array)
-    return Numbers(dtype, found.shape, found.astype(_kind(dtype.name), copy=False).tobytes())
+    data = np.asarray(array)
+    return Numbers(dtype, data.shape, data.astype(_kind(dtype.name), copy=False).tobytes())
 
 
 @cache
@@ -185,11 +185,11 @@ def strides_of(shape: Shape) -> list[int]:
 
 def offsets(shape: Sequence[int], strides: Sequence[int], start: int = 0) -> list[int]:
     """The offset of each element (i, j, …): start + Σ i · stride, the last axis first."""
-    found = [start]
+    positions = [start]
     for size, stride in zip(shape, strides, strict=True):
         steps = range(0, size * stride, stride) if stride else [0] * size
-        found = [offset + step for offset in found for step in steps]
-    return found
+        positions = [offset + step for offset in positions for step in steps]
+    return positions
 
 
 def pick(held: Numbers, shape: Shape, chosen: Iterable[int]) -> Numbers:

@@ -209,8 +209,8 @@ def score(  # noqa: PLR0913 - one keyword for each thing a user can state
     if phase not in get_args(Phase):
         raise UsageError(f"unknown phase {phase!r}", fix=f"use {' or '.join(get_args(Phase))}")
     if optimizer not in get_args(Optimizer):
-        known = ", ".join(get_args(Optimizer))
-        raise UsageError(f"unknown optimizer {optimizer!r}", fix=f"use one of {known}")
+        optimizers = ", ".join(get_args(Optimizer))
+        raise UsageError(f"unknown optimizer {optimizer!r}", fix=f"use one of {optimizers}")
     if cache_bytes is not None and cache_bytes < 0:
         raise UsageError(f"a cache of {cache_bytes} bytes", fix="give 0 or more")
     settings = Settings(
@@ -349,7 +349,7 @@ def _notes(
     if settings.phase == "inference" and settings.cache_bytes is not None:
         from mansard.estimator.traffic import winograd_notes
 
-        yield from winograd_notes(layers, (each.node for each in walk(network.nodes)))
+        yield from winograd_notes(layers, (instance.node for instance in walk(network.nodes)))
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
@@ -366,11 +366,11 @@ def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict
 def _trips(nodes: Iterable[Node]) -> dict[str, int]:
     """How often each loop's body runs in all, by the loop's name."""
     trips: dict[str, int] = {}
-    for each in walk(nodes):
-        loop = each.node
-        if not loop.bodies or loop.op_type not in ("Loop", "Scan") or not each.is_taken:
+    for instance in walk(nodes):
+        loop = instance.node
+        if not loop.bodies or loop.op_type not in ("Loop", "Scan") or not instance.is_taken:
             continue
         count = sum(run.times for body in loop.bodies for run in body.passes)
         name = loop.name or next((output for output in loop.output_names if output), "loop")
-        trips[name] = trips.get(name, 0) + each.runs * count
+        trips[name] = trips.get(name, 0) + instance.runs * count
     return trips

@@ -77,9 +77,9 @@ def totals(score: ModelScore) -> Totals:
         sums[name] = None if None in values else sum(values)
         if sums[name] is None:
             unknown[name] = _reason(score.layers, name)
-            known = sum(value for value in values if value is not None)
-            if known and not score.bounds:
-                at_least[name] = known
+            total = sum(value for value in values if value is not None)
+            if total and not score.bounds:
+                at_least[name] = total
     is_bound = bool(score.bounds)
     return Totals(
         **sums,
@@ -155,7 +155,7 @@ def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
 
     A dimension that is the batch everywhere is left out; empty where nothing differs.
     """
-    found = []
+    names_of = []
     for score in scores:
         others = [other for other in scores if other.model_hash == score.model_hash]
         names = [
@@ -164,5 +164,5 @@ def differing_dimensions(scores: Sequence[ModelScore]) -> list[str]:
             if any(other.dimensions.get(name) != score.dimensions[name] for other in others)
             and any(other.dimensions.get(name) != other.batch for other in others)
         ]
-        found.append(", ".join(f"{name} {score.dimensions[name]}" for name in names))
-    return found
+        names_of.append(", ".join(f"{name} {score.dimensions[name]}" for name in names))
+    return names_of

@@ -304,5 +304,5 @@ def walk(
         yield NodeInstance(node, scope, runs, is_taken)
         for body in node.bodies:
             inner = f"{scope}/{node.name}:{body.name}" if scope else f"{node.name}:{body.name}"
-            for each in body.passes:
-                yield from walk(each.nodes, inner, runs * each.times, is_taken and body.is_taken)
+            for pass_ in body.passes:
+                yield from walk(pass_.nodes, inner, runs * pass_.times, is_taken and body.is_taken)

@@ -54,9 +54,9 @@ def work_precision(
     type of the first output.
     """
     if macs and operator is not None:
-        found = _factors(node, operator, quantized_types)
-        if found:
-            widest = max(found, key=lambda dtype: dtype.n_bits)
+        factors = _factors(node, operator, quantized_types)
+        if factors:
+            widest = max(factors, key=lambda dtype: dtype.n_bits)
             return _name(widest, precision)
     for tensor in node.outputs:
         if tensor.dtype.is_float:

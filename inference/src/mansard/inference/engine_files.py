@@ -142,8 +142,8 @@ class EngineFiles:
             plan = job.plan
             if not isinstance(plan, BuildPlan):
                 raise SchemaError("engine files are of runs of builds", fix="report this")
-            kept = list(self._kept(plan, job.missing))
-            done = {row.trial_id for row in kept}
+            stored = list(self._kept(plan, job.missing))
+            done = {row.trial_id for row in stored}
             rest = tuple(ident for ident in job.missing if ident not in done)
             caches = make_folder(self.folder / CACHES / caches_name(plan), self._runs)
             outputs.put_caches(caches)
@@ -152,7 +152,7 @@ class EngineFiles:
                     self._keep(event.row, plan, outputs, caches)
                 yield event
                 if isinstance(event, Started):
-                    yield from map(Row, kept)
+                    yield from map(Row, stored)
 
         return measure
 

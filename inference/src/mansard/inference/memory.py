@@ -80,8 +80,8 @@ def _status_bytes(root: Path, name: str) -> int | None:
 def _bytes_of(text: str | None, name: str) -> int | None:
     """The number of a line such as ``VmRSS:     1234 kB``."""
     for line in (text or "").splitlines():
-        found, _, value = line.partition(":")
-        if found == name:
+        field, _, value = line.partition(":")
+        if field == name:
             number = value.split()[0] if value.split() else ""
             return int(number) * 1024 if number.isdecimal() else None
     return None

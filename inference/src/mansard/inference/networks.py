@@ -214,13 +214,15 @@ def _layers(
     try:
         network.start_profiling()
         raw = source.take(1 + n_calls, 1, lambda: False)
-        kept = undisturbed(raw, protocol.cpu_share_min)
-        layers, reason = network.end_profiling(kept)
+        counted = undisturbed(raw, protocol.cpu_share_min)
+        layers, reason = network.end_profiling(counted)
     except (MeasurementError, SchemaError, OSError, MemoryError) as error:
         return None, None, f"the network runs, but not with profiling on: {error}"
     if not layers:
         return None, None, reason
-    profiled_s = (sample.duration_s for sample, is_kept in zip(raw, kept, strict=True) if is_kept)
+    profiled_s = (
+        sample.duration_s for sample, is_kept in zip(raw, counted, strict=True) if is_kept
+    )
     return tuple(profiled_s), layers, ""
 
 

@@ -104,7 +104,7 @@ def stored_arrays(
     with ExitStack() as stack:
         stack.enter_context(storage_errors(path))
         stream = stack.enter_context(open_file(path))
-        found = {}
+        arrays = {}
         try:
             archive = stack.enter_context(ZipFile(stream))
             if len(archive.infolist()) > _MOST_ARRAYS:
@@ -113,12 +113,12 @@ def stored_arrays(
                 name = member.filename.removesuffix(".npy")
                 if names is None or name in names:
                     opened = stack.enter_context(archive.open(member))
-                    found[name] = StoredArray(opened, member.file_size, name, path)
+                    arrays[name] = StoredArray(opened, member.file_size, name, path)
         except (OSError, MansardError):
             raise
         except Exception as error:  # likewise, and of NumPy's headers
             raise _damaged(error, path) from error
-        yield found
+        yield arrays
 
 
 def read_arrays(
@@ -132,10 +132,10 @@ def read_arrays(
     hold 1 GiB of zeros. Raises InputError for anything else than an .npz of plain arrays, and for
     more than 2 GiB of them, or StorageError.
     """
-    with stored_arrays(path, names) as found:
-        check(found)
-        check_size(sum(array.n_bytes for array in found.values()), path)
-        return {name: found[name].whole() for name in sorted(found)}
+    with stored_arrays(path, names) as stored:
+        check(stored)
+        check_size(sum(array.n_bytes for array in stored.values()), path)
+        return {name: stored[name].whole() for name in sorted(stored)}
 
 
 def check_size(n_bytes: int, path: Path) -> None:

@@ -89,17 +89,17 @@ class BuildSettings(Record, frozen=True, kw_only=True):
     @property
     def options(self) -> dict[str, str]:
         """Those that can change a time or that loading needs, where they are not the builder's."""
-        found = {}
+        changed = {}
         if self.ranges:
-            found["open"] = ",".join(self.ranges)  # what loads the file gives their shapes
+            changed["open"] = ",".join(self.ranges)  # what loads the file gives their shapes
         if self.optimization_level is not None:
-            found["optimization_level"] = str(self.optimization_level)
+            changed["optimization_level"] = str(self.optimization_level)
         if self.workspace_bytes is not None:
-            found["workspace_bytes"] = str(self.workspace_bytes)
+            changed["workspace_bytes"] = str(self.workspace_bytes)
         if self.dla_core is not None:
-            found["dla_core"] = str(self.dla_core)
-            found["dla_rest"] = "on the GPU" if self.with_fallback else "refused"
-        return found
+            changed["dla_core"] = str(self.dla_core)
+            changed["dla_rest"] = "on the GPU" if self.with_fallback else "refused"
+        return changed
 
 
 _BUILDERS_OWN = {

@@ -73,9 +73,9 @@ def forward_parameters(module: Any) -> tuple[dict[str, inspect.Parameter], bool]
     return named, takes_more
 
 
-def refuse_unknown(what: str, name: str, known: Sequence[str]) -> NoReturn:
+def refuse_unknown(what: str, name: str, offered: Sequence[str]) -> NoReturn:
     """Raise a UsageError that names what comes close to ``name``."""
-    close = get_close_matches(name, known, n=5) or sorted(known)[:12]
+    close = get_close_matches(name, offered, n=5) or sorted(offered)[:12]
     fix = f"use one of: {', '.join(close)}" if close else None
     raise UsageError(f"{what} {name!r} is not there", fix=fix)
 
@@ -130,22 +130,22 @@ def inputs_from_specs(
     are taken from there, for the inputs that are given; the others are left out.
     """
     named, takes_more = forward_parameters(module)
-    given = {spec.name: spec for spec in specs}
-    if len(given) < len(specs):
+    by_name = {spec.name: spec for spec in specs}
+    if len(by_name) < len(specs):
         raise UsageError("--input gives one name twice", fix="give each input once")
-    for name in given:
+    for name in by_name:
         if name not in named and not takes_more:
             refuse_unknown("forward's argument", name, list(named))
-    missing = [name for name in required(named) if name not in given]
+    missing = [name for name in required(named) if name not in by_name]
     if missing:
         raise UsageError(
             f"forward also needs {', '.join(missing)}", fix=f"add --input {missing[0]}=1x3x224x224"
         )
-    order = [name for name in named if name in given]
-    order += [name for name in given if name not in named]
-    known = {one.name: one for one in usual}
+    order = [name for name in named if name in by_name]
+    order += [name for name in by_name if name not in named]
+    usual_by_name = {one.name: one for one in usual}
     floating = float_type(module)
-    return tuple(_from_spec(given[name], known.get(name), floating) for name in order)
+    return tuple(_from_spec(by_name[name], usual_by_name.get(name), floating) for name in order)
 
 
 def _from_spec(spec: ExportInput, usual: Input | None, floating: str) -> Input:

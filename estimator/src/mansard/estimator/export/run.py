@@ -129,11 +129,11 @@ def trace_checked(network: Network, attempt: Attempt, request: ExportRequest, pa
         model = onnx.load(str(path), load_external_data=False)
         _check_asked(model, attempt, request)
         if request.check:
-            given = run_onnxruntime(path, examples)
+            outputs = run_onnxruntime(path, examples)
     except ModelError as error:
         raise UnfitError(str(error)) from error
     if request.check:
-        checks = (compare(given, expected, sizes, request.tolerance),)
+        checks = (compare(outputs, expected, sizes, request.tolerance),)
         if attempt.axes:
             checks += (_check_other_sizes(network, attempt, request, path, sizes),)
     return Traced(model, checks, notes)
@@ -256,10 +256,10 @@ _PREFIX = "pkg.torch."  # pkg.torch.onnx.stack_trace, pkg.torch.export.…; "nam
 def without_provenance(model: onnx.ModelProto) -> None:
     """Remove PyTorch's notes from every part of ``model``, in place."""
     for part in _parts(model):
-        kept = [one for one in part.metadata_props if not one.key.startswith(_PREFIX)]
-        if len(kept) < len(part.metadata_props):
+        properties = [one for one in part.metadata_props if not one.key.startswith(_PREFIX)]
+        if len(properties) < len(part.metadata_props):
             del part.metadata_props[:]
-            part.metadata_props.extend(kept)
+            part.metadata_props.extend(properties)
 
 
 def _parts(model: onnx.ModelProto) -> Iterator[Any]:
@@ -307,7 +307,7 @@ def without_weights(model: onnx.ModelProto) -> int:
     """
     graph = model.graph
     weights = [tensor for tensor in graph.initializer if _is_weight(tensor)]
-    kept = [tensor for tensor in graph.initializer if not _is_weight(tensor)]
+    constants = [tensor for tensor in graph.initializer if not _is_weight(tensor)]
     names = {tensor.name for tensor in weights}
     taken = {tensor.name for tensor in graph.initializer}
     taken.update(name for node in graph.node for name in (*node.input, *node.output))
@@ -320,7 +320,7 @@ def without_weights(model: onnx.ModelProto) -> int:
     nodes += graph.node
     inputs = [one for one in graph.input if one.name not in names]  # IR version 3 lists them there
     del graph.initializer[:], graph.node[:], graph.input[:]
-    graph.initializer.extend([*kept, *shapes.values()])
+    graph.initializer.extend([*constants, *shapes.values()])
     graph.node.extend(nodes)
     graph.input.extend(inputs)
     return len(weights)

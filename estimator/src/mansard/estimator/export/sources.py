@@ -41,31 +41,31 @@ def build_from_python(source: PythonSource, settings: Mapping[str, object]) -> A
     """
     torch = need("torch")
     module = _import_file(Path(source.place)) if source.is_file else _import_path(source.place)
-    found: Any = module
+    obj: Any = module
     for part in source.attribute.split("."):
-        if not hasattr(found, part):
-            names = [name for name in vars(found) if not name.startswith("_")]
+        if not hasattr(obj, part):
+            names = [name for name in vars(obj) if not name.startswith("_")]
             refuse_unknown(f"{source.place}: the attribute", part, names)
-        found = getattr(found, part)
+        obj = getattr(obj, part)
     where = f"{source.place}:{source.attribute}"
-    if not isinstance(found, torch.nn.Module):
-        if not callable(found):
+    if not isinstance(obj, torch.nn.Module):
+        if not callable(obj):
             raise UsageError(
-                f"is a {type(found).__name__}",
+                f"is a {type(obj).__name__}",
                 where=where,
                 fix="name a torch.nn.Module, or a function that makes one",
             )
         with foreign_code(where):
-            found = found(**settings)
+            obj = obj(**settings)
     elif settings:
         raise UsageError("is a network already, --set cannot change it", where=where)
-    if not isinstance(found, torch.nn.Module):
+    if not isinstance(obj, torch.nn.Module):
         raise UsageError(
-            f"gives a {type(found).__name__}, not a torch.nn.Module",
+            f"gives a {type(obj).__name__}, not a torch.nn.Module",
             where=where,
             fix="return the network alone",
         )
-    return found
+    return obj
 
 
 def _import_path(name: str) -> ModuleType:
@@ -126,9 +126,9 @@ def build_from_torchvision(name: str, settings: Mapping[str, object]) -> Network
     """
     need("torch")
     models = need("torchvision").models
-    known = models.list_models()
-    if name not in known:
-        refuse_unknown("torchvision's network", name, known)
+    names = models.list_models()
+    if name not in names:
+        refuse_unknown("torchvision's network", name, names)
     taken = inspect.signature(models.get_model_builder(name)).parameters
     absent: dict[str, object] = dict.fromkeys(("weights", "weights_backbone"))
     arguments = {key: value for key, value in absent.items() if key in taken}
@@ -298,24 +298,24 @@ def _from_file(
 ) -> tuple[Any, Any | None]:
     document = read_config(path)
     kind = document.pop("model_type")
-    known = list(transformers.CONFIG_MAPPING.keys())
-    if kind not in known:
-        refuse_unknown(f"{path}: the model_type", kind, known)
+    model_types = list(transformers.CONFIG_MAPPING.keys())
+    if kind not in model_types:
+        refuse_unknown(f"{path}: the model_type", kind, model_types)
     _check_settings(transformers.CONFIG_MAPPING[kind], settings)
     with foreign_code(f"the configuration {path}"):
         config = transformers.AutoConfig.for_model(kind, **merged(document, settings))
     architectures = document.get("architectures")
     wanted = architectures[0] if isinstance(architectures, list) and architectures else None
-    found = getattr(transformers, wanted, None) if isinstance(wanted, str) else None
-    return config, found if is_model_class(found) else None
+    model_class = getattr(transformers, wanted, None) if isinstance(wanted, str) else None
+    return config, model_class if is_model_class(model_class) else None
 
 
 def _from_class(
     transformers: Any, name: str, settings: Mapping[str, object]
 ) -> tuple[Any, Any | None]:
-    found: Any = getattr(transformers, name, None) if name.isidentifier() else None
-    is_model = is_model_class(found)
-    config_class = found.config_class if is_model else found
+    transformers_class: Any = getattr(transformers, name, None) if name.isidentifier() else None
+    is_model = is_model_class(transformers_class)
+    config_class = transformers_class.config_class if is_model else transformers_class
     base = transformers.PreTrainedConfig
     if not (isinstance(config_class, type) and issubclass(config_class, base)):
         raise UsageError(
@@ -324,12 +324,12 @@ def _from_class(
         )
     _check_settings(config_class, settings)
     with foreign_code(name):
-        return config_class(**settings), found if is_model else None
+        return config_class(**settings), transformers_class if is_model else None
 
 
-def is_model_class(found: object) -> bool:
-    """Whether ``found`` is a class that makes a network from a configuration."""
-    return isinstance(found, type) and isinstance(getattr(found, "config_class", None), type)
+def is_model_class(obj: object) -> bool:
+    """Whether ``obj`` is a class that makes a network from a configuration."""
+    return isinstance(obj, type) and isinstance(getattr(obj, "config_class", None), type)
 
 
 def _check_settings(config_class: Any, settings: Mapping[str, object]) -> None:

@@ -13,7 +13,7 @@ from math import prod
 from msgspec.structs import replace
 
 from mansard.core.precision import Precision
-from mansard.estimator.caches import Standing
+from mansard.estimator.caches import InPlaceInputs
 from mansard.estimator.fusion.roles import (
     Role,
     actual_role,
@@ -55,10 +55,10 @@ class Constants:
         self,
         precision: Precision | None,
         buffer_bytes: int | None = None,
-        standing: Standing | None = None,
+        in_place: InPlaceInputs | None = None,
     ) -> None:
         self.precision, self.buffer_bytes = precision, buffer_bytes
-        self.standing: Standing = standing or {}
+        self.in_place: InPlaceInputs = in_place or {}
         self._by_tensor: dict[int, Part | None] = {}
         self._by_name: dict[tuple[str, str], Part | None] = {}
         self._narrow_bytes: dict[str, int] = {}
@@ -71,8 +71,8 @@ class Constants:
         name = tensor.name, tensor.weights[0].name if tensor.weights else ""
         if name not in self._by_name:
             self._by_name[name] = self._new(tensor)
-        found = self._by_tensor[key] = self._by_name[name]
-        return found
+        self._by_tensor[key] = self._by_name[name]
+        return self._by_tensor[key]
 
     def _new(self, tensor: Tensor) -> Part | None:
         n_bytes = self._narrow_bytes.get(tensor.name)
@@ -234,7 +234,7 @@ class Wiring:
         whole = self.find(source)
         if node.op_type in _PARTITIONING:
             is_returned = any(output.name in self._returned for output in node.outputs)
-            if is_returned and node.index not in self.constants.standing:
+            if is_returned and node.index not in self.constants.in_place:
                 return False
             for output in node.outputs:
                 n_bytes = self._size(output, whole.n_bits)
@@ -263,7 +263,7 @@ class Wiring:
             or operator.reads is not None
             or operator.writes is not None
             or node.op_type == "BatchNormalization"
-            or node.index in self.constants.standing
+            or node.index in self.constants.in_place
         ):
             self.special.add(position)
         for part in chain(reads, weights, writes):
@@ -360,8 +360,8 @@ def names_read_inside(node: Node) -> Iterator[str]:
     """Names that the graphs inside ``node`` may read from outside."""
     for body in node.bodies:
         yield from body.outputs
-        for each in body.passes:
-            for inner in each.nodes:
+        for pass_ in body.passes:
+            for inner in pass_.nodes:
                 for tensor in inner.present:
                     yield tensor.name
                 if inner.bodies:

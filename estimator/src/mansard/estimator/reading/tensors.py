@@ -79,9 +79,9 @@ def read_long_list(  # noqa: C901 - one branch a form
         key, start, stop = field_at(data, position)
         run = _RUNS[key].match(data, position, position + _RUN_BYTES) if key in _RUNS else None
         if key in _PACKED:
-            key, found = _PACKED[key], list(_packed_numbers(key, data[start:stop]))
+            key, runs = _PACKED[key], list(_packed_numbers(key, data[start:stop]))
         elif run is not None:
-            stop, found = run.end(), [_numbers(key, run[0])]
+            stop, runs = run.end(), [_numbers(key, run[0])]
         elif key in _RUNS or (key & 7 == BYTES and key != _NAME):
             return None  # a text of another word, a tensor, a graph
         else:
@@ -94,7 +94,7 @@ def read_long_list(  # noqa: C901 - one branch a form
         if kind not in (0, key):
             return None
         kind, position = key, stop
-        for count, part in found:
+        for count, part in runs:
             n_numbers += count
             if part is not None:
                 budget.long_numbers(count)
@@ -200,8 +200,8 @@ def read_declared(data: bytes, is_given: bool = False) -> ModelInput:
             text,
             "export the model again with a named dimension there",
         )
-    kept = tuple(None if size in negative else size for size in sizes)
-    return ModelInput(text, declared.dtype, kept, declared.kind)
+    dimensions = tuple(None if size in negative else size for size in sizes)
+    return ModelInput(text, declared.dtype, dimensions, declared.kind)
 
 
 class StatedTypes:
@@ -415,14 +415,14 @@ def _typed(numbers: _Numbers, dtype: ElementType) -> bytes:
     if dtype.is_float:
         held = b"".join(content for key, content in numbers if key in (one, many))
         return held[: len(held) // width * width]
-    found: list[int] = []
+    integers: list[int] = []
     for key, content in numbers:
         if key == one:
-            found.append(content)
+            integers.append(content)
         elif key == many:
-            found.extend(packed(content))
+            integers.extend(packed(content))
     if dtype.name == "bool":
-        return bytes(map(bool, found))
+        return bytes(map(bool, integers))
     # A stored number outside the type wraps instead of raising.
-    kept = 2**dtype.n_bits - 1
-    return b"".join([(number & kept).to_bytes(width, "little") for number in found])
+    mask = 2**dtype.n_bits - 1
+    return b"".join([(number & mask).to_bytes(width, "little") for number in integers])

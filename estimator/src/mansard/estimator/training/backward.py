@@ -56,14 +56,14 @@ def _collect(nodes: Iterable[Node], find: FindOperator, names: set[str]) -> None
 
 def _collect_inside(node: Node, find: FindOperator, names: set[str]) -> None:
     for body in node.bodies:
-        given = [tensor.name if tensor is not None else "" for tensor in node.inputs]
-        _hand_on(given, body.inputs, names)
+        names_outside = [tensor.name if tensor is not None else "" for tensor in node.inputs]
+        _hand_on(names_outside, body.inputs, names)
         before = -1
         # What a pass makes differentiable is so in the next one: until nothing changes.
         while before != len(names):
             before = len(names)
-            for each in body.passes:
-                _collect(each.nodes, find, names)
+            for pass_ in body.passes:
+                _collect(pass_.nodes, find, names)
             _hand_on(*_carried(node, body), names)
         _hand_on(body.outputs, [output.name for output in node.outputs], names)
 
@@ -153,11 +153,11 @@ def _power(node: Node, position: int) -> Cost:
         return Cost(simple=2, functions=1)
     exponent = node.input(1).value
     if exponent is not None and exponent.n_elements == 1:
-        known = float(exponent.first)
-        if known == 1.0:
+        power = float(exponent.first)
+        if power == 1.0:
             return NOTHING
-        if known in (2.0, 3.0, 4.0):
-            return Cost(simple=int(known))
+        if power in (2.0, 3.0, 4.0):
+            return Cost(simple=int(power))
     return Cost(simple=2, functions=1)
 
 
@@ -274,10 +274,10 @@ def _elementwise_backward(
         return Cost(simple=sums + negations)
     names = {operand.name for operand in operands}
     used = [i for i, t in enumerate(node.inputs) if t is not None and t.name in names]
-    each = [derivative(node, position) for position in used]
-    if None in each:
+    costs = [derivative(node, position) for position in used]
+    if None in costs:
         return Cost(simple=forward.simple, functions=forward.functions) * len(operands)
     if node.op_type in PICKING:
         sums = 0
     size = max(n, operands[0].n_elements) if node.op_type.startswith("Reduce") else n
-    return sum((cost * size for cost in each if cost is not None), Cost(simple=sums))
+    return sum((cost * size for cost in costs if cost is not None), Cost(simple=sums))

@@ -132,9 +132,9 @@ def take_out_weights(graph: onnx.GraphProto) -> dict[str, MissingWeights]:
         read = set(_read(graph, others))
         gone = {tensor.name for tensor in graph.initializer if tensor.name not in read}
         for field in (graph.initializer, graph.input):
-            kept = [each for each in field if each.name not in gone]
+            remaining = [element for element in field if element.name not in gone]
             del field[:]
-            field.extend(kept)
+            field.extend(remaining)
         del graph.node[:]
         graph.node.extend(others)
     return weights

@@ -26,10 +26,10 @@ def run_samples(
     ``loaded``: the network as its engine has it. Raises MeasurementError, InputError, StorageError.
     """
     for n_new, fed in batches(samples, network.input_specs, folder):
-        found = loaded.outputs(fed)
-        if output not in found:
+        outputs = loaded.outputs(fed)
+        if output not in outputs:
             raise MeasurementError(f"the engine gives no output {output!r}")
-        yield class_scores(found[output], n_new)
+        yield class_scores(outputs[output], n_new)
 
 
 def class_scores(output: Array, n_samples: int) -> Scores:
@@ -45,8 +45,8 @@ def class_scores(output: Array, n_samples: int) -> Scores:
 
 def predicted(scores: Scores) -> Classes:
     """The class of the highest score, of equal ones the first; of NaN: the number of classes."""
-    found: Classes = np.argmax(scores, axis=1)
-    return np.where(np.isnan(scores).any(axis=1), scores.shape[1], found)
+    classes: Classes = np.argmax(scores, axis=1)
+    return np.where(np.isnan(scores).any(axis=1), scores.shape[1], classes)
 
 
 def ranks(scores: Scores, labels: Classes) -> Classes:
@@ -55,11 +55,11 @@ def ranks(scores: Scores, labels: Classes) -> Classes:
     Of equal scores the lower class stands first, so that a network with one score for all
     classes is right by chance alone. Where a score is NaN it is the number of classes.
     """
-    own = scores[np.arange(len(labels)), labels][:, None]
+    label_scores = scores[np.arange(len(labels)), labels][:, None]
     is_lower = np.arange(scores.shape[1])[None, :] < labels[:, None]
-    before = (scores > own) | ((scores == own) & is_lower)
-    found: Classes = before.sum(axis=1)
-    return np.where(np.isnan(scores).any(axis=1), scores.shape[1], found)
+    before = (scores > label_scores) | ((scores == label_scores) & is_lower)
+    n_before: Classes = before.sum(axis=1)
+    return np.where(np.isnan(scores).any(axis=1), scores.shape[1], n_before)
 
 
 _MOST_LABELS = 10_000_000  # a hundred times the largest set that is measured with
@@ -67,8 +67,8 @@ _MOST_LABELS = 10_000_000  # a hundred times the largest set that is measured wi
 
 def read_labels(path: Path) -> npt.NDArray[np.int64]:
     """The classes of all samples; raises InputError and StorageError."""
-    with stored_arrays(path, [LABELS]) as found:
-        labels = found.get(LABELS)
+    with stored_arrays(path, [LABELS]) as arrays:
+        labels = arrays.get(LABELS)
         if labels is None:
             raise npz_fault(f"there is no array {LABELS!r}", path)
         if labels.dtype.kind not in "iu" or len(labels.shape) != 1:
@@ -119,7 +119,7 @@ def normalised(pixels: Array, how: Normalisation) -> npt.NDArray[np.float32]:
     shape: list[int] = [1] * pixels.ndim
     shape[how.channel_axis + 1] = -1
     mean, deviation = (
-        np.asarray(each, np.float32).reshape(shape) for each in (how.mean, how.deviation)
+        np.asarray(channels, np.float32).reshape(shape) for channels in (how.mean, how.deviation)
     )
     numbers = pixels.astype(np.float32) / np.float32(how.scale)
     return np.asarray((numbers - mean) / deviation, np.float32)

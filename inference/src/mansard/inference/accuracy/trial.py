@@ -30,7 +30,7 @@ _TOLD_EVERY_S = 5.0
 
 @dataclass(frozen=True)
 class _Predictions:
-    """The classes that were predicted of all samples."""
+    """The predicted classes of all samples."""
 
     options: dict[str, str]
     n_classes: int
@@ -53,14 +53,14 @@ def measure_accuracy(
         if name and not (folder / name).is_file():
             raise MeasurementError("there is no such file", where=str(folder / name))
     started_utc, start_s = utc_now(), time.monotonic()
-    found: _Predictions | str
+    outcome: _Predictions | str
     try:
-        found = _predict(spec, plan, instruments, engine, folder)
+        outcome = _predict(spec, plan, instruments, engine, folder)
     except (MeasurementError, InputError, StorageError) as error:
-        found = str(error)
+        outcome = str(error)
     except MemoryError:
-        found = "too little memory"
-    return _row(spec, plan, found, Took(time.monotonic() - start_s, started_utc))
+        outcome = "too little memory"
+    return _row(spec, plan, outcome, Took(time.monotonic() - start_s, started_utc))
 
 
 def _predict(
@@ -92,10 +92,13 @@ def _predict(
             n_new, n_classes = scores.shape
             classes.append(predicted(scores))
             if labels is not None:
-                own = labels[n_done : n_done + n_new]
-                if own.size and not 0 <= own.min() <= own.max() < n_classes:
+                batch_labels = labels[n_done : n_done + n_new]
+                if (
+                    batch_labels.size
+                    and not 0 <= batch_labels.min() <= batch_labels.max() < n_classes
+                ):
                     raise MeasurementError(f"a label is none of {n_classes} classes")
-                own_ranks.append(ranks(scores, own))
+                own_ranks.append(ranks(scores, batch_labels))
             n_done += n_new
         options = dict(loaded.options)
     return _Predictions(
@@ -109,12 +112,12 @@ def _predict(
 def _row(
     spec: AccuracyTrial,
     plan: AccuracyPlan,
-    found: _Predictions | str,
+    outcome: _Predictions | str,
     took: Took,
 ) -> Accuracy:
-    """``found``: the predictions, or why there are none."""
+    """The row; ``outcome`` is the predictions, or why there are none."""
     network, samples = spec.network, spec.samples
-    predictions, failure = (None, found) if isinstance(found, str) else (found, None)
+    predictions, failure = (None, outcome) if isinstance(outcome, str) else (outcome, None)
     unknown = why_no_batch(network)
     if predictions is None:
         unknown |= dict.fromkeys(("n_classes", "ranks"), f"it could not be run: {failure}")
@@ -150,7 +153,8 @@ def _row(
 def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
     """Raises MeasurementError where an engine of the plan cannot be used in this process."""
     networks = [spec.network for spec in plan.trials]
-    probes = {name: find_engine(name).probe() for name in {each.engine for each in networks}}
+    engines = {network.engine for network in networks}
+    probes = {name: find_engine(name).probe() for name in engines}
     for network in networks:
         check_provider(network, probes[network.engine])
 

@@ -61,23 +61,23 @@ def find_ncu(wanted: Path | None = None, root: Path = Path("/")) -> Ncu:
     if wanted is not None and not wanted.is_file():
         raise UsageError("there is no such program", where=str(wanted), fix=_INSTALL)
     on_path = shutil.which("ncu")
-    found = wanted or (Path(on_path) if on_path else _newest(root))
-    if found is None:
+    program = wanted or (Path(on_path) if on_path else _newest(root))
+    if program is None:
         raise UsageError(
             "ncu is neither on PATH nor where NVIDIA installs it",
             fix=f"{_INSTALL}, or name it with --ncu",
         )
-    found = found.absolute()  # a name without a folder would be looked up on PATH
-    answer = _ask(found, "--version")
+    program = program.absolute()  # a name without a folder would be looked up on PATH
+    answer = _ask(program, "--version")
     version = _VERSION.search(answer.text)
     if version is None:
-        raise MeasurementError("does not say its version", where=str(found), fix=_INSTALL)
-    return Ncu(found, version[1])
+        raise MeasurementError("does not say its version", where=str(program), fix=_INSTALL)
+    return Ncu(program, version[1])
 
 
 def _newest(root: Path) -> Path | None:
-    found = [path for pattern in _INSTALLED for path in root.glob(pattern) if path.is_file()]
-    return max(found, key=_version_in_path, default=None)
+    programs = [path for pattern in _INSTALLED for path in root.glob(pattern) if path.is_file()]
+    return max(programs, key=_version_in_path, default=None)
 
 
 def _version_in_path(path: Path) -> tuple[int, ...]:
@@ -182,8 +182,10 @@ def refusal_of(messages: Sequence[str]) -> MansardError | None:
     for part, (error, what, fix) in _KNOWN:
         if part in text:
             return error(what, where="ncu", fix=fix)
-    found = [match for line in messages if (match := MESSAGE.match(line)) is not None]
-    said = [match[2] for match in found if match[1] == "ERROR" and _PROGRAM_FAILED not in match[2]]
+    matches = [match for line in messages if (match := MESSAGE.match(line)) is not None]
+    said = [
+        match[2] for match in matches if match[1] == "ERROR" and _PROGRAM_FAILED not in match[2]
+    ]
     if said:  # some begin with a line that ends with a colon
         what = " ".join(said[:2]) if said[0].endswith(":") else said[0]
         return MeasurementError(what, where="ncu", fix="run 'ncu' by hand to see more")

@@ -126,7 +126,7 @@ def _nvtx_library() -> ctypes.CDLL | None:
     wheels = find_spec("nvidia")
     folders = (wheels.submodule_search_locations or ()) if wheels is not None else ()
     for name in _NVTX_LIBRARIES:
-        installed = (str(path) for each in folders for path in Path(each).glob(f"*/lib/{name}"))
+        installed = (str(path) for folder in folders for path in Path(folder).glob(f"*/lib/{name}"))
         for place in (*sorted(installed), name):
             with suppress(OSError):
                 library = ctypes.CDLL(place)

@@ -160,8 +160,10 @@ def _run(job: ProfiledJob, ncu: Ncu, export: IO[bytes]) -> ProfiledResult:
     if result is not None and result.failure is not None:
         raise _FailedError(result.failure)
     if result is None and has_failed_program(messages):
-        own = [line for line in messages if not MESSAGE.match(line)]
-        raise _FailedError(f"its process ended early{f': {own[-1]}' if own else ''}")
+        program_lines = [line for line in messages if not MESSAGE.match(line)]
+        raise _FailedError(
+            f"its process ended early{f': {program_lines[-1]}' if program_lines else ''}"
+        )
     if is_without_kernels(messages):
         raise MeasurementError(
             "no kernel ran on the GPU while counters were read",
@@ -228,7 +230,7 @@ def _stream(command: list[str], folder: Path, export: IO[bytes]) -> tuple[int, l
 
 def _keep(messages: deque[str], piece: bytes) -> None:
     line = piece.decode("utf-8", "replace").strip()[:_MESSAGE_CHARACTERS]
-    is_progress = (found := MESSAGE.match(line)) is not None and found[1] == "PROF"
+    is_progress = (match := MESSAGE.match(line)) is not None and match[1] == "PROF"
     if line and not is_progress:
         messages.append(line)
 

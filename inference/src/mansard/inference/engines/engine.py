@@ -78,8 +78,8 @@ class LoadedNetwork(Protocol):
     def start_profiling(self) -> None:
         """From now on the engine times its layers, which makes calls slower."""
 
-    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
-        """The layers in those calls since profiling was started that are ``kept``.
+    def end_profiling(self, counted: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in those calls since profiling was started that are ``counted``.
 
         Without layers, the second value says why. The network cannot be called any more
         afterwards.

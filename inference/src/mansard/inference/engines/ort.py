@@ -150,12 +150,12 @@ class LoadedOrtNetwork:
         except MeasurementError:  # it cannot save what a provider compiled, as TensorRT's does
             self._bound = self._open(folder)
 
-    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
-        """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
+    def end_profiling(self, counted: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in the calls that are ``counted``, or none and the reason."""
         with one_line(self._path):
             profile = Path(self._bound.session.end_profiling())
         traced = self._trace(profile.parent / _OPTIMISED)
-        return read_profile(profile.read_bytes(), kept, traced)
+        return read_profile(profile.read_bytes(), counted, traced)
 
     def close(self) -> None:
         """Drop the session: its memory is given back with it."""
@@ -262,11 +262,11 @@ class _BoundSession:
         """The outputs in the host's memory: on a CPU as they lie, and the next call writes anew."""
         names = [output.name for output in self.session.get_outputs()]
         values = self._binding.get_outputs()
-        if self._device != "cpu" or not all(each.is_tensor() for each in values):
+        if self._device != "cpu" or not all(value.is_tensor() for value in values):
             return dict(zip(names, self._binding.copy_outputs_to_cpu(), strict=True))
         for name in names:
             self._binding.bind_output(name, "cpu")
-        return {name: each.numpy() for name, each in zip(names, values, strict=True)}
+        return {name: value.numpy() for name, value in zip(names, values, strict=True)}
 
     def run(self) -> None:
         """Run it on what is bound."""

@@ -139,9 +139,9 @@ class Queue:
     def enter(self, window: CountedWindow) -> bool:
         """Wait until it is its turn; False: the window is over."""
         with self._changed:
-            own = self._tickets[0]
+            ticket = self._tickets[0]
             self._tickets[0] += 1
-            while self._tickets[1] != own:
+            while self._tickets[1] != ticket:
                 self._changed.wait(POLL_S)
                 if window.is_over():
                     return False
@@ -264,9 +264,9 @@ class ThreadLink:
         return acquired(self._filled, window)
 
     def get(self) -> tuple[Mapping[str, Array], float]:
-        found = self._held.popleft()
+        handed = self._held.popleft()
         self._free.release()
-        return found
+        return handed
 
 
 class MemoryLink:
@@ -300,16 +300,16 @@ class MemoryLink:
     def get(self) -> tuple[Mapping[str, Array], float]:
         slot = self._n_got % DEPTH
         pairs = zip(self._specs, self._arrays[slot], strict=True)
-        found = {spec.name: self._view(spec, place).copy() for spec, place in pairs}
+        arrays = {spec.name: self._view(spec, place).copy() for spec, place in pairs}
         began_s = self._began_s[slot]
         self._n_got += 1
         self._free.release()
-        return found, began_s
+        return arrays, began_s
 
     def _view(self, spec: InputSpec, place: Any) -> Array:
         count = int(np.prod(spec.shape))
-        found: Array = np.frombuffer(place, _dtype(spec), count).reshape(spec.shape)
-        return found
+        view: Array = np.frombuffer(place, _dtype(spec), count).reshape(spec.shape)
+        return view
 
 
 def _dtype(spec: InputSpec) -> np.dtype[Any]:

@@ -30,19 +30,19 @@ def device_cpus(device: str, cpus: tuple[int, ...]) -> tuple[int, ...]:
                 f"unknown device {device!r}", fix="use gpu, dla0, dla1, cpu or cpu:0-3"
             )
         return cpus
-    found: list[int] = []
+    chosen: list[int] = []
     for part in numbers.split(",") if kind == _CPU else [""]:
         ends = _RANGE.fullmatch(part)
         if ends is None:
             raise UsageError(f"device {device!r} names no CPUs", fix="write cpu:0-3")
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    lacking = sorted(set(found) - set(cpus))
-    if lacking or not found:
+        chosen += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    lacking = sorted(set(chosen) - set(cpus))
+    if lacking or not chosen:
         raise UsageError(
             f"device {device!r}: there is no CPU {lacking[0] if lacking else numbers} in this mode",
             fix=f"the mode has CPUs {', '.join(map(str, cpus))}",
         )
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(chosen)))
 
 
 def is_cpu(device: str) -> bool:
@@ -93,15 +93,15 @@ def read_mappings(path: Path) -> tuple[Mapping, ...]:
     network that is there again. NN-Profiler's files hold such a one as ``mapping``. Raises
     InputError and StorageError.
     """
-    found = read_json(path, "mappings", most_bytes=_MOST_BYTES, fix=_REPEATED)
-    several = found if isinstance(found, list) else [found]
+    content = read_json(path, "mappings", most_bytes=_MOST_BYTES, fix=_REPEATED)
+    several = content if isinstance(content, list) else [content]
     if not several:
         raise InputError("it holds no mapping", where=str(path))
-    return tuple(_mapping(each, path) for each in several)
+    return tuple(_mapping(mapping, path) for mapping in several)
 
 
-def _mapping(found: Any, path: Path) -> Mapping:
-    inner = found.get("mapping", found) if isinstance(found, dict) else found
+def _mapping(content: Any, path: Path) -> Mapping:
+    inner = content.get("mapping", content) if isinstance(content, dict) else content
     try:
         stages = msgspec.convert(inner, dict[str, dict[str, str]])
     except msgspec.ValidationError as error:
@@ -112,8 +112,8 @@ def _mapping(found: Any, path: Path) -> Mapping:
         ) from error
     return Mapping(
         networks=tuple(
-            MappedNetwork(model=_AGAIN.sub("", name), stages=_stages(name, own, path))
-            for name, own in stages.items()
+            MappedNetwork(model=_AGAIN.sub("", name), stages=_stages(name, devices, path))
+            for name, devices in stages.items()
         )
     )
 
@@ -172,8 +172,8 @@ def check_mapping(mapping: Mapping) -> None:
             "the turns of a mapping are not its stages, each once", fix="list each of them once"
         )
     for number in range(len(mapping.networks)) if mapping.turns else ():
-        own = [stage for network, stage in mapping.turns if network == number]
-        if own != sorted(own):
+        turns = [stage for network, stage in mapping.turns if network == number]
+        if turns != sorted(turns):
             raise UsageError(
                 f"the stages of network {number} take their turns in another order than they run",
                 fix="list them in the order in which they run",

@@ -120,7 +120,7 @@ def run(
     n_ended = sum(outcome.stages[-1].n_runs for worker, outcome in pairs if worker.sink is None)
     for outcome in outcomes:
         options |= outcome.options
-    sizes = [each.memory_bytes for each in outcomes] if has_processes else [peak.bytes()]
+    sizes = [worker.memory_bytes for worker in outcomes] if has_processes else [peak.bytes()]
     for sample in sampler.samples:
         instruments.keep(sample)
     return Ran(
@@ -140,12 +140,12 @@ def _workers(trial: MultiTrial, plan: MultiPlan, folder: Path, context: Any) -> 
     workers: list[Worker] = []
     for number, network in enumerate(trial.mapped):
         source: Link | None = None
-        each = 1 if trial.order == "pipelined" else len(network.stages)
-        for first in range(0, len(network.stages), each):
-            stages = network.stages[first : first + each]
+        n_stages = 1 if trial.order == "pipelined" else len(network.stages)
+        for first in range(0, len(network.stages), n_stages):
+            stages = network.stages[first : first + n_stages]
             sink: Link | None = None
-            if first + each < len(network.stages):
-                following = network.stages[first + each].network
+            if first + n_stages < len(network.stages):
+                following = network.stages[first + n_stages].network
                 sink = (
                     ThreadLink(context)
                     if trial.way == "threads"
@@ -303,20 +303,22 @@ def _row(
 def _options(spec: MultiTrial, ran: Ran | None) -> dict[str, str]:
     first = spec.mapped[0].stages[0].network
     threads = "one for each CPU" if first.n_threads is None else str(first.n_threads)
-    found = {"waiting": first.waiting, "threads": threads}
+    options = {"waiting": first.waiting, "threads": threads}
     if spec.is_exclusive:
-        found["devices"] = "one stage at a time"
+        options["devices"] = "one stage at a time"
     if spec.order == "in step":
-        found["rounds"] = "one after the other" if spec.has_rounds else "each device its own"
-    return found | (ran.options if ran else {})
+        options["rounds"] = "one after the other" if spec.has_rounds else "each device its own"
+    return options | (ran.options if ran else {})
 
 
 def _networks(spec: MultiTrial, ran: Ran | None) -> tuple[RunNetwork, ...]:
-    found = []
+    rows = []
     for number, network in enumerate(spec.mapped):
         first = network.stages[0].network
-        own = [each for worker, each in (ran.workers if ran else ()) if worker.network == number]
-        found.append(
+        outcomes = [
+            outcome for worker, outcome in (ran.workers if ran else ()) if worker.network == number
+        ]
+        rows.append(
             RunNetwork(
                 model=network.model,
                 model_hash=network.model_hash,
@@ -324,12 +326,12 @@ def _networks(spec: MultiTrial, ran: Ran | None) -> tuple[RunNetwork, ...]:
                 batch=first.batch,
                 dimensions=first.dimensions,
                 n_stages=len(network.stages),
-                n_runs=own[-1].stages[-1].n_runs if own else 0,
-                latency_s=tuple(own[-1].latency_s) if own else (),
+                n_runs=outcomes[-1].stages[-1].n_runs if outcomes else 0,
+                latency_s=tuple(outcomes[-1].latency_s) if outcomes else (),
                 unknown=why_no_batch(first),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _stages(spec: MultiTrial, ran: Ran | None) -> tuple[StageRun, ...]:
@@ -357,9 +359,10 @@ def _stages(spec: MultiTrial, ran: Ran | None) -> tuple[StageRun, ...]:
 def _open(plan: MultiPlan) -> Iterator[Opened[MultiRun]]:
     """Raises MeasurementError where an engine of the plan cannot be used in this process."""
     networks = [network for trial in plan.trials for network in trial.stage_networks]
-    probes = {name: find_engine(name).probe() for name in {each.engine for each in networks}}
-    for each in networks:
-        check_provider(each, probes[each.engine])
+    engines = {network.engine for network in networks}
+    probes = {name: find_engine(name).probe() for name in engines}
+    for network in networks:
+        check_provider(network, probes[network.engine])
 
     def measure(spec: MultiTrial, instruments: Instruments) -> MultiRun:
         return measure_multi(spec, plan, instruments)

@@ -100,8 +100,8 @@ def work(worker: Worker, shared: SharedState, gate: Gate) -> Outcome:
     try:
         with ExitStack() as stack:
             with shared.loading:
-                loaded, given = _load(worker, stack, options)
-            _serve(worker, shared, gate, loaded, given, tally)
+                loaded, arrays = _load(worker, stack, options)
+            _serve(worker, shared, gate, loaded, arrays, tally)
     except (MansardError, OSError) as error:
         failure = f"{worker.title}: {error}"
     except MemoryError:
@@ -118,12 +118,12 @@ def _load(
 ) -> tuple[list[_Loaded], Mapping[str, Array]]:
     """The stages, and what the first one is fed where nothing comes before it."""
     loaded: list[_Loaded] = []
-    given: Mapping[str, Array] = {}
+    arrays: Mapping[str, Array] = {}
     for number, (stage, cpus) in enumerate(zip(worker.stages, worker.cpus, strict=True)):
         move_to(cpus)  # this thread, and those that the engine starts
         spec = stage.network
         inputs = make_inputs(spec, worker.folder, worker.seed)
-        given = given or inputs
+        arrays = arrays or inputs
         threads = spec.n_threads or len(cpus)
         network = find_engine(spec.engine).load(spec, worker.folder, inputs, threads)
         stack.callback(network.close)
@@ -133,13 +133,13 @@ def _load(
         loaded.append(
             _Loaded(
                 network,
-                tuple(each.name for each in spec.input_specs),
+                tuple(fed.name for fed in spec.input_specs),
                 cpus,
                 is_fed=not (begins and is_cpu(stage.device)),
                 is_fetched=not (ends and is_cpu(stage.device)),
             )
         )
-    return loaded, given
+    return loaded, arrays
 
 
 def _serve(
@@ -147,13 +147,13 @@ def _serve(
     shared: SharedState,
     gate: Gate,
     loaded: list[_Loaded],
-    given: Mapping[str, Array],
+    constants: Mapping[str, Array],
     tally: Tally,
 ) -> None:
     """Run after run, until the window is over."""
     window, source, sink = shared.window, worker.source, worker.sink
     while True:
-        arrays, began_s = given, None
+        arrays, began_s = constants, None
         if source is not None:
             if not source.wait(window):
                 return tally.lap(0, "input_wait")

@@ -308,11 +308,11 @@ def _other_shape(name: str, shape: tuple[int, ...], wanted: str, path: Path) -> 
 def _note(
     dim: InputDimension, size: int, dims: dict[str, int], batch: int | None, path: Path
 ) -> None:
-    known = dims.setdefault(dim.symbol, size if batch is None else batch)
-    if dims.get(dim.indexed_name, known) != size:
+    noted = dims.setdefault(dim.symbol, size if batch is None else batch)
+    if dims.get(dim.indexed_name, noted) != size:
         raise UsageError(
             f"dimension {dim.axis} of the array for {dim.tensor!r} is {size}, "
-            f"but {dim.symbol!r} is {known}",
+            f"but {dim.symbol!r} is {noted}",
             where=str(path),
             fix="give arrays of one size, or leave the dimension out"
             if batch is None
@@ -359,9 +359,9 @@ def spec_of_array(
 
 def notes_on(arrays: Mapping[str, Array]) -> tuple[str, ...]:
     """What the user should know of arrays that are fed as they are."""
-    found = []
+    notes = []
     for name, array in arrays.items():
         n_odd = int(np.size(array) - np.isfinite(array).sum()) if array.dtype.kind == "f" else 0
         if n_odd:
-            found.append(f"{n_odd} of {array.size} numbers for input {name!r} are not finite")
-    return tuple(found)
+            notes.append(f"{n_odd} of {array.size} numbers for input {name!r} are not finite")
+    return tuple(notes)

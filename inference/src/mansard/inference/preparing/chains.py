@@ -18,7 +18,7 @@ def write_chains(folder: Path) -> tuple[Path, ...]:
     """The files of the chains in ``folder``, the shorter one first; raises OSError."""
     from onnx import TensorProto, helper, save
 
-    found = []
+    paths = []
     for length in CHAIN_LENGTHS:
         names = ["input", *(f"value{at}" for at in range(1, length)), "output"]
         nodes = [
@@ -32,6 +32,6 @@ def write_chains(folder: Path) -> tuple[Path, ...]:
         graph = helper.make_graph(nodes, chain_name(length), ends[:1], ends[1:])
         opset = helper.make_opsetid("", _OPSET)
         model = helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION)
-        found.append(folder / f"{chain_name(length)}.onnx")
-        save(model, found[-1])
-    return tuple(found)
+        paths.append(folder / f"{chain_name(length)}.onnx")
+        save(model, paths[-1])
+    return tuple(paths)

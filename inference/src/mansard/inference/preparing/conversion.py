@@ -93,11 +93,11 @@ def bf16_bits(numbers: _Numbers) -> npt.NDArray[np.uint16]:
 CONVERTIBLE = ("fp16", "bf16", "int8")  # to what fp32 can be converted
 
 
-def check_convertible(own: str, wanted: str) -> None:
-    """Raise UsageError unless a network of precision ``own`` can be had in ``wanted``."""
-    if own != "fp32":
+def check_convertible(precision: str, wanted: str) -> None:
+    """Raise UsageError unless a network of ``precision`` can be converted to ``wanted``."""
+    if precision != "fp32":
         raise UsageError(
-            f"it is {own}, and only networks of fp32 are converted",
+            f"it is {precision}, and only networks of fp32 are converted",
             fix=f"leave --precision out, or give a file of {wanted}",
         )
     if wanted not in CONVERTIBLE:

@@ -55,18 +55,18 @@ class CutGraph:
             for name in names:
                 self.readers.setdefault(name, []).append(at)
         # Of the network, that are computed from what it is fed.
-        outputs = (each for each in model.graph.output if not self.is_constant(each.name))
-        self.outputs: dict[str, ValueInfoProto] = {each.name: each for each in outputs}
+        outputs = (output for output in model.graph.output if not self.is_constant(output.name))
+        self.outputs: dict[str, ValueInfoProto] = {output.name: output for output in outputs}
         # The places of the nodes that an output follows from and that write no constants alone.
         self.moving = self._moving()
 
     def _moving(self) -> tuple[int, ...]:
-        needed, found = set(self.outputs), list[int]()
+        needed, moving = set(self.outputs), list[int]()
         for at in reversed(range(len(self.nodes))):
             if any(name in needed and not self.is_constant(name) for name in self.writes[at]):
                 needed.update(self.reads[at])
-                found.append(at)
-        return tuple(reversed(found))
+                moving.append(at)
+        return tuple(reversed(moving))
 
     def is_constant(self, name: str) -> bool:
         """Whether a tensor follows from the file, or from shapes: then it is no input of a part."""
@@ -78,9 +78,9 @@ class CutGraph:
 
         Raises ModelError where one at the cut has no known shape.
         """
-        own = set(places)
-        others = set(self.moving) - own
-        ordered = tuple(sorted(own))
+        inside = set(places)
+        others = set(self.moving) - inside
+        ordered = tuple(sorted(inside))
         written = {name for at in ordered for name in self.writes[at]}
         inputs = dict.fromkeys(
             name
@@ -111,8 +111,8 @@ class CutGraph:
         graph = helper.make_graph(
             nodes,
             name,
-            [self._declared(each) for each in part.inputs],
-            [self._declared(each) for each in part.outputs],
+            [self._declared(read) for read in part.inputs],
+            [self._declared(written) for written in part.outputs],
             constants,
         )
         return helper.make_model(
@@ -126,7 +126,7 @@ class CutGraph:
         """About how many bytes the file of ``part`` takes."""
         places, constants = self._with_constants(part.places)
         n_bytes: int = sum(self.nodes[at].ByteSize() for at in places)
-        return n_bytes + sum(int(each.ByteSize()) for each in constants)
+        return n_bytes + sum(int(constant.ByteSize()) for constant in constants)
 
     def op_types(self, part: CutPart) -> set[str]:
         """Of its nodes, and of those that make its constants."""
@@ -134,21 +134,21 @@ class CutGraph:
 
     def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
         """Also the nodes that make the constants of ``places``; and what is stored of these."""
-        found, waiting = set(places), list(places)
+        nodes, waiting = set(places), list(places)
         stored: dict[str, TensorProto] = {}
         while waiting:
             for name in self.reads[waiting.pop()]:
                 tensor, writer = self.tensors.get(name), self.writer.get(name)
                 if name in self.stored:
                     stored[name] = self.stored[name]
-                elif writer is None or writer in found or not self.is_constant(name):
+                elif writer is None or writer in nodes or not self.is_constant(name):
                     continue
                 elif tensor is not None and tensor.value is not None:
                     stored[name] = _stored(name, tensor, tensor.value)
                 else:
-                    found.add(writer)
+                    nodes.add(writer)
                     waiting.append(writer)
-        return found, list(stored.values())
+        return nodes, list(stored.values())
 
     def has_shape(self, name: str) -> bool:
         """Whether it is a tensor, and no sequence, whose shape is known."""
@@ -207,20 +207,20 @@ def stage_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int
         if at in cuts and reach <= at and works:
             whole.append(at)
             works = False
-    found = parts_between(graph, whole)
-    if len(found) > 1 and functional.isdisjoint(found[-1]):
-        found[-2:] = [found[-2] + found[-1]]
-    return found
+    stages = parts_between(graph, whole)
+    if len(stages) > 1 and functional.isdisjoint(stages[-1]):
+        stages[-2:] = [stages[-2] + stages[-1]]
+    return stages
 
 
 def parts_between(graph: CutGraph, cuts: Collection[int]) -> list[tuple[int, ...]]:
     """The places of all nodes that move something, divided after each of ``cuts``."""
-    found: list[list[int]] = [[]]
+    parts: list[list[int]] = [[]]
     for at in graph.moving:
-        found[-1].append(at)
+        parts[-1].append(at)
         if at in cuts:
-            found.append([])
-    return [tuple(part) for part in found if part]
+            parts.append([])
+    return [tuple(part) for part in parts if part]
 
 
 def cut_points(graph: CutGraph) -> dict[int, str]:
@@ -239,13 +239,13 @@ def cut_points(graph: CutGraph) -> dict[int, str]:
                 until[name] = at
     until.update(dict.fromkeys(graph.outputs, end))
     living = {name for name in until if name not in graph.writer}
-    found = {}
+    points = {}
     for at in moving[:-1]:
         living |= {name for name in graph.writes[at] if until.get(name, -1) > at}
         living = {name for name in living if until[name] > at}
         if len(living) == 1 and graph.has_shape(*living):
-            (found[at],) = living
-    return found
+            (points[at],) = living
+    return points
 
 
 def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, int], set[int]]:
@@ -293,10 +293,10 @@ def _without_circles(
         except CycleError as error:
             circle = error.args[1]
             of = {head: circle[0] if group in circle else group for head, group in of.items()}
-    found: dict[int, list[int]] = {group: [] for group in order}
+    merged: dict[int, list[int]] = {group: [] for group in order}
     for head, places in members.items():
-        found[of[head]] += places
-    return [tuple(sorted(places)) for places in found.values()]
+        merged[of[head]] += places
+    return [tuple(sorted(places)) for places in merged.values()]
 
 
 def _sorted(before: Mapping[int, Collection[int]], place: Mapping[int, int]) -> list[int]:
@@ -307,13 +307,13 @@ def _sorted(before: Mapping[int, Collection[int]], place: Mapping[int, int]) -> 
     sorter = TopologicalSorter(before)
     sorter.prepare()
     ready: list[tuple[int, int]] = []
-    found: list[int] = []
+    order: list[int] = []
     while sorter.is_active():
         for key in sorter.get_ready():
             heappush(ready, (place[key], key))
-        found.append(heappop(ready)[1])
-        sorter.done(found[-1])
-    return found
+        order.append(heappop(ready)[1])
+        sorter.done(order[-1])
+    return order
 
 
 def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:

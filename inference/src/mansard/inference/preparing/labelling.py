@@ -45,8 +45,10 @@ def label_nodes(model: ModelProto) -> Labelled:
 def check_numbers(labelled: Labelled, model: Model) -> None:
     """Raise ModelError where the estimator, which read ``model``, numbers the nodes otherwise."""
     expected = {node.index: (node.domain, node.op_type) for node in nodes_of_model(model.nodes)}
-    found = {i: (normal_domain(node.domain), node.op_type) for i, node in enumerate(labelled.nodes)}
-    if expected != found:
+    numbered = {
+        i: (normal_domain(node.domain), node.op_type) for i, node in enumerate(labelled.nodes)
+    }
+    if expected != numbered:
         raise ModelError(
             "its functions cannot be written out",
             fix="export it with the functions inlined (onnx.inliner.inline_local_functions)",
@@ -76,7 +78,9 @@ def reads(node: NodeProto) -> Iterator[str]:
     """The tensors of its graph that ``node`` reads, in its bodies too."""
     yield from filter(None, node.input)
     for body in bodies(node):
-        own = {each.name for each in (*body.input, *body.initializer)}
-        own |= {name for inner in body.node for name in inner.output}
-        found = [name for inner in body.node for name in reads(inner)]
-        yield from (name for name in (*found, *(o.name for o in body.output)) if name not in own)
+        written = {value.name for value in (*body.input, *body.initializer)}
+        written |= {name for inner in body.node for name in inner.output}
+        inner_reads = [name for inner in body.node for name in reads(inner)]
+        yield from (
+            name for name in (*inner_reads, *(o.name for o in body.output)) if name not in written
+        )

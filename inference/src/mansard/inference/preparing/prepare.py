@@ -91,8 +91,8 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def calibration(self) -> PreparedSamples | None:
         """The samples that int8 ranges are taken from, in the folder of files; None: no int8."""
-        found = self.recipe.calibration
-        return None if found is None else found.file
+        samples = self.recipe.calibration
+        return None if samples is None else samples.file
 
     @property
     def calibration_words(self) -> str:
@@ -121,9 +121,9 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
             n_classes = max(shape[1:], default=0)
             if shape[:1] == batch and n_classes > 1 and n_classes == prod(shape[1:]):
                 return name, n_classes
-        found = ", ".join(f"{name} {list(shape)}" for name, shape in self.outputs.items())
+        offered = ", ".join(f"{name} {list(shape)}" for name, shape in self.outputs.items())
         raise UsageError(
-            f"{self.model} has no output of scores for classes, but {found or 'none known'}",
+            f"{self.model} has no output of scores for classes, but {offered or 'none known'}",
             fix="accuracy is that of classifiers; leave --data out",
         )
 
@@ -185,7 +185,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         shared["precision"] = precision or self.precision
         unknown = {} if self.batch is not None else {"batch": self.score.unknown["batch"]}
         if batches:
-            unknown = {"batch": f"it is open, for {listed([str(each) for each in batches])}"}
+            unknown = {"batch": f"it is open, for {listed([str(size) for size in batches])}"}
             shared["batch"] = None
         trial = BuildTrial(
             unknown=unknown, engine=engine, settings=settings, engine_file="", **shared
@@ -244,8 +244,8 @@ def prepare(
         if inputs is not None:
             arrays, stated = given_by_arrays(loaded.model, readers, stated, inputs)
         stated = settled(loaded, with_defaults(loaded, stated))
-        own = [each.name for each in loaded.model.inputs if each.name not in arrays]
-        check_guessable(own, readers)
+        names = (model_input.name for model_input in loaded.model.inputs)
+        check_guessable([name for name in names if name not in arrays], readers)
     score = score_loaded(loaded, Settings(stated, allow_unknown=True))
     is_converted = precision is not None and precision != score.precision
     if precision is not None and is_converted:
@@ -312,7 +312,7 @@ def prepare(
 def _conversion(
     precision: str,
     specs: tuple[InputSpec, ...],
-    given: SampleChoice | None,
+    chosen: SampleChoice | None,
     form: Form,
     seed: int,
 ) -> tuple[Conversion, SampleChoice | None]:
@@ -323,7 +323,7 @@ def _conversion(
 
     if precision != "int8":
         return Conversion(precision=precision), None
-    data = given or random_samples(specs, seed)
+    data = chosen or random_samples(specs, seed)
     return Conversion(precision=precision, int8=Int8(form=form, calibration=data.file)), data
 
 
@@ -342,8 +342,8 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
     with naming_model(str(recipe.source)):
         make_folder(folder)
         labelled, digest = _read(recipe.source)
-        found = _drafted(recipe, labelled.model, digest)
-        if (found.files, _inputs_file(recipe)) != (network.files, network.inputs_file):
+        draft = _drafted(recipe, labelled.model, digest)
+        if (draft.files, _inputs_file(recipe)) != (network.files, network.inputs_file):
             raise InputError(
                 "it was changed since it was looked at",
                 where=str(recipe.source),
@@ -351,7 +351,7 @@ def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
             )
         if recipe.calibration is not None:
             write_samples(recipe.calibration, folder)
-        writing.write(found, folder)
+        writing.write(draft, folder)
         if recipe.inputs is not None and not (folder / network.inputs_file).exists():
             link(recipe.inputs, folder, network.inputs_file)
     # ONNX Runtime has the ranges in the graph; TensorRT may take its own from the samples.
@@ -406,11 +406,11 @@ def _read(source: Path | str) -> tuple[Labelled, str]:
 def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """The shapes of inputs and outputs, where they are tensors of known ones."""
     return {
-        each.name: tensors[each.name].shape
-        for each in (*graph.input, *graph.output)
-        if each.type.WhichOneof("value") == "tensor_type"
-        and each.name in tensors
-        and tensors[each.name].unknown is None
+        value.name: tensors[value.name].shape
+        for value in (*graph.input, *graph.output)
+        if value.type.WhichOneof("value") == "tensor_type"
+        and value.name in tensors
+        and tensors[value.name].unknown is None
     }
 
 
@@ -419,13 +419,13 @@ def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple
     from mansard.estimator import Given
     from mansard.estimator.shape_inference.dimensions import find_dimensions
 
-    found = find_dimensions(model, Given())
+    dimensions = find_dimensions(model, Given())
     return {
         name: tuple(
-            -1 if dim.fixed is None and dim.symbol in found.batch_symbols else size
+            -1 if dim.fixed is None and dim.symbol in dimensions.batch_symbols else size
             for dim, size in zip(dims, tensors[name].shape, strict=True)
         )
-        for name, dims in found.by_input.items()
+        for name, dims in dimensions.by_input.items()
         if tensors[name].unknown is None
     }
 

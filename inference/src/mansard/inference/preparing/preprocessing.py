@@ -107,8 +107,8 @@ class FittedPreprocessing(msgspec.Struct, frozen=True, kw_only=True):
         if how is not None:
             parts += [
                 f"/{how.scale:g}",
-                f"mean {' '.join(f'{each:g}' for each in how.mean)}",
-                f"deviation {' '.join(f'{each:g}' for each in how.deviation)}",
+                f"mean {' '.join(f'{number:g}' for number in how.mean)}",
+                f"deviation {' '.join(f'{number:g}' for number in how.deviation)}",
             ]
         return ", ".join(parts)
 
@@ -119,8 +119,8 @@ def parse_preprocessing(text: str | None) -> Preprocessing:
     None is "imagenet". Raises UsageError.
     """
     first, *rest = (part.strip() for part in (text or "imagenet").split(","))
-    found = PRESETS.get(first)
-    if found is None:
+    preset = PRESETS.get(first)
+    if preset is None:
         raise UsageError(
             f"no preprocessing is called {first!r}",
             fix=f"begin with {', '.join(PRESETS)}; then resize=256,mean=…,deviation=…",
@@ -131,7 +131,7 @@ def parse_preprocessing(text: str | None) -> Preprocessing:
         changes[key] = _setting(key, value)
     if changes:
         changes["name"] = ",".join([first, *rest])
-    return msgspec.structs.replace(found, **changes)
+    return msgspec.structs.replace(preset, **changes)
 
 
 def _setting(key: str, value: str) -> Any:
@@ -143,10 +143,10 @@ def _setting(key: str, value: str) -> Any:
         if key == "scale":
             return _positive(float(value))
         if key in {"mean", "deviation"}:
-            numbers = tuple(float(each) for each in value.split("/"))
+            numbers = tuple(float(number) for number in value.split("/"))
             if key == "deviation":
                 return tuple(map(_positive, numbers))
-            if all(abs(each) <= _LARGEST for each in numbers):
+            if all(abs(number) <= _LARGEST for number in numbers):
                 return numbers
     except ValueError:
         pass

@@ -72,7 +72,9 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
     ModelError for what cannot be quantised.
     """
     tools = import_runtime("quantization")
-    opset = max((each.version for each in model.opset_import if not each.domain), default=0)
+    opset = max(
+        (imported.version for imported in model.opset_import if not imported.domain), default=0
+    )
     if opset < _LEAST_OPSET:
         raise ModelError(
             f"it is of opset {opset}, and int8 needs {_LEAST_OPSET}",
@@ -150,8 +152,8 @@ class _Reader:
         if not self._left:
             return None
         self._left -= 1
-        found = next(self._batches, None)
-        return None if found is None else dict(found[1])
+        batch = next(self._batches, None)
+        return None if batch is None else dict(batch[1])
 
 
 @contextlib.contextmanager
@@ -183,7 +185,7 @@ def fold_batch_norms(model: ModelProto) -> int:
     graph = model.graph
     stored = {tensor.name: tensor for tensor in graph.initializer}
     n_readers = Counter(name for node in graph.node for name in reads(node))
-    n_readers.update(each.name for each in graph.output)
+    n_readers.update(value.name for value in graph.output)
     writers = {name: node for node in graph.node for name in node.output}
     folded = []
     for node in graph.node:
@@ -198,11 +200,11 @@ def fold_batch_norms(model: ModelProto) -> int:
     for node in folded:
         graph.node.remove(node)
     used = {name for node in graph.node for name in reads(node)}
-    used |= {each.name for each in graph.output}
+    used |= {value.name for value in graph.output}
     folded_away = {name for name in stored if name not in used} if folded else set()
     for values in (graph.initializer, graph.input):  # older files name initialisers as inputs too
-        for each in [each for each in values if each.name in folded_away]:
-            values.remove(each)
+        for value in [value for value in values if value.name in folded_away]:
+            values.remove(value)
     return len(folded)
 
 
@@ -214,7 +216,9 @@ def _fold(
     )
     kernel = numpy_helper.to_array(stored[conv.input[1]])
     bias = numpy_helper.to_array(stored[conv.input[2]]) if len(conv.input) > 2 else 0.0
-    epsilon = next((each.f for each in norm.attribute if each.name == "epsilon"), _EPSILON)
+    epsilon = next(
+        (attribute.f for attribute in norm.attribute if attribute.name == "epsilon"), _EPSILON
+    )
     factor = gamma / np.sqrt(variance + epsilon)
     wide = factor.reshape(-1, *[1] * (kernel.ndim - 1))
     arrays = {

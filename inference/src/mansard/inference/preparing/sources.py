@@ -28,7 +28,7 @@ def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
     Weights whose file is missing lose their place: see ``without_numbers``. Raises ModelError for
     a place that leads out of the model's folder or beyond the end of its file.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     sizes: dict[str, int] = {}
     for tensor in all_tensors(graph):
         if tensor.data_location != TensorProto.EXTERNAL:
@@ -36,7 +36,7 @@ def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
         place = {entry.key: entry.value for entry in tensor.external_data}
         location = place.get("location", "")
         path = _inside(source.parent, location, tensor.name)
-        if location not in found:
+        if location not in paths:
             with storage_errors(path):
                 if not path.is_symlink() and not path.exists():
                     del tensor.external_data[:]
@@ -44,9 +44,9 @@ def files_of_weights(graph: GraphProto, source: Path) -> dict[str, Path]:
                     continue
                 with open_file(path) as stream:
                     sizes[location] = os.fstat(stream.fileno()).st_size
-            found[location] = path
+            paths[location] = path
         _check_place(tensor, place, sizes[location])
-    return found
+    return paths
 
 
 def rename(graph: GraphProto, names: Mapping[str, str]) -> None:
@@ -148,7 +148,7 @@ def without_numbers(graph: GraphProto) -> dict[str, MissingWeights]:
 
     Raises ModelError for integers, which cannot be drawn.
     """
-    found: dict[str, MissingWeights] = {}
+    missing: dict[str, MissingWeights] = {}
     for tensor in graph.initializer:
         if not prod(tensor.dims) or tensor.data_location == TensorProto.EXTERNAL:
             continue
@@ -162,8 +162,8 @@ def without_numbers(graph: GraphProto) -> dict[str, MissingWeights]:
             )
         dims = tuple(tensor.dims)
         value = 1 / prod(dims[1:]) if len(dims) > 1 else 1.0
-        found[tensor.name] = MissingWeights(dims, value, tensor.data_type)
-    return found
+        missing[tensor.name] = MissingWeights(dims, value, tensor.data_type)
+    return missing
 
 
 def all_tensors(graph: GraphProto) -> Iterator[TensorProto]:

@@ -131,30 +131,30 @@ def draft(
 
 def check_space(networks: Iterable[Files], folder: Path) -> None:
     """Raise StorageError where what ``folder`` lacks of ``networks`` takes more than is free."""
-    made = {name: n_bytes for each in networks for name, n_bytes in each.made.items()}
+    made = {name: n_bytes for network in networks for name, n_bytes in network.made.items()}
     n_bytes = sum(size for name, size in made.items() if not (folder / name).exists())
     check_free(n_bytes, folder, "the files of the networks need")
 
 
-def write(found: ModelDraft, folder: Path) -> None:
-    """Write what ``folder`` lacks of the files of ``found``; raises ModelError, StorageError.
+def write(draft: ModelDraft, folder: Path) -> None:
+    """Write the files of ``draft`` that ``folder`` lacks; raises ModelError, StorageError.
 
-    The model of ``found`` cannot be used any more afterwards.
+    The model of ``draft`` cannot be used afterwards.
     """
-    files, model, missing = found.files, found.model, found.missing
+    files, model, missing = draft.files, draft.model, draft.missing
     check_space([files], folder)
     for name, path in files.linked.items():
         if not (folder / name).exists():
             link(path, folder, name)
     if (folder / files.file).exists():
         return
-    if found.conversion is not None:
-        model, missing = _converted(found, found.conversion, folder), {}
+    if draft.conversion is not None:
+        model, missing = _converted(draft, draft.conversion, folder), {}
     if files.weights:
-        stored = list(model.graph.initializer) if found.conversion is not None else []
-        _write_beside(model, stored, missing, found.seed, folder / files.weights)
+        stored = list(model.graph.initializer) if draft.conversion is not None else []
+        _write_beside(model, stored, missing, draft.seed, folder / files.weights)
     else:
-        fill(model.graph, missing, found.seed)
+        fill(model.graph, missing, draft.seed)
     try:
         content = model.SerializeToString(deterministic=True)
     except (EncodeError, ValueError) as error:
@@ -165,12 +165,12 @@ def write(found: ModelDraft, folder: Path) -> None:
     write_atomic(folder / files.file, content)
 
 
-def _converted(found: ModelDraft, wanted: Conversion, folder: Path) -> ModelProto:
-    check_weights(found.model, wanted.precision)
-    fill(found.model.graph, found.missing, found.seed)
+def _converted(draft: ModelDraft, wanted: Conversion, folder: Path) -> ModelProto:
+    check_weights(draft.model, wanted.precision)
+    fill(draft.model.graph, draft.missing, draft.seed)
     if wanted.int8 is not None:
-        return quantise(found.model, wanted.int8, found.specs, folder)
-    return to_bf16(found.model) if wanted.precision == "bf16" else to_fp16(found.model)
+        return quantise(draft.model, wanted.int8, draft.specs, folder)
+    return to_bf16(draft.model) if wanted.precision == "bf16" else to_fp16(draft.model)
 
 
 def _missing(model: ModelProto) -> dict[str, MissingWeights]:
@@ -184,7 +184,9 @@ def _has_no_weights(model: ModelProto) -> bool:
     if model.producer_name == "mansard":
         return True
     n_stored: int = sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
-    return n_stored < sum(math.prod(each.shape) for each in standing_weights(model.graph).values())
+    return n_stored < sum(
+        math.prod(weight.shape) for weight in standing_weights(model.graph).values()
+    )
 
 
 def _size_bytes(missing: MissingWeights) -> int:

@@ -172,9 +172,9 @@ def _named_files(word: str) -> Iterator[str]:
         except ValueError:  # a quote without its end
             words = word.split()[:_MOST_WORDS]
         yield word
-        for each in words:
-            if each != word:
-                yield from _named_files(each)
+        for inner in words:
+            if inner != word:
+                yield from _named_files(inner)
         return
     parts = [word, word.partition("=")[2], word.rpartition("=")[2]]
     if word.startswith("-") and not word.startswith("--"):

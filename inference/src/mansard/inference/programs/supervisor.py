@@ -81,15 +81,15 @@ def processes_below(top: int) -> dict[int, tuple[str, int]]:
             if words[0] != "Z":
                 ticks = sum(map(int, words[11:15]))
                 parents[int(entry)] = (int(words[1]), name, ticks)
-    found: dict[int, tuple[str, int]] = {}
+    below: dict[int, tuple[str, int]] = {}
     is_new = True
     while is_new:
         is_new = False
         for process, (parent, name, ticks) in parents.items():
-            if process not in found and (parent == top or parent in found):
-                found[process] = (name, ticks)
+            if process not in below and (parent == top or parent in below):
+                below[process] = (name, ticks)
                 is_new = True
-    return found
+    return below
 
 
 def is_busy(before: dict[int, int], now: dict[int, int]) -> bool:

@@ -170,15 +170,17 @@ def _read_windows(
 ) -> Sequence[WindowLine]:
     """The windows of one run that lie within it."""
     try:
-        found = read_windows(lines)
+        windows = read_windows(lines)
     except (OSError, StorageError) as error:
         why = str(error) if lines.is_file() else "the program removed the file of its windows"
         say(f"{why}: no window is known")
         return ()
     within = [
-        one for one in found if ran.start_s <= one.start_ns / 1e9 and one.end_ns / 1e9 <= ran.end_s
+        window
+        for window in windows
+        if ran.start_s <= window.start_ns / 1e9 and window.end_ns / 1e9 <= ran.end_s
     ]
-    if len(within) < len(found):
+    if len(within) < len(windows):
         say("windows outside this run were left out; start and end must be CLOCK_MONOTONIC times")
     if len(within) > MOST_WINDOWS:
         say(f"{len(within)} windows in one run: the first {MOST_WINDOWS} are kept")

@@ -44,8 +44,8 @@ def read_windows(path: Path) -> list[WindowLine]:
     with open_file(path) as file:
         data = file.read(MOST_BYTES)
     # What follows the last end of a line is half a line.
-    found = [line for text in data.split(b"\n")[:-1] if (line := _decode(text)) is not None]
-    return sorted(found, key=lambda line: (line.start_ns, -line.end_ns))
+    windows = [line for text in data.split(b"\n")[:-1] if (line := _decode(text)) is not None]
+    return sorted(windows, key=lambda line: (line.start_ns, -line.end_ns))
 
 
 def _decode(line: bytes) -> WindowLine | None:

@@ -59,8 +59,8 @@ class TimingCache:
         self._config, self._path = config, path
         if version.has("timing_cache"):
             self.state = "new"
-            known = _read(path)
-            if known and self._is_taken(known, messages):
+            content = _read(path)
+            if content and self._is_taken(content, messages):
                 self.state = "used"
             elif not config.set_timing_cache(config.create_timing_cache(b""), False):
                 self.state = "none"
@@ -70,10 +70,10 @@ class TimingCache:
         if self.state != "none" and (cache := self._config.get_timing_cache()) is not None:
             write_atomic(self._path, bytes(cache.serialize()))
 
-    def _is_taken(self, known: bytes, messages: Messages) -> bool:
+    def _is_taken(self, content: bytes, messages: Messages) -> bool:
         """Whether the builder takes it: not from another version or another device."""
         n_errors = len(messages.errors)
-        cache = self._config.create_timing_cache(known)
+        cache = self._config.create_timing_cache(content)
         taken = cache is not None and self._config.set_timing_cache(cache, False)
         refused = is_refused(messages)
         del messages.errors[n_errors:]  # it is built without
@@ -318,8 +318,8 @@ def _configure(job: _Job, config: Any) -> None:
 
 def _set_target(job: _Job, config: Any) -> None:
     bindings = job.bindings
-    known = bindings.ComputeCapability.__members__ if job.version.has("named_targets") else {}
-    offered = [name for name in known if name.startswith("SM")]
+    targets = bindings.ComputeCapability.__members__ if job.version.has("named_targets") else {}
+    offered = [name for name in targets if name.startswith("SM")]
     name = "SM" + "".join(map(str, job.capability))
     if name not in offered:
         can = f"for {', '.join(offered)}" if offered else "for the device that it runs on alone"
@@ -330,7 +330,7 @@ def _set_target(job: _Job, config: Any) -> None:
             fix="build where the network is to run",
         )
     config.num_compute_capabilities = 1
-    config.set_compute_capability(known[name], 0)
+    config.set_compute_capability(targets[name], 0)
 
 
 def _add_profile(job: _Job, builder: Any, config: Any, network: Any) -> Any | None:
@@ -340,7 +340,7 @@ def _add_profile(job: _Job, builder: Any, config: Any, network: Any) -> Any | No
     """
     ranges = job.trial.settings.ranges
     inputs = [network.get_input(index) for index in range(network.num_inputs)]
-    shapes = {each.name: tuple(each.shape) for each in inputs}
+    shapes = {tensor.name: tuple(tensor.shape) for tensor in inputs}
     is_open = {name: shape for name, shape in shapes.items() if -1 in shape}
     lacking = [name for name in is_open if name not in ranges]
     if lacking:
@@ -353,26 +353,26 @@ def _add_profile(job: _Job, builder: Any, config: Any, network: Any) -> Any | No
         return None
     profile = builder.create_optimization_profile()
     for name, shape in is_open.items():
-        given = ranges[name]
-        _check_range(name, shape, (given.least, given.usual, given.most), job.trial.model)
-        profile.set_shape(name, given.least, given.usual, given.most)
+        sizes = ranges[name]
+        _check_range(name, shape, (sizes.least, sizes.usual, sizes.most), job.trial.model)
+        profile.set_shape(name, sizes.least, sizes.usual, sizes.most)
     if config.add_optimization_profile(profile) < 0:
         raise explained(job.messages, job.trial.model)
     return profile
 
 
 def _check_range(
-    name: str, shape: tuple[int, ...], given: tuple[tuple[int, ...], ...], where: str
+    name: str, shape: tuple[int, ...], bounds: tuple[tuple[int, ...], ...], where: str
 ) -> None:
     is_of_shape = all(
-        len(each) == len(shape)
-        and all(size in (-1, own) for own, size in zip(each, shape, strict=True))
-        for each in given
+        len(bound) == len(shape)
+        and all(size in (-1, fixed) for fixed, size in zip(bound, shape, strict=True))
+        for bound in bounds
     )
     if not is_of_shape or any(
-        not least <= usual <= most for least, usual, most in zip(*given, strict=True)
+        not least <= usual <= most for least, usual, most in zip(*bounds, strict=True)
     ):
-        least, usual, most = map(list, given)
+        least, usual, most = map(list, bounds)
         raise MeasurementError(
             f"{name!r} of shape {list(shape)} (-1: open) cannot be {least} to {most}, "
             f"usually {usual}",

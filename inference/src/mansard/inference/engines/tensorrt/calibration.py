@@ -71,16 +71,16 @@ class SampleFeed:
     def read_cache(self) -> bytes | None:
         """What an earlier calibration found; None where there was none."""
         try:
-            found = read_whole(self._cache) if self._cache.exists() else None
+            cached = read_whole(self._cache) if self._cache.exists() else None
         except StorageError:  # it is calibrated anew
             return None
-        self._was_cached = found is not None
-        return found
+        self._was_cached = cached is not None
+        return cached
 
-    def write_cache(self, found: bytes) -> None:
+    def write_cache(self, ranges: bytes) -> None:
         """Keep what was found."""
         try:
-            write_atomic(self._cache, found)
+            write_atomic(self._cache, ranges)
         except MansardError as error:
             self.stopped = error
 

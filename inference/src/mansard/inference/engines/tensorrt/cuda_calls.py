@@ -78,8 +78,8 @@ class Cuda:
     def versions(self) -> dict[str, str]:
         """Of the runtime and of the driver, that can change a timing."""
         calls = {"cuda": "cudaRuntimeGetVersion", "cuda driver": "cudaDriverGetVersion"}
-        found = {name: int(self.call(call)) for name, call in calls.items()}
-        return {name: f"{each // 1000}.{each % 1000 // 10}" for name, each in found.items()}
+        numbers = {name: int(self.call(call)) for name, call in calls.items()}
+        return {name: f"{number // 1000}.{number % 1000 // 10}" for name, number in numbers.items()}
 
     def wait_by(self, waiting: str) -> bool:
         """Let threads that wait for the GPU from now on ``spin``, or be blocked.

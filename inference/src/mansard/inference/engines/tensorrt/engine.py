@@ -77,12 +77,12 @@ class LoadedTensorrtNetwork:
         times.calls.clear()
         self._times = times
 
-    def end_profiling(self, kept: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
-        """The layers in the calls that are ``kept``; none, and the reason, where it has none."""
+    def end_profiling(self, counted: Sequence[bool]) -> tuple[tuple[LayerTime, ...], str]:
+        """The layers in the calls that are ``counted``, or none and the reason."""
         times = self._times
-        if times is None or len(times.calls) != len(kept):
+        if times is None or len(times.calls) != len(counted):
             return (), "TensorRT timed the layers of other calls"
-        wanted = [call for call, is_kept in zip(times.calls, kept, strict=True) if is_kept]
+        wanted = [call for call, is_kept in zip(times.calls, counted, strict=True) if is_kept]
         if not any(wanted):
             return (), "TensorRT reported the time of no layer"
         return layer_times(wanted, self._layers), ""
@@ -107,9 +107,9 @@ class LoadedTensorrtNetwork:
         return made, ""
 
     def _new(self, times: LayerTimes | None) -> ExecutionContext:
-        kept = None if times is None else profiler(self._bindings, times)
+        profile = None if times is None else profiler(self._bindings, times)
         return ExecutionContext(
-            self._bindings, self._engine, self._cuda, self._inputs, self._trial.waiting, kept
+            self._bindings, self._engine, self._cuda, self._inputs, self._trial.waiting, profile
         )
 
     def _described(self) -> tuple[Any, ...]:

@@ -176,8 +176,8 @@ class ExecutionContext:
             self._inputs = self._place_inputs(inputs)
             self._outputs = self._place_outputs()
             every = self._outputs.values()
-            self._fixed = [each for each in every if isinstance(each, Buffer)]
-            self._growing = [each for each in every if isinstance(each, GrowingBuffer)]
+            self._fixed = [buffer for buffer in every if isinstance(buffer, Buffer)]
+            self._growing = [buffer for buffer in every if isinstance(buffer, GrowingBuffer)]
             made.pop_all()
 
     def capture(self) -> None:
@@ -230,13 +230,13 @@ class ExecutionContext:
         for buffer in self._fixed:
             buffer.to_host(self._stream)
         self._stream.wait()
-        found = {
+        arrays = {
             name: buffer.host.copy() if isinstance(buffer, Buffer) else buffer.array()
             for name, buffer in self._outputs.items()
         }
         for buffer in self._fixed:
             buffer.lend(self._stream, to_host=False)
-        return found
+        return arrays
 
     def close(self) -> None:
         """Give its memory back."""

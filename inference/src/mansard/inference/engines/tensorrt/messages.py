@@ -128,9 +128,9 @@ class Messages:
     def keep(self, severity: int, text: str) -> None:
         """Keep one message, unless it only informs or there are very many."""
         if severity <= _WARNING:
-            kept = self.errors if severity <= _ERROR else self.warnings
-            if text not in kept and len(kept) < _MOST_KEPT:
-                kept.append(text)
+            messages = self.errors if severity <= _ERROR else self.warnings
+            if text not in messages and len(messages) < _MOST_KEPT:
+                messages.append(text)
 
 
 @contextlib.contextmanager
@@ -239,8 +239,8 @@ def explained(messages: Messages, where: str) -> MeasurementError:
     said = "\n".join(errors)
     kind = MeasurementError if _IS_LASTING.search(said) else TransientError
     for pattern, what, fix in _RULES:
-        if (found := pattern.search(said)) is not None:
-            return kind(what.format(**found.groupdict()), where=where, fix=fix)
+        if (match := pattern.search(said)) is not None:
+            return kind(what.format(**match.groupdict()), where=where, fix=fix)
     return kind(without_places(errors[0]) if errors else _NO_ANSWER, where=where)
 
 
@@ -265,18 +265,18 @@ def not_parsed(parser: Any, messages: Messages, version: Version, where: str) ->
 def without_places(text: str) -> str:
     """What a message says, without the places in TensorRT's sources, on one line."""
     said = _PLACE.sub("", " ".join(text.split()))
-    if (found := _CODE.match(said)) is not None:
-        said = found["what"] or found["kind"]
-    said = _IN_FUNCTION.sub(lambda found: found["rest"].strip(" )"), said)
+    if (match := _CODE.match(said)) is not None:
+        said = match["what"] or match["kind"]
+    said = _IN_FUNCTION.sub(lambda match: match["rest"].strip(" )"), said)
     return said.strip() or text.strip()
 
 
 def remarks(messages: Messages, most: int = 5) -> tuple[str, ...]:
     """The builder's first warnings, those that say nothing of this network left out."""
     said = dict.fromkeys(map(without_places, messages.warnings))
-    kept = [text for text in said if "CUDA lazy loading" not in text]
-    more = [f"{len(kept) - most} more warnings"] if len(kept) > most else []
-    return (*kept[:most], *more)
+    warnings = [text for text in said if "CUDA lazy loading" not in text]
+    more = [f"{len(warnings) - most} more warnings"] if len(warnings) > most else []
+    return (*warnings[:most], *more)
 
 
 def _lacking(error: Any, version: Version) -> str | None:

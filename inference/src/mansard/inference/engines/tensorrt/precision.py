@@ -126,7 +126,7 @@ def check_types(bindings: Any, network: Any, typing: Typing) -> None:
     data_type = getattr(bindings.DataType, wanted)
     for index in range(network.num_layers):
         layer = network.get_layer(index)
-        outputs = (layer.get_output(each) for each in range(layer.num_outputs))
+        outputs = (layer.get_output(number) for number in range(layer.num_outputs))
         if any(tensor is not None and tensor.dtype == data_type for tensor in outputs):
             return
     raise MeasurementError(

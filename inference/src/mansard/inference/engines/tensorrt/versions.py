@@ -148,10 +148,10 @@ def parse_version(text: str, *, is_rtx: bool = False) -> Version:
     The fourth number counts builds of one version: it is left out, but for TensorRT for RTX. What
     follows a plus sign stays: it is no release of NVIDIA's.
     """
-    found = re.match(r"(\d+(?:\.\d+)+)[^+]*(\+[\w.-]+)?", text)
-    if found is None:
+    match = re.match(r"(\d+(?:\.\d+)+)[^+]*(\+[\w.-]+)?", text)
+    if match is None:
         raise MeasurementError(f"TensorRT says that its version is {text!r}", fix="report this")
-    numbers, local = found[1], found[2] or ""
+    numbers, local = match[1], match[2] or ""
     if is_rtx:
         return Version(_RTX_LIKE, f"rtx-{numbers}{local}", is_rtx=True)
     number = tuple(map(int, numbers.split(".")))[:3]

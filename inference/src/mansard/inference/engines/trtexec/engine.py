@@ -286,7 +286,7 @@ def _setting_flags(program: Program, settings: BuildSettings) -> list[str]:
     for flag, which in (("minShapes", "least"), ("optShapes", "usual"), ("maxShapes", "most")):
         if settings.ranges:
             named = settings.ranges.items()
-            shapes = ",".join(shape_option(name, getattr(each, which)) for name, each in named)
+            shapes = ",".join(shape_option(name, getattr(sizes, which)) for name, sizes in named)
             flags.append(f"--{flag}={shapes}")
     for argument in needed:
         if not program.optional(argument):
