@@ -16,7 +16,7 @@ from mansard.core.errors import InputError, MeasurementError
 from mansard.core.records import Accuracy
 from mansard.core.storage.jsonl import read_rows
 from mansard.device.identity import identify
-from mansard.inference.accuracy.batches import (
+from mansard.inference.accuracy import (
     batches,
     class_scores,
     normalised,

@@ -236,7 +236,7 @@ class AccuracyPlan(RunPlan, frozen=True, kw_only=True):
     """The plan of a run that measures accuracy. The power mode does not matter to it."""
 
     schema: ClassVar[Schema] = Schema("accuracy-plan", 1)
-    kind: ClassVar[str] = "mansard.inference.accuracy.trial:ACCURACIES"
+    kind: ClassVar[str] = "mansard.inference.accuracy:ACCURACIES"
 
     trials: tuple[AccuracyTrial, ...]
 

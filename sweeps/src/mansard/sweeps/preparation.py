@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mansard.core.records import EngineBuild, Gpu, ModelScore
     from mansard.inference.engines.engine import EngineProbe
     from mansard.inference.plan import BuildTrial, NetworkTrial
-    from mansard.inference.preparing.prepare import PreparedNetwork
+    from mansard.inference.preparing.networks import PreparedNetwork
     from mansard.inference.preparing.quantising import Form
     from mansard.inference.preparing.samples import SampleChoice
     from mansard.measuring.protocol import Protocol
@@ -132,8 +132,8 @@ class Preparation:
         Raises what is wrong with a file, unless ``is_lenient``: then it is left out with a note.
         ``form``: of int8; where the engine is not known yet, what every engine can run.
         """
-        from mansard.inference.preparing.chains import write_chains
-        from mansard.inference.preparing.prepare import prepare
+        from mansard.inference.preparing.networks import prepare
+        from mansard.inference.preparing.writing import write_chains
 
         with self._lock:
             if self._is_done:
@@ -178,7 +178,7 @@ class Preparation:
         form: Form,
     ) -> PreparedNetwork:
         """Look at one network; its accuracy is measured at one batch size, the first."""
-        from mansard.inference.preparing.prepare import Calibrating, prepare
+        from mansard.inference.preparing.networks import Calibrating, prepare
 
         network = prepare(
             source,

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from mansard.core.errors import ModelError
 from mansard.core.onnx_runtime import FATAL_ONLY, make_session
-from mansard.estimator.export.extras import need
-from mansard.estimator.export.network import Network, flat_tensors, foreign_code
+from mansard.estimator.export.network import Network, flat_tensors, foreign_code, need
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Greatest relative difference that counts as equal, by the type of the output.

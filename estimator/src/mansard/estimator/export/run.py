@@ -29,8 +29,7 @@ from mansard.estimator.export.checking import (
     run_onnxruntime,
     run_pytorch,
 )
-from mansard.estimator.export.extras import need
-from mansard.estimator.export.network import Input, Network, example_tensors
+from mansard.estimator.export.network import Input, Network, example_tensors, need
 from mansard.estimator.export.request import DynamicAxis, ExportRequest
 from mansard.estimator.export.sources import load_network
 from mansard.estimator.export.tracing import plan_axes, trace, traced_sizes, with_sizes

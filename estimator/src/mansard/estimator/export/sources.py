@@ -18,7 +18,6 @@ import msgspec
 
 from mansard.core.errors import InputError, ModelError, UsageError
 from mansard.core.storage.files import read_whole
-from mansard.estimator.export.extras import go_offline, need
 from mansard.estimator.export.network import (
     TOKENS,
     Input,
@@ -26,8 +25,10 @@ from mansard.estimator.export.network import (
     float_type,
     foreign_code,
     forward_parameters,
+    go_offline,
     guess_inputs,
     inputs_from_specs,
+    need,
     refuse_unknown,
 )
 from mansard.estimator.export.request import ExportRequest, PythonSource, parse_source

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mansard.core.errors import UsageError
-from mansard.estimator.export.extras import need
 from mansard.estimator.export.network import (
     Input,
     Network,
     foreign_code,
     forward_parameters,
+    need,
     refuse_unknown,
 )
 from mansard.estimator.export.request import BATCH, DynamicAxis

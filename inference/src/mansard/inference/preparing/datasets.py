@@ -16,7 +16,7 @@ import numpy as np
 from mansard.core.errors import InputError, UsageError
 from mansard.core.hashing import content_hash, stream_hash
 from mansard.core.storage.files import open_file, read_whole, storage_errors
-from mansard.inference.accuracy.batches import read_labels
+from mansard.inference.accuracy import read_labels
 from mansard.inference.npz import npz_fault, stored_arrays
 from mansard.inference.plan import LABELS
 

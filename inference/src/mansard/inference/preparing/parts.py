@@ -27,8 +27,8 @@ from mansard.inference.preparing.cutting import (
     read_graph,
     stage_parts,
 )
-from mansard.inference.preparing.prepare import PreparedNetwork, in_words
-from mansard.inference.preparing.prepare import write as write_network
+from mansard.inference.preparing.networks import PreparedNetwork, in_words
+from mansard.inference.preparing.networks import write as write_network
 
 if TYPE_CHECKING:
     from mansard.inference.npz import Array

@@ -32,7 +32,7 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 from mansard.core.errors import MansardError, ModelError
 from mansard.core.onnx_runtime import import_runtime
 from mansard.core.storage.leftovers import temporary_folder
-from mansard.inference.accuracy.batches import batches
+from mansard.inference.accuracy import batches
 from mansard.inference.plan import InputSpec, PreparedSamples
 from mansard.inference.preparing.labelling import reads
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from mansard.core.errors import UsageError
 from mansard.core.hashing import content_hash
 from mansard.core.storage.files import replacing, storage_errors
-from mansard.inference.accuracy.batches import normalised
+from mansard.inference.accuracy import normalised
 from mansard.inference.inputs import numpy_name, spec_arrays
 from mansard.inference.npz import Array, stored_arrays
 from mansard.inference.plan import LABELS, InputSpec, PreparedSamples

@@ -1,8 +1,12 @@
-"""A model becomes files: its graph, and beside it the weights that it lacks, where they are many.
+"""Writes prepared networks: the graph, and in a file beside it weights that the model lacks.
 
-Files are called by the hash of what they are made of, so it is known before they are written how
-they will be called, and a file that is there is never another one. Numbers of weights are drawn and
-written one tensor at a time; those that the model holds stay in its file.
+File names are hashes of what the files are made of: they are known before anything is written, and
+a file that exists has the right content. Random weights are drawn and written one tensor at a
+time; weights that the model holds stay in its file.
+
+Chains of tiny nodes are written here too. Each node handles one element and waits for the one
+before it, so the times of two lengths separate the cost of a node from that of a call:
+t(n) = call + n · node. Neg and Abs alternate, because no engine here fuses them or drops one.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from mansard.core.errors import ModelError
 from mansard.core.hashing import content_hash
+from mansard.core.records import CHAIN_LENGTHS, chain_name
 from mansard.core.storage.files import storage_errors, write_atomic
 from mansard.core.storage.leftovers import temporary_folder
 from mansard.estimator.zoo.weights import (
@@ -40,6 +45,32 @@ from mansard.inference.preparing.sources import (
     rename,
     without_numbers,
 )
+
+_IR_VERSION, _OPSET = 8, 17  # that every version of ONNX Runtime since 1.14 reads
+
+
+def write_chains(folder: Path) -> tuple[Path, ...]:
+    """Write the chains into ``folder``; returns their files, the shorter first. Raises OSError."""
+    from onnx import TensorProto, helper, save
+
+    paths = []
+    for length in CHAIN_LENGTHS:
+        names = ["input", *(f"value{at}" for at in range(1, length)), "output"]
+        nodes = [
+            helper.make_node("Abs" if at % 2 else "Neg", [names[at]], [names[at + 1]])
+            for at in range(length)
+        ]
+        ends = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [1])
+            for name in ("input", "output")
+        ]
+        graph = helper.make_graph(nodes, chain_name(length), ends[:1], ends[1:])
+        opset = helper.make_opsetid("", _OPSET)
+        model = helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION)
+        paths.append(folder / f"{chain_name(length)}.onnx")
+        save(model, paths[-1])
+    return tuple(paths)
+
 
 # Where the weights that are drawn take more than this they lie beside the file: it holds 2 GB at
 # most, and those of several batches of one network share their file.
