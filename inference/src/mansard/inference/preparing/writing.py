@@ -31,7 +31,7 @@ from mansard.estimator.zoo.weights import (
     MissingWeights,
     drawn_tensors,
     fill,
-    standing_weights,
+    placeholder_weights,
     take_out_weights,
 )
 from mansard.inference.plan import InputSpec
@@ -216,7 +216,7 @@ def _has_no_weights(model: ModelProto) -> bool:
         return True
     n_stored: int = sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
     return n_stored < sum(
-        math.prod(weight.shape) for weight in standing_weights(model.graph).values()
+        math.prod(weight.shape) for weight in placeholder_weights(model.graph).values()
     )
 
 
