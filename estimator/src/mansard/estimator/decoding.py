@@ -1,4 +1,4 @@
-"""A decoder's two phases: prefill reads a prompt, decode makes one token from a cache.
+"""A decoder's two phases: prefill reads a prompt, decode generates one token from a cache.
 
 Both are the same network with other dimensions. Which dimension is the new tokens and
 which the cached ones follows from its inputs: the caches that the graph extends
@@ -46,7 +46,7 @@ _FLAGS = frozenset({"bool", "int32", "int64"})
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """One call of a decoder: ``n_new`` tokens are read, after ``n_cached`` others."""
+    """One call of a decoder: it reads ``n_new`` tokens after ``n_cached`` earlier ones."""
 
     n_new: int
     n_cached: int
@@ -61,9 +61,9 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 def with_stage(loaded: Loaded, given: Given, stage: Stage) -> tuple[Given, tuple[str, ...]]:
-    """``given`` with the sizes and values of ``stage``, and notes on what was given otherwise.
+    """``given`` with the sizes and values of ``stage``, and notes where ``given`` differs.
 
-    What is given wins. Inputs from an encoder have lengths of their own, which stay open.
+    ``given`` takes precedence. Inputs from an encoder have lengths of their own, which stay open.
     Raises UsageError where the network does not look like a decoder with a cache.
     """
     with naming_model(loaded.where):
@@ -102,7 +102,7 @@ class _Roles:
         self._check()
 
     def sizes(self, stage: Stage) -> dict[str, int]:
-        """Sizes of the open dimensions by name; raises UsageError where fixed ones contradict."""
+        """Sizes of the open dimensions by name; raises UsageError where fixed ones differ."""
         for name, size in self._fixed_new.items():
             if size != stage.n_new:
                 raise UsageError(
@@ -128,7 +128,7 @@ class _Roles:
         return sizes | dict.fromkeys(others, stage.n_all)
 
     def values(self, stage: Stage, batch: int) -> dict[str, Value]:
-        """What inputs hold that tell how many keys there are."""
+        """The values of inputs that say how many keys there are."""
         meanings = {
             "past": stage.n_cached,
             "total": stage.n_all,
@@ -208,7 +208,7 @@ class _Roles:
         self.batch |= {dim.symbol for dim in dims if dim.fixed is None} - self._computed.keys()
 
     def _open(self, dims: Iterable[InputDimension]) -> set[str]:
-        """Symbols that are open, no batch, and no expression of others."""
+        """Symbols that are open, not the batch, and not expressions of others."""
         batch = self.batch | (
             frozenset() if self._dimensions.is_batch_guessed else self._dimensions.batch_symbols
         )
@@ -242,7 +242,7 @@ class _Roles:
         return n_rows if window is None else min(n_rows, window)
 
     def _window(self, cache: DecoderCache) -> int | None:
-        """The most rows that a cache keeps; None where that is all, or not in the file."""
+        """The most rows that a cache keeps; None where it keeps all, or the file does not say."""
         node = node_of(self._model, cache)
         names = {dim.symbol for dim in self._dimensions.by_input[cache.past]}
         if is_ring(node) or any(map(_SLIDING.search, names)):
@@ -253,7 +253,7 @@ class _Roles:
 
 
 def _length_inputs(model: Model) -> Mapping[str, str]:
-    """Inputs of the network that tell an attention its number of keys, by what they count."""
+    """Inputs of the network with an attention's number of keys, and what each counts."""
     shown = same_numbers(model)
     lengths: dict[str, str] = {}
     for node in model.nodes:

@@ -41,8 +41,8 @@ _counts_of = attrgetter(*LAYER_COUNTS)
 class ConstantRows:
     """Rows of nodes that cost nothing, constants and shape arithmetic, by the node's index.
 
-    In an exported transformer they are nine of ten. They stay the same for all
-    dimensions, so that a model that is scored again finds them here.
+    In an exported transformer they are nine of ten nodes. They are the same for all dimensions, so
+    they are reused when the model is scored again.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class ConstantRows:
         self._circumstances: object = None
 
     def begin(self, kernels: Kernels, precision: Precision | None) -> None:
-        """Forget the rows of a score in other circumstances."""
+        """Drop the stored rows unless this score has the same precision and reasons as the last."""
         # Reasons are part of a row; they differ only where a count is missing.
         form = precision.name if precision is not None else None
         circumstances = form, kernels.fused_reason, kernels.cached_reason
@@ -59,7 +59,7 @@ class ConstantRows:
             self._rows.clear()
 
     def row(self, instance: NodeInstance, runs: int, context: ScoreContext) -> LayerScore:
-        """The row of a node that costs nothing; ``begin`` comes first."""
+        """The row of a node that costs nothing; call ``begin`` first."""
         index, kernels = instance.node.index, context.kernels
         moved, stored = kernels.moved.get(index), self._rows.get(index)
         if (
@@ -75,9 +75,9 @@ class ConstantRows:
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """The rows of the nodes, of branches that are not taken, and what the whole takes.
+    """The rows of the nodes, those of branches that are not taken, and the network's memory.
 
-    In training ``memory`` knows the peak of a step only.
+    In training ``memory`` has the peak of a step only.
     """
 
     layers: tuple[LayerScore, ...]
@@ -97,7 +97,7 @@ def score_layers(
     """One row for each node, in the file's order.
 
     ``inputs`` and ``outputs``: the network's input tensors, and the names of its outputs.
-    ``constant_rows`` keeps rows that cost nothing from one score of the model to the next.
+    ``constant_rows``: rows that cost nothing, reused from one score of the model to the next.
 
     Raises ModelError that lists every operator without a formula and every shape
     that cannot be known, unless ``allow_unknown``.
@@ -134,7 +134,7 @@ def score_layers(
 
 
 def _check_sums(rows: Sequence[LayerScore]) -> None:
-    """Raise ModelError where a sum, which is stored as well, does not fit a record."""
+    """Raise ModelError where a sum over all rows does not fit a record."""
     # Constants and views, most rows of an exported network, add nothing.
     counted = [
         _counts_of(row)
@@ -150,7 +150,7 @@ def _check_sums(rows: Sequence[LayerScore]) -> None:
 
 
 def main_precision(layers: Iterable[LayerScore]) -> str:
-    """The precision in which most multiply-adds are done; without any, most layers."""
+    """The precision of most multiply-adds, or of most layers where there are none."""
     macs: Counter[str] = Counter()
     for layer in layers:
         # A layer counts a little too, for networks without multiply-adds.
@@ -171,7 +171,7 @@ def _rows(
 def _row(
     passes: list[NodeInstance], context: ScoreContext, constant_rows: ConstantRows
 ) -> LayerScore:
-    """The row of a node, its passes added up; one that is unknown makes it unknown."""
+    """The row of a node, summed over its passes; unknown if one of them is."""
     first, is_one = passes[0], len(passes) == 1
     node = first.node
     runs = first.runs if is_one else sum(instance.runs for instance in passes)
@@ -305,7 +305,7 @@ def _known_row(
 
 
 def _unknown_row(first: NodeInstance, runs: int, reason: str, context: ScoreContext) -> LayerScore:
-    """The row of a node that cannot be counted."""
+    """The row of a node whose cost is not known."""
     node = first.node
     nothing = dict.fromkeys((*LAYER_COUNTS, "fused_group"))
     return LayerScore(

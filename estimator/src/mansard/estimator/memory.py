@@ -1,4 +1,4 @@
-"""Memory: the most that activations take at once, and a decoder's keys and values.
+"""Memory: the peak of activations, and a decoder's keys and values.
 
 Nodes run one at a time. A tensor exists from the node that makes it to its last
 reader; what the network is given and what it returns, for the whole inference. A view
@@ -55,7 +55,7 @@ def find_kv_cache(
     caches: Caches,
     precision: Precision | None,
 ) -> KvCache:
-    """Keys and values for the network's next token; all sizes are known.
+    """The keys and values for the network's next token; all sizes must be known.
 
     They are the caches that the graph extends (``caches``), what attention operators make of
     theirs, and outputs called ``present…`` or ``…cache`` where inputs are called ``past…`` or
@@ -100,12 +100,12 @@ def find_kv_cache(
 
 
 def _of_decoder(names: Iterable[str]) -> bool:
-    """Whether any of them is no cache of cross attention, which stays as it is."""
+    """Whether any cache belongs to self attention: those of cross attention never grow."""
     return not all(map(CROSS_NAME.search, names))
 
 
 def _written(nodes: Iterable[Node]) -> Iterator[tuple[Tensor, bool]]:
-    """Tensors of the main graph, and whether they are an attention's keys and values."""
+    """The tensors of the main graph, each with whether it is an attention's new cache."""
     for node in nodes:
         places = ATTENTION.get((node.domain, node.op_type))
         in_place = {out for _, out in places.pairs} if places is not None else ()
@@ -190,7 +190,7 @@ def _unknown(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> str | None:
 
 
 def _peaks(fusion: Fusion, apart: Set[Storage]) -> tuple[int, int]:
-    """The most that one graph's own tensors take, without and with reuse in place.
+    """The peak memory of one graph's tensors, without and with operators in place.
 
     ``apart``: memory that is counted by itself, and what is part of it.
     """
@@ -250,12 +250,12 @@ def _inner_peaks(bodies: Iterable[BodyGroups], apart: Set[Storage]) -> tuple[int
 
 
 def _apart_inside(pass_: PassGroups, apart: Set[Storage]) -> Set[Storage]:
-    """What is counted by itself, as the graph inside a node calls it."""
+    """``apart`` by the storages of the graph inside a node."""
     return {inner for inner, outer in pass_.leave if outer in apart} if apart else apart
 
 
 def _fused_peak(fusion: Fusion, apart: Set[Storage]) -> int:
-    """As ``_peaks``, of what groups write."""
+    """As ``_peaks``, but for what fused groups write."""
     born: dict[Storage, int] = {}
     last: dict[Storage, int] = {}
     for step, group in enumerate(fusion.groups):

@@ -1,4 +1,4 @@
-"""What tensors hold: ONNX's element types, and the numbers of small tensors as the file's bytes.
+"""ONNX's element types, and the numbers of small tensors as the file's bytes.
 
 Bytes compare, and serve as keys, as they are. NumPy is imported only where an operator
 needs it: that takes longer than scoring a usual network.
@@ -179,7 +179,7 @@ def may_keep(dtype: ElementType, n_elements: int) -> bool:
 
 
 def strides_of(shape: Shape) -> list[int]:
-    """How far apart neighbours along each axis are, in elements; the last axis lies closest."""
+    """The strides of each axis in elements; that of the last axis is 1."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
@@ -212,7 +212,7 @@ def broadcast(held: Numbers, shape: Shape) -> Numbers:
 
 
 def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
-    """``parts`` one after the other along ``axis`` of ``shape``: theirs, or a new one."""
+    """``parts`` concatenated along ``axis`` of ``shape``, an axis of theirs or a new one."""
     n_rows = math.prod(shape[:axis])
     lengths = [len(part.data) // n_rows if n_rows else 0 for part in parts]
     rows = [
@@ -224,7 +224,7 @@ def joined(parts: Sequence[Numbers], shape: Shape, axis: int) -> Numbers:
 
 
 def cut(whole: Numbers, sizes: Sequence[int], axis: int) -> list[Numbers]:
-    """``whole`` in parts of these sizes along ``axis``."""
+    """``whole`` split into parts of these sizes along ``axis``."""
     strides, parts, start = strides_of(whole.shape), [], 0
     for size in sizes:
         shape = (*whole.shape[:axis], size, *whole.shape[axis + 1 :])

@@ -39,7 +39,7 @@ _MOST_REASONS = 8  # in one message
 
 
 class UnknownShapesError(ModelError):
-    """Shapes depend on data, and what they are was not given."""
+    """Shapes depend on data, and were not given."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Training(msgspec.Struct, frozen=True):
-    """What only a training step needs; empty in inference.
+    """What only a training step needs; empty for inference.
 
     ``again_bytes``: what each node saves when its segment is computed again.
     """
@@ -68,7 +68,7 @@ class Training(msgspec.Struct, frozen=True):
 
 
 class Kernels(msgspec.Struct, frozen=True):
-    """What follows from fusing nodes into kernels: memory, and traffic by node index.
+    """The results of fusing nodes into kernels: memory, and traffic by node index.
 
     A node without traffic has a reason.
     """
@@ -189,7 +189,7 @@ def find_kernels(
 
 
 def inputs_in_place(caches: Caches, settings: Settings) -> InPlaceInputs:
-    """By node, the inputs that stand in its output already, as caches grow in place."""
+    """Inputs that a node's output already contains (caches that grow in place), by its index."""
     return caches.in_place if settings.kv_cache == "in-place" else {}
 
 

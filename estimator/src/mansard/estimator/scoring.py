@@ -1,7 +1,7 @@
 """Reading a model and scoring it: one row of work and traffic for each node.
 
-Scores, measurements and predictions of one network have to be of the same dimensions, so all of
-them take here what is not given: the usual dimensions of the zoo's networks, and a batch of 1.
+Scores, measurements and predictions of a network must have the same dimensions, so all of them use
+the defaults of this module: the usual dimensions of the zoo's networks, and a batch of 1.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from mansard.estimator.tensors import Node, Shape, walk
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
-    """Pause the cyclic garbage collector: what a score consists of stays until it is done.
+    """Pause the cyclic garbage collector: the objects of a score live until it is done.
 
-    The collector would go through all of it every time that a quarter more has been made.
+    The collector would traverse all of them whenever their number has grown by a quarter.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -83,7 +83,7 @@ class Loaded(msgspec.Struct, frozen=True, eq=False):
 
 
 class Skeleton(msgspec.Struct, frozen=True, eq=False):
-    """A file without its weights: small, and all that a score needs, on another machine too."""
+    """A file without its weights: small, and enough for a score, also on another machine."""
 
     name: str
     where: str  # as in Loaded
@@ -135,12 +135,12 @@ def read_network(source: Path | str) -> Skeleton:
 
 
 def load_network(source: Path | str) -> Loaded:
-    """The same, ready to be scored any number of times."""
+    """As ``read_network``, ready to be scored any number of times."""
     return load(read_network(source))
 
 
 def with_defaults(loaded: Loaded, given: Given, *, is_guessed_too: bool = True) -> Given:
-    """``given``, completed: what is given wins over the usual dimensions, then comes the batch.
+    """``given`` with defaults: the usual dimensions where none are given, then the batch.
 
     ``is_guessed_too``: as for ``with_open_batch``. Raises UsageError where the batch is given
     twice.
@@ -233,9 +233,9 @@ def score_loaded(loaded: Loaded, settings: Settings) -> ModelScore:
 
 
 def settled(loaded: Loaded, given: Given) -> Given:
-    """``given`` with what the network itself says of its caches and its batch.
+    """``given`` with the sizes of caches and the batch that follow from the network.
 
-    Raises UsageError where that contradicts it.
+    Raises UsageError where they contradict it.
     """
     given = with_head_widths(loaded.model, loaded.caches, given)
     return settle_batch(loaded.model, given, loaded.prepared)
@@ -353,7 +353,7 @@ def _notes(
 
 
 def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict[str, str]:
-    """Why fields of the whole network are not known."""
+    """The reasons for fields of the whole score that are not known."""
     reason = memory.unknown or "a layer is unknown"
     unknown = {name: reason for name in _MEMORY if getattr(memory, name) is None}
     if cache_bytes is None:
@@ -364,7 +364,7 @@ def _reasons(memory: Memory, batch: int | None, cache_bytes: int | None) -> dict
 
 
 def _trips(nodes: Iterable[Node]) -> dict[str, int]:
-    """How often each loop's body runs in all, by the loop's name."""
+    """The total number of runs of each loop's body, by the loop's name."""
     trips: dict[str, int] = {}
     for instance in walk(nodes):
         loop = instance.node

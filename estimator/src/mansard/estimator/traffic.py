@@ -43,7 +43,7 @@ def traffic(
 ) -> Cost:
     """The bytes that one inference pass of ``node`` moves.
 
-    ``in_place``: inputs that its output holds already, as caches that grow in place do.
+    ``in_place``: inputs that its output already contains, as caches that grow in place.
     """
     if node.is_constant or operator.is_view:
         return NOTHING
@@ -57,7 +57,7 @@ def traffic(
 def _in_place(
     node: Node, precision: Precision | None, in_place: frozenset[str], moved: tuple[int, int]
 ) -> tuple[int, int]:
-    """Bytes read and written where ``in_place`` inputs stay where they are."""
+    """Bytes read and written where the ``in_place`` inputs are not copied."""
     read_bytes, wrote = moved
     places = ATTENTION.get((node.domain, node.op_type))
     if places is not None:  # an attention reads its whole cache, and writes its new rows
@@ -90,7 +90,7 @@ def write_bytes(node: Node, precision: Precision | None) -> int:
 
 
 def fused_traffic(fusion: Fusion) -> dict[int, GroupTraffic]:
-    """What each node moves in one inference, by its index; all passes and runs added up.
+    """What each node moves in one inference, by its index; summed over passes and runs.
 
     A node is missing where its group touches a tensor of unknown size or an operator
     without a formula.
@@ -141,16 +141,16 @@ def _add(fusion: Fusion, runs: int, moved: dict[int, GroupTraffic], lost: set[in
 
 
 def effective_cache_bytes(l2_bytes: int) -> int:
-    """How much of an L2 keeps what was written: half, as measured on an A100."""
+    """The bytes of an L2 that keep written data: half, as measured on an A100."""
     return l2_bytes // 2
 
 
 def cached_traffic(fusion: Fusion, cache_bytes: int) -> dict[int, int]:
     """Bytes between memory and a cache that keeps ``cache_bytes``, by the node's index.
 
-    They stand at the head of each group, added up over all passes and runs; the other
-    nodes move nothing. What a kernel pushes out counts at that kernel. Nodes are missing
-    as in ``fused_traffic``.
+    They count at the head of each group, summed over passes and runs; the other nodes move
+    nothing. Bytes that a kernel evicts count at that kernel. Nodes are missing as in
+    ``fused_traffic``.
     """
     moved: dict[int, int] = {}
     lost: set[int] = set()
@@ -161,11 +161,11 @@ def cached_traffic(fusion: Fusion, cache_bytes: int) -> dict[int, int]:
 
 
 class LoopWeight(msgspec.Struct, frozen=True):
-    """How often the kernels that run now are counted.
+    """How often accesses of the kernels that run now count.
 
-    ``runs``: each of their accesses counts so many times. ``is_typical``: they are one iteration
-    of a loop that represents several; loops inside it then run once for all of theirs, so that
-    the work stays linear in the nodes.
+    ``runs``: how many times each of their accesses counts. ``is_typical``: they are one iteration
+    that represents several of a loop; loops inside it are then simulated once for all of their
+    iterations, so that the time stays linear in the nodes.
     """
 
     runs: int = 1
@@ -205,7 +205,7 @@ class CacheModel:
         return moved + self._evict() if self._total > self._capacity else moved
 
     def rename(self, pairs: Iterable[tuple[Storage, Storage]]) -> None:
-        """What was known by one name is known by another: a loop hands it on."""
+        """Rename tensors in the cache, as a loop passes them on."""
         moved = [(new, self._held.pop(old)) for old, new in pairs if old in self._held]
         for new, (resident, dirty) in moved:
             before, _ = self._held.pop(new, (0, 0))
@@ -252,7 +252,7 @@ def _run(
 def _run_pass(
     pass_: PassGroups, run: LoopWeight, stack: CacheModel, moved: dict[int, int], lost: set[int]
 ) -> None:
-    """The first iteration as it finds the cache; the second one stands for all that follow."""
+    """Run the first iteration on the cache as it is, and the second for all later ones."""
     stack.rename(pass_.enter)
     if run.is_typical or pass_.times == 1:
         _run(pass_.fusion, LoopWeight(run.runs * pass_.times, run.is_typical), stack, moved, lost)
@@ -283,7 +283,7 @@ def transformed_filter_bytes(node: Node) -> int:
 
 
 def winograd_notes(layers: Iterable[LayerScore], nodes: Iterable[Node]) -> Iterator[str]:
-    """One note of how much more cached traffic each such layer would have; none without any.
+    """A note on the additional traffic of Winograd's filters, by layers; none without such layers.
 
     ``nodes`` are those of ``layers``, by their index.
     """

@@ -108,7 +108,7 @@ def _packed(node: Node, operator: Operator | None) -> Mapping[int, CountFunction
 def assign_weights(
     nodes: Iterable[Node], operators: Mapping[tuple[str, str], Operator | None]
 ) -> dict[int, LayerWeights]:
-    """Each stored weight at the first node that uses it, by the node's index.
+    """The stored weights, each at the first node that uses it, by the node's index.
 
     A weight that several nodes share is thus counted once in the sum over layers.
     """

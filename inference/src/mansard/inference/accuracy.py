@@ -165,9 +165,9 @@ class _Predictions:
 def measure_accuracy(
     spec: AccuracyTrial, plan: AccuracyPlan, instruments: Instruments, engine: Engine
 ) -> Accuracy:
-    """Feed one network with its samples; what cannot be run is a row with ``failure``.
+    """Feed one network with its samples; where that fails, the row has a ``failure``.
 
-    Raises MeasurementError where no folder of files was given, or where it lacks a file.
+    Raises MeasurementError where no folder of files was given, or a file is missing.
     """
     folder = instruments.files
     if folder is None:
@@ -290,7 +290,7 @@ def _open(plan: AccuracyPlan) -> Iterator[Opened[Accuracy]]:
 
 
 def _crashed(plan: AccuracyPlan, spec: AccuracyTrial, how: str, duration_s: float) -> Accuracy:
-    """The row of a network that the measuring process did not survive."""
+    """The row of a network whose measuring process died."""
     return _row(spec, plan, how, Took(duration_s))
 
 

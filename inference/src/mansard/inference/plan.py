@@ -53,7 +53,7 @@ class InputSpec(Record, frozen=True, kw_only=True):
 
 
 class ShapeRange(Record, frozen=True, kw_only=True):
-    """The shapes that an engine file is built for, of one input with open dimensions."""
+    """The shapes of one input with open dimensions that an engine file is built for."""
 
     least: tuple[int, ...]
     usual: tuple[int, ...]  # that it is tuned for
@@ -61,7 +61,7 @@ class ShapeRange(Record, frozen=True, kw_only=True):
 
 
 class BuildSettings(Record, frozen=True, kw_only=True):
-    """How an engine file is built; all of it is in the file's key."""
+    """How an engine file is built; every field is part of the file's key."""
 
     optimization_level: int | None = None
     workspace_bytes: int | None = None
@@ -88,7 +88,7 @@ class BuildSettings(Record, frozen=True, kw_only=True):
 
     @property
     def options(self) -> dict[str, str]:
-        """Those that can change a time or that loading needs, where they are not the builder's."""
+        """Settings that change a time or that loading needs, where not the builder's default."""
         changed = {}
         if self.ranges:
             changed["open"] = ",".join(self.ranges)  # what loads the file gives their shapes
@@ -133,7 +133,7 @@ class BuildTrial(PlannedTrial, frozen=True, kw_only=True):
 
 
 class BuildPlan(RunPlan, frozen=True, kw_only=True):
-    """The plan of a run of builds. Of its protocol nothing is used."""
+    """The plan of a run of builds. Its protocol is not used."""
 
     schema: ClassVar[Schema] = Schema("build-plan", 1)
     kind: ClassVar[str] = "mansard.inference.builds:BUILDS"
@@ -285,7 +285,7 @@ class MultiNetwork(Record, frozen=True, kw_only=True):
 
 
 class MultiTrial(PlannedTrial, frozen=True, kw_only=True):
-    """Networks that run at once for a while, again and again."""
+    """Networks that run concurrently and repeatedly, for a fixed time."""
 
     mapping: str  # what it is called
     mapped: tuple[MultiNetwork, ...]

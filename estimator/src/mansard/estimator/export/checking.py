@@ -1,4 +1,4 @@
-"""The exported file against PyTorch: the same inputs through both, outputs compared."""
+"""Checks an exported file against PyTorch: the same inputs, outputs compared."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RUNTIME = "ONNX Runtime"
 
 
 class OutputDifference(msgspec.Struct, frozen=True):
-    """Between two outputs. Relative: to the greatest magnitude of PyTorch's output."""
+    """The difference of two outputs; relative to the greatest magnitude of PyTorch's."""
 
     absolute: float
     relative: float
 
 
 class ExportCheck(msgspec.Struct, frozen=True):
-    """One comparison that passed; ``sizes`` are those of the symbols."""
+    """One comparison that passed, with the ``sizes`` of the symbols."""
 
     sizes: Mapping[str, int]
     n_outputs: int

@@ -148,7 +148,7 @@ def foreign_code(what: str) -> Iterator[None]:
 
 
 def described(error: BaseException) -> str:
-    """Type and first line of the error that began a chain of them, as it is told to a person."""
+    """Type and first line of the first error in a chain, for messages."""
     deepest = error
     for _ in range(20):
         cause = deepest.__cause__
@@ -169,7 +169,7 @@ def forward_parameters(module: Any) -> tuple[dict[str, inspect.Parameter], bool]
 
 
 def refuse_unknown(what: str, name: str, offered: Sequence[str]) -> NoReturn:
-    """Raise a UsageError that names what comes close to ``name``."""
+    """Raise UsageError for ``name``, with the closest of the names ``offered``."""
     close = get_close_matches(name, offered, n=5) or sorted(offered)[:12]
     fix = f"use one of: {', '.join(close)}" if close else None
     raise UsageError(f"{what} {name!r} is not there", fix=fix)
@@ -184,7 +184,7 @@ _SEED = 0
 def example_tensors(
     inputs: Sequence[Input], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
-    """One tensor for each input: floats from N(0, 1), integers and ones as it says."""
+    """One tensor for each input: floats from N(0, 1), integers and ones as specified."""
     torch = need("torch")
     generator = torch.Generator().manual_seed(_SEED)
     return {one.name: _tensor(torch, one, shapes[one.name], generator) for one in inputs}
@@ -266,7 +266,7 @@ def float_type(module: Any) -> str:
 
 
 def guess_inputs(module: Any) -> tuple[tuple[Input, ...], str]:
-    """Inputs that fit, and one line that says what was assumed; raises UsageError."""
+    """Guessed inputs, and one line on what was assumed; raises UsageError."""
     named, _ = forward_parameters(module)
     needed = required(named)
     if needed and all(name in (*_TOKEN_NAMES, *_MASK_NAMES) for name in needed):
@@ -290,7 +290,7 @@ def guess_inputs(module: Any) -> tuple[tuple[Input, ...], str]:
 
 
 def _first_layer(module: Any) -> tuple[tuple[int, ...], str] | None:
-    """Shape and type of what the first layer that has weights can take; None if unknown."""
+    """Shape and type of an input for the first layer with weights; None if unknown."""
     for layer in module.modules():
         is_leaf = next(layer.children(), None) is None
         if is_leaf and next(layer.parameters(), None) is not None:

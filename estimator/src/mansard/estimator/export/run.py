@@ -46,7 +46,7 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 def input_shapes(model: onnx.ModelProto) -> dict[str, tuple[int | str, ...]]:
-    """The shape of each input that is no weight: sizes, symbols, ``?`` where there is neither."""
+    """The shape of each input that is not a weight: sizes, symbols, or ``?``."""
     stored = {tensor.name for tensor in model.graph.initializer}
     return {
         one.name: tuple(_size(axis) for axis in one.type.tensor_type.shape.dim)
@@ -62,7 +62,7 @@ def _size(axis: onnx.TensorShapeProto.Dimension) -> int | str:
 
 
 def fixed_axes(model: onnx.ModelProto, axes: Sequence[DynamicAxis]) -> list[str]:
-    """Those of ``axes`` that the exporter made constants, as a person would write them."""
+    """The ``axes`` that the exporter made constant, as messages write them."""
     shapes = input_shapes(model)
     return [
         f"{one.name}:{one.axis}={shapes[one.name][one.axis]}"
@@ -91,11 +91,11 @@ class Traced(msgspec.Struct, frozen=True):
 
 
 class UnfitError(Exception):
-    """An attempt failed in a way in which another may not."""
+    """An attempt failed, but another may succeed."""
 
 
 def plan_attempts(inputs: Sequence[Input], request: ExportRequest) -> tuple[Attempt, ...]:
-    """What to try, in this order: the newer exporter, the older one.
+    """The attempts, in order: the newer exporter, then the older one.
 
     Where some symbols are only our default, both once more without those. Raises
     UsageError.
@@ -141,7 +141,7 @@ def trace_checked(network: Network, attempt: Attempt, request: ExportRequest, pa
 def _check_other_sizes(
     network: Network, attempt: Attempt, request: ExportRequest, path: Path, sizes: Mapping[str, int]
 ) -> ExportCheck:
-    """An exporter may write a symbol and yet build the traced size into the graph."""
+    """Check other sizes: an exporter may write a symbol but build in the traced size."""
     others = {symbol: size + 1 for symbol, size in sizes.items()}
     examples = _examples(network, attempt, others)
     try:
@@ -164,7 +164,7 @@ def _check_asked(model: onnx.ModelProto, attempt: Attempt, request: ExportReques
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What was written. ``checks`` is empty where none was wanted."""
+    """The written files. ``checks`` is empty where none was requested."""
 
     paths: tuple[Path, ...]  # the model, and its weights where they did not fit
     network: str
@@ -211,15 +211,15 @@ def export_network(network: Network, request: ExportRequest, folder: Path) -> Ex
         paths = publish(
             traced.model, path.parent, request.output, with_weights=request.with_weights
         )
-        notes = (*network.notes, *_told(failures), *traced.notes)
+        notes = (*network.notes, *_reasons(failures), *traced.notes)
         return _exported(network, attempt, traced, paths, notes)
     is_runtime = any(RUNTIME in why for _, why in failures)
     fix = "--no-check writes it all the same" if is_runtime else None
-    raise ModelError("; ".join(_told(failures)), where=request.source, fix=fix)
+    raise ModelError("; ".join(_reasons(failures)), where=request.source, fix=fix)
 
 
-def _told(failures: list[tuple[Attempt, str]]) -> list[str]:
-    """Each reason once, with the first attempt that it ended; alone where all had the same."""
+def _reasons(failures: list[tuple[Attempt, str]]) -> list[str]:
+    """Each reason once, with the first attempt that failed by it; without it where all did."""
     first: dict[str, str] = {}
     for attempt, why in failures:
         first.setdefault(why, attempt.name)
@@ -330,7 +330,7 @@ def _is_weight(tensor: onnx.TensorProto) -> bool:
 
 
 def _shape(lengths: tuple[int, ...], taken: set[str]) -> onnx.TensorProto:
-    """A constant that holds ``lengths``, under a name that is free."""
+    """A constant with ``lengths``, under an unused name."""
     from onnx import helper
 
     name = "shape_" + "x".join(map(str, lengths))

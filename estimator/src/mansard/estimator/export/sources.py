@@ -1,4 +1,4 @@
-"""What a source names becomes a network with inputs: own code, torchvision, transformers.
+"""Builds the network that a source names: the user's code, torchvision, transformers.
 
 Nothing is downloaded; weights are random where the source has none.
 """
@@ -35,7 +35,7 @@ from mansard.estimator.export.request import ExportRequest, PythonSource, parse_
 
 
 def build_from_python(source: PythonSource, settings: Mapping[str, object]) -> Any:
-    """The torch.nn.Module that ``source`` is, or makes when called with ``settings``.
+    """The torch.nn.Module that ``source`` is, or returns when called with ``settings``.
 
     Raises UsageError where there is no such module or attribute, or it is no network;
     ModelError where the user's code raises.
@@ -94,7 +94,7 @@ def _is_part(missing: str | None, name: str) -> bool:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The module in the file ``path``; it may import what lies beside it."""
+    """The module in the file ``path``; it can import modules beside it."""
     if not path.is_file():
         raise UsageError("there is no such file", where=str(path))
     name = f"_mansard_export_{path.stem}"
@@ -283,7 +283,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def merged(config: Mapping[str, Any], settings: Mapping[str, object]) -> dict[str, Any]:
-    """``config`` with ``settings`` put in, also into its parts."""
+    """``config`` with ``settings`` applied, also to nested parts."""
     result = dict(config)
     for key, value in settings.items():
         inner = result.get(key)
@@ -334,7 +334,7 @@ def is_model_class(obj: object) -> bool:
 
 
 def _check_settings(config_class: Any, settings: Mapping[str, object]) -> None:
-    """A configuration takes any name without a word: a slip would change nothing."""
+    """Raise UsageError for unknown settings: configurations silently accept any name."""
     with foreign_code(f"{config_class.__name__}()"):
         usual = config_class()
     for key in settings:

@@ -1,4 +1,4 @@
-"""PyTorch's two exporters behind one call, and the axes that stay symbols."""
+"""One interface to PyTorch's two exporters, and the axes that stay symbolic."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _by_position(torch: Any, module: Any, names: Sequence[str]) -> Any:
 
 
 def branches_taken(warnings_said: Sequence[str]) -> tuple[str, ...]:
-    """A line about Python branches that hung on a tensor: their other side is not in the file."""
+    """A note on Python branches that depended on a tensor: the other side is not exported."""
     places = {text for text in warnings_said if _BRANCH in text}
     if not places:
         return ()
@@ -224,7 +224,7 @@ def _quiet() -> Iterator[list[warnings.WarningMessage]]:
 
 @contextmanager
 def _to_null(descriptor: int) -> Iterator[None]:
-    """What is written to ``descriptor`` is lost; undone afterwards."""
+    """Discard what is written to ``descriptor`` in the block."""
     original = os.dup(descriptor)
     null = os.open(os.devnull, os.O_WRONLY)
     try:

@@ -42,13 +42,13 @@ def fuse(
     attention_buffer_bytes: int | None = None,
     in_place: InPlaceInputs = _NOTHING_IN_PLACE,
 ) -> Fusion:
-    """What of ``nodes`` runs as one kernel, and what that kernel reads and writes.
+    """Which of ``nodes`` run as one kernel, and what each kernel reads and writes.
 
     ``outputs``: names of the graph's outputs. ``operators``: by (domain, type) of every
     operator, None for those without. ``precision`` replaces the width of floats.
     ``attention_buffer_bytes``: what an attention kernel holds of its queries at a time;
     keys and values are read again for each such block (``rereads``). None: read once.
-    ``in_place``: by node, the inputs that stand in its output, as caches that grow in place.
+    ``in_place``: inputs that a node's output already contains, by its index.
     """
     constants = Constants(precision, attention_buffer_bytes, in_place)
     return _fuse_graph(Wiring(nodes, outputs, operators, constants), operators)

@@ -128,7 +128,7 @@ def _join_caches(position: int, wiring: Wiring) -> None:
 def grown_bytes(
     node: Node, precision: Precision | None, in_place: Collection[str]
 ) -> dict[str, int]:
-    """Bytes of the outputs of an attention that stand there already, by the output's name."""
+    """Bytes of an attention's outputs that are in place already, by the output's name."""
     there: dict[str, int] = {}
     for at, out in ATTENTION[node.domain, node.op_type].pairs:
         past = node.optional(at)

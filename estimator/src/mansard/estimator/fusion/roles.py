@@ -133,7 +133,7 @@ def reads_image(node: Node, reads: Sequence[Part]) -> bool:
 
 
 class Role(IntEnum):
-    """How an operator may be fused."""
+    """How an operator can be fused."""
 
     POINTWISE = 0  # each output element from the elements at its position
     MOVE = 1  # each output element is one input element
@@ -227,7 +227,7 @@ def actual_role(node: Node, usual: Role) -> Role:
 
 
 def _is_part(node: Node) -> bool:
-    """Whether the output is a part of the input, or all of it, as a kernel can read it there."""
+    """Whether the output is the input or a part of it, which a kernel can read in place."""
     if node.op_type in ("Expand", "Pad", "Tile"):
         return node.input(0).shape == node.output.shape
     if node.op_type == "Slice":
@@ -252,7 +252,7 @@ def _keeps_order(node: Node) -> bool:
 
 
 def _fits_on_chip(node: Node) -> bool:
-    """Whether a row can be held between the pass that reduces it and the next one."""
+    """Whether a row fits on the chip between the pass that reduces it and the next one."""
     if not node.op_type.startswith("Reduce"):
         return True
     n_read, n_written = node.input(0).n_elements, node.output.n_elements

@@ -47,7 +47,7 @@ class BytesSource:
 
 
 class FileSource:
-    """A model in an open file, however large; only the bytes that are asked for are read."""
+    """A model in an open file of any size; only the requested bytes are read."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self.size = size

@@ -38,7 +38,7 @@ Key = tuple[str, str, str]  # domain, name, overload
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
-    """The nodes that a call becomes; ``inputs`` and ``outputs`` are names inside it."""
+    """The nodes that replace a call; ``inputs`` and ``outputs`` are names inside it."""
 
     key: Key
     inputs: tuple[str, ...]
@@ -98,7 +98,7 @@ def _function(
 
 
 def check_size(nodes: Iterable[ModelNode], functions: Mapping[Key, Function]) -> None:
-    """Raises ModelError for functions that call themselves, nest too deep or explode."""
+    """Raise ModelError for functions that are recursive, nest too deep or expand too far."""
     measures = _Measures(functions)
     total = sum(measures.of_node(node, 0).n_nodes for node in nodes)
     if total > MAX_NODES:
@@ -114,7 +114,7 @@ class _Measure(NamedTuple):
 
 
 class _Measures:
-    """How many nodes each function becomes, those of graphs inside it included."""
+    """How many nodes each function expands to, including graphs inside it."""
 
     def __init__(self, functions: Mapping[Key, Function]) -> None:
         self._functions = functions
@@ -152,7 +152,7 @@ def _sum(measures: list[_Measure]) -> _Measure:
 
 
 class _Scope(NamedTuple):
-    """Of nodes in one call: what their names become, and what attributes refer to."""
+    """The scope of one call: new names of its tensors, and values of referenced attributes."""
 
     prefix: str
     names: dict[str, str]
@@ -160,14 +160,14 @@ class _Scope(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """A graph that is handed to a function as an attribute; its names are the caller's."""
+    """A graph that is passed to a function as an attribute; its names are the caller's."""
 
     graph: Subgraph
     scope: _Scope | None
 
 
 def inline(parts: Parts, functions: Mapping[Key, Function], budget: ReadingBudget) -> Parts:
-    """The graph without calls; raises ModelError if functions call themselves or explode."""
+    """The graph with all calls inlined; raises ModelError as ``check_size``."""
     check_size(parts.nodes, functions)
     return _Inliner(parts, functions, budget).graph(parts, None)
 
@@ -241,7 +241,7 @@ class _Inliner:
         return node.name if scope is None else scope.prefix + node.name
 
     def _name(self, name: str, scope: _Scope | None) -> str:
-        """What a tensor's name in ``scope`` becomes; the same name always the same."""
+        """The new name of a tensor in ``scope``; always the same for the same name."""
         if scope is None or not name:
             return name
         if name not in scope.names:
@@ -273,7 +273,7 @@ class _Inliner:
         )
 
     def _attributes(self, node: ModelNode, scope: _Scope | None) -> dict[str, object]:
-        """The node's attributes, references replaced; without those that are not given."""
+        """The node's attributes with references replaced; unset references are dropped."""
         values = scope.values if scope else {}
         attributes: dict[str, object] = {}
         for name, value in node.attributes.items():

@@ -95,7 +95,7 @@ class GraphReader:
         return parts._replace(nodes=with_tables(nodes, parts.stored))
 
     def enter_functions(self) -> None:
-        """From here on the nodes are those of functions."""
+        """The nodes that are read from now on are those of functions."""
         self._reader.in_functions = True
 
     def nodes(
@@ -302,7 +302,7 @@ LEARNED = frozenset(
 
 
 def table_at(node_type: tuple[str, str], position: int) -> str | None:
-    """The attribute whose table is the input at ``position``; None where it is none."""
+    """The attribute whose table becomes the input at ``position``, or None."""
     tables = TABLES.get(node_type, ())
     return tables[position - 1] if 0 < position <= len(tables) else None
 

@@ -79,7 +79,7 @@ def read_attribute(data: bytes, budget: ReadingBudget, label: str) -> tuple[str,
 
 
 def _collect(data: bytes, budget: ReadingBudget) -> dict[int, list[Any]]:
-    """The contents by their keys; lists in their packed form join the others."""
+    """The contents by key; packed lists are joined with unpacked ones."""
     held: dict[int, list[Any]] = {}
     for key, content in fields(data):
         if key == _PACKED_INTS:
@@ -173,7 +173,7 @@ class Call(ModelNode, frozen=True, eq=False):
 
 
 class _Names(dict[bytes, str]):
-    """Text by its bytes; a name that is twice in the file is one string."""
+    """Strings by their bytes; a name that occurs twice is one object."""
 
     def __missing__(self, data: bytes) -> str:
         text = self[data] = data.decode()
@@ -243,7 +243,7 @@ class NodeReader:
         return taken
 
     def _usual(self, data: bytes) -> _Parts | None:  # noqa: C901, PLR0912 - one branch a field
-        """What the node holds; None if it is written in an unusual way."""
+        """The fields of a node; None if it is encoded in an unusual way."""
         names, cached = self._names, self._attributes
         inputs: list[str] = []
         outputs: list[str] = []

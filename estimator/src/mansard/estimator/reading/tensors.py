@@ -1,4 +1,4 @@
-"""Tensors in the file: what is declared of inputs and outputs, and what is stored.
+"""Tensors in the file: declarations of inputs and outputs, and stored tensors.
 
 Messages ValueInfoProto, TypeProto, TensorProto and SparseTensorProto of onnx.proto
 (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto); keys are 8 · field + kind.
@@ -112,7 +112,7 @@ def _value_of_long(dtype: ElementType, parts: list[Array]) -> Numbers | None:
 
 
 def _numbers(key: int, run: bytes) -> tuple[int, Array | None]:
-    """How many numbers a run holds, each behind its key, and these but floats."""
+    """How many numbers a run holds, each after its key, and the integers among them."""
     import numpy as np
 
     if key == _LONG_FLOATS:
@@ -146,7 +146,7 @@ def _packed_numbers(key: int, content: bytes) -> Iterator[tuple[int, Array | Non
 
 
 def _varints(held: Array, starts: Array, ends: Array) -> Array:
-    """The numbers whose bytes stand from ``starts`` to ``ends``, seven bits in each."""
+    """The numbers whose bytes are at ``starts`` to ``ends``, seven bits in each."""
     import numpy as np
 
     if len(starts) and int((ends - starts).max()) > 9:
@@ -205,7 +205,7 @@ def read_declared(data: bytes, is_given: bool = False) -> ModelInput:
 
 
 class StatedTypes:
-    """What messages ValueInfoProto say of tensors that nodes write, by their names.
+    """The types in ValueInfoProto messages of tensors that nodes write, by name.
 
     Exporters write one for each tensor, of few types; each type is read once. One that is
     damaged, no tensor, or contradicts another of the same name says nothing.
@@ -259,7 +259,7 @@ def read_type(data: bytes, name: str = "") -> ModelInput:
 
 
 def _member(data: bytes) -> tuple[int, bytes]:
-    """Which kind of type it is, and its content; of several the last one counts."""
+    """The kind of a type and its content; the last of several counts."""
     member = 0
     held: list[bytes] = []
     for key, content in fields(data):

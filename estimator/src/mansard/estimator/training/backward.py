@@ -69,7 +69,7 @@ def _collect_inside(node: Node, find: FindOperator, names: set[str]) -> None:
 
 
 def _carried(node: Node, body: Body) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What one iteration hands to the next: names of a body's outputs and inputs."""
+    """What one iteration passes to the next: names of a body's outputs and inputs."""
     if node.op_type == "Loop":
         inputs = body.inputs[2:]  # behind the iteration's number and the condition
         return body.outputs[1 : 1 + len(inputs)], inputs
@@ -139,7 +139,7 @@ def _division(node: Node, position: int) -> Cost:  # noqa: ARG001
 
 
 def _clip(node: Node, position: int) -> Cost:  # noqa: ARG001
-    """As forwards a comparison for each bound that is given."""
+    """One comparison for each given bound, as in the forward pass."""
     bounds = sum(node.has(i) for i in (1, 2)) + sum(k in node.attributes for k in ("min", "max"))
     return Cost(simple=bounds)
 

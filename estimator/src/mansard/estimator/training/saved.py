@@ -1,8 +1,8 @@
-"""Activations: what the forward pass keeps because the backward pass reads it.
+"""Saved activations: what the forward pass saves because the backward pass reads it.
 
-A tensor is kept once, at the first node whose gradient reads it. Weights are there
-anyway. Derivatives written with an operator's output keep the output, which the next
-layer mostly keeps as its input already.
+A tensor is saved once, at the first node whose gradient reads it. Weights are not counted. A
+derivative in terms of an operator's output saves that output, which the next layer mostly saves as
+its input already.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def saved_bytes(
     precision: Precision | None,
     segments: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Bytes that each node makes the forward pass keep, by the node's index.
+    """Bytes that the forward pass saves for each node's gradient, by the node's index.
 
     With ``segments``, by the node's index, only what is made in the node's own segment
     counts: what comes from another one is kept there.
@@ -76,7 +76,7 @@ def saved_bytes(
 
 
 def shows_input(node: Node) -> bool:
-    """Whether the outputs are the first input's memory, in training too."""
+    """Whether the outputs share the first input's memory, also in training."""
     return node.op_type in _SHOWING and not node.domain
 
 
@@ -124,7 +124,7 @@ def _needs_own(node: Node, names: set[str]) -> bool:
 
 
 def extra_bytes(node: Node, precision: Precision | None) -> int:
-    """Bytes that one run keeps beside the node's tensors: positions, a mask, gates."""
+    """Bytes that one run saves beside the node's tensors: positions, a mask, gates."""
     if node.op_type in _MASKED:
         return _INDEX_BYTES * node.output.n_elements
     if node.op_type == "Dropout":
@@ -205,10 +205,10 @@ def training_peak_bytes(
     again: Mapping[int, int],
     precision: Precision | None,
 ) -> int:
-    """Bytes, by ``saved`` bytes of each node and gradients' lives; main graph only.
+    """The peak bytes of saved activations and live gradients in the main graph.
 
-    ``again``: what each node saves when its segment is computed again, if it is. What a
-    loop saves stands at the loop's place.
+    ``saved``: of each node. ``again``: what a node saves when its segment is recomputed. What the
+    nodes inside a loop save counts at the loop.
     """
     main = [instance for instance in instances if instance.scope == ""]
     gradients = _live_gradients(main, differentiable, precision)
@@ -230,7 +230,7 @@ def training_peak_bytes(
 
 
 def _with_inner(instances: Sequence[NodeInstance], saved: Mapping[int, int]) -> dict[int, int]:
-    """What each node of the main graph saves, with the nodes inside it, by its index."""
+    """Bytes saved by each node of the main graph and the nodes inside it, by its index."""
     totals: dict[int, int] = {}
     holder, seen = -1, set()
     for instance in instances:
@@ -246,7 +246,7 @@ def _with_inner(instances: Sequence[NodeInstance], saved: Mapping[int, int]) -> 
 def _live_gradients(
     main: Sequence[NodeInstance], differentiable: set[str], precision: Precision | None
 ) -> list[int]:
-    """Bytes of the gradients that are there while each node's backward pass runs.
+    """Bytes of the gradients that are alive while each node's backward pass runs.
 
     The gradient of a view is that of its source, seen otherwise.
     """

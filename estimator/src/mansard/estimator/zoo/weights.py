@@ -19,7 +19,7 @@ _POOL_SIZE = 1_048_573  # a prime, so that no two rows of a matrix come out alik
 
 
 class MissingWeights(NamedTuple):
-    """A weight that a file has no numbers for: all that they are drawn from.
+    """A weight that a file has no numbers for, and how to draw them.
 
     ``value`` is the constant in its place; ``data_type`` as in onnx.TensorProto.
     """

@@ -1,4 +1,4 @@
-"""Nsight Compute as a program: where it is, what it knows of a chip, how it is called, its errors.
+"""The program Nsight Compute: its path, the metrics it has for a chip, command line and errors.
 
 https://docs.nvidia.com/nsight-compute/NsightComputeCli/
 """
@@ -98,7 +98,7 @@ def listed_metrics(ncu: Ncu, chip: str) -> frozenset[str]:
             fix=f"name one with --chip: {', '.join(chips)}" if chips else "install a newer one",
         )
     raise MeasurementError(
-        f"lists no metrics of {chip}: {_said(answer)}", where=str(ncu.path), fix=_INSTALL
+        f"lists no metrics of {chip}: {_last_line(answer)}", where=str(ncu.path), fix=_INSTALL
     )
 
 
@@ -108,8 +108,8 @@ def _ask(path: Path, *question: str) -> Finished:
     )
 
 
-def _said(answer: Finished) -> str:
-    """The last line of an answer."""
+def _last_line(answer: Finished) -> str:
+    """The last line that was printed."""
     lines = (answer.output + b"\n" + answer.complaints).decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
 
@@ -174,9 +174,9 @@ _PROGRAM_FAILED = "application returned an error code"
 
 
 def refusal_of(messages: Sequence[str]) -> MansardError | None:
-    """Why ``ncu`` counts nothing here, by what it said in lines ``==ERROR== …``; None: no reason.
+    """Why ``ncu`` cannot count here, by its lines ``==ERROR== …``; None: no such line.
 
-    That the program which it ran has failed is none.
+    A failure of the profiled program is no such reason.
     """
     text = "\n".join(messages)
     for part, (error, what, fix) in _KNOWN:
@@ -193,10 +193,10 @@ def refusal_of(messages: Sequence[str]) -> MansardError | None:
 
 
 def is_without_kernels(messages: Sequence[str]) -> bool:
-    """Whether ``ncu`` says that nothing ran on the GPU."""
+    """Whether ``ncu`` reports that no kernel ran on the GPU."""
     return any("No kernels were profiled" in line for line in messages)
 
 
 def has_failed_program(messages: Sequence[str]) -> bool:
-    """Whether ``ncu`` says that the program which it ran has failed."""
+    """Whether ``ncu`` reports that the profiled program failed."""
     return any(_PROGRAM_FAILED in line for line in messages)

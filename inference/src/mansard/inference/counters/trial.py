@@ -1,7 +1,7 @@
 """The kind of measurement "counters": a network runs under Nsight Compute, whose table is kept.
 
-It runs on the machine itself: counters need the right to read them (root, or a driver that lets
-everybody), which no measuring container is given.
+It runs on the machine itself: reading counters needs a permission (root, or a driver that permits
+all users), which measuring containers do not have.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ _CHILD = (
 
 
 class Counting(msgspec.Struct, frozen=True):
-    """What no plan says: the program, and the folder of runs that keeps its tables."""
+    """What is not part of the plan: the program, and the folder of runs that stores its tables."""
 
     ncu: Ncu
     runs: Path
 
 
 class _FailedError(Exception):
-    """The network cannot be run; the reason."""
+    """The network cannot be run; the message is the reason."""
 
 
 def counter_kind(counting: Counting | None = None) -> MeasurementKind[CounterPlan, CounterRun]:
-    """The kind "counters"; the next command counts again what failed."""
+    """The kind "counters"; failed trials are repeated by the next command."""
     return MeasurementKind(
         "counters",
         CounterPlan,

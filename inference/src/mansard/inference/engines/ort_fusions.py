@@ -1,4 +1,4 @@
-"""Which nodes of a network each node of ONNX Runtime's own graph does the work of, and its time.
+"""Which nodes of the network each node of ONNX Runtime's optimised graph runs, and its time.
 
 ONNX Runtime optimises the graph before it runs it. What it fuses, it names in many ways: after
 one of the nodes (``@7@/MatMulScaleFusion/``), after the tensor that it writes (``conv1_nchwc``),
@@ -55,7 +55,7 @@ _ADDED = frozenset(
 
 
 class TracedNode(NamedTuple):
-    """A node of ONNX Runtime's graph, and the network's nodes that it does the work of."""
+    """A node of ONNX Runtime's graph, and the nodes of the network that it runs."""
 
     name: str  # may be empty
     op_type: str
@@ -63,7 +63,7 @@ class TracedNode(NamedTuple):
 
 
 def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tuple[TracedNode, ...]:
-    """The nodes of the network that each node of ``optimised`` does the work of.
+    """The nodes of the network that each node of ``optimised`` runs.
 
     Both are in the order of their files, in which a tensor is written before it is read. Every
     node of the network is given to the first that does its work, and to all pieces that
@@ -88,7 +88,7 @@ def trace(original: Sequence[GraphNode], optimised: Sequence[GraphNode]) -> tupl
 
 
 def _renamed(node: GraphNode) -> GraphNode:
-    """The node with tensors named as the network has them."""
+    """The node, with its tensors renamed as in the network."""
     return node._replace(
         name=node.name.removeprefix(_IN_SINGLE) if node.name.endswith(_NCHWC) else node.name,
         inputs=tuple(name.removeprefix(_IN_SINGLE) for name in node.inputs),
@@ -97,7 +97,7 @@ def _renamed(node: GraphNode) -> GraphNode:
 
 
 class _LabelledNodes:
-    """The nodes of the network by their labels, and which of them writes a tensor."""
+    """The nodes of the network by label, and the writer of each tensor."""
 
     def __init__(self, nodes: Sequence[GraphNode]) -> None:
         labelled = [(label_of(node.name), node) for node in nodes]
@@ -119,15 +119,15 @@ class _LabelledNodes:
         }
 
     def with_folded(self, nodes: Iterable[int]) -> tuple[int, ...]:
-        """Also those that were folded into ``nodes`` before the network was written."""
+        """``nodes`` with the ones that were folded into them before the network was written."""
         return tuple(sorted({folded for label in nodes for folded in self._folded[label]}))
 
     def writer(self, tensor: str) -> int:
-        """The node that writes ``tensor``, which is one of the network's."""
+        """The node that writes ``tensor``, a tensor of the network."""
         return self._writer[tensor]
 
     def anchors(self, optimised: Sequence[GraphNode]) -> list[tuple[str, ...]]:
-        """The network's tensors that each node of ``optimised`` is the first to hold."""
+        """For each node of ``optimised``, the network's tensors that it is the first to hold."""
         named = [self._named(node) for node in optimised]
         unchanged = {tensor for tensors in named for tensor in tensors}
         stands_for: dict[str, str] = {}
@@ -145,11 +145,11 @@ class _LabelledNodes:
         return anchors
 
     def labelled(self, node: GraphNode) -> list[int]:
-        """The nodes that the name of ``node`` holds."""
+        """The labels in the name of ``node``."""
         return [label for label in labels_of(node.name) if label in self._nodes]
 
     def behind(self, labels: Iterable[int], written: set[str]) -> set[int]:
-        """The nodes ``labels``, and those before them up to the tensors in ``written``."""
+        """The nodes ``labels`` and their predecessors, up to the tensors in ``written``."""
         ahead, reached = list(labels), set[int]()
         while ahead:
             label = ahead.pop()
@@ -162,7 +162,7 @@ class _LabelledNodes:
         return reached
 
     def _unconverted(self, tensor: str) -> str:
-        """The tensor that ``tensor`` was made of by what was put in before the file was written."""
+        """The tensor that ``tensor`` was converted from by nodes that preparing inserted."""
         while tensor in self._converted:
             tensor = self._converted[tensor]
         return tensor
@@ -172,7 +172,7 @@ class _LabelledNodes:
         return [name for name in (*names, *node.outputs) if name in self._writer]
 
     def _first_input(self, node: GraphNode, holds: list[str], unchanged: set[str]) -> str:
-        """The network's tensor that the first input of ``node`` stands for; empty: unknown."""
+        """The network's tensor that corresponds to the first input of ``node``; empty: unknown."""
         heads = self.labelled(node) + [self._writer[tensor] for tensor in holds]
         if node.op_type not in _ADDED:
             heads += [label for head in heads for label in self._before(head, unchanged)]
@@ -186,7 +186,7 @@ class _LabelledNodes:
         return ""
 
     def _before(self, label: int, unchanged: set[str]) -> list[int]:
-        """The nodes before ``label`` on its first input, up to the tensors ``unchanged``."""
+        """The chain of first inputs before ``label``, up to the tensors ``unchanged``."""
         before: list[int] = []
         while True:
             read = (*self._nodes[label].inputs, "")[0]
@@ -197,7 +197,7 @@ class _LabelledNodes:
 
 
 def _give_to_pieces(optimised: Sequence[GraphNode], parts: list[tuple[int, ...]]) -> None:
-    """Give each node without parts those of its first reader: both are pieces of one layer."""
+    """Give each untraced node the nodes of its first reader: both are pieces of one layer."""
     reader = _first_readers(optimised)
     served = list(parts)
     for position in reversed(range(len(optimised))):

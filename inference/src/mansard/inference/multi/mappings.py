@@ -18,10 +18,10 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 def device_cpus(device: str, cpus: tuple[int, ...]) -> tuple[int, ...]:
-    """The CPUs that a device is, or that feed it; ``cpus``: those of the mode.
+    """The CPUs of a device, or that feed it; ``cpus``: all CPUs of the mode.
 
-    ``cpu:0-3`` and ``cpu:0,2`` name CPUs by their numbers. Raises UsageError for a name of no
-    device, and for CPUs that the mode leaves off.
+    ``cpu:0-3`` and ``cpu:0,2`` name CPUs by their numbers. Raises UsageError for an unknown
+    device, and for CPUs that are offline in the mode.
     """
     kind, _, numbers = device.partition(":")
     if not numbers:
@@ -46,7 +46,7 @@ def device_cpus(device: str, cpus: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_cpu(device: str) -> bool:
-    """Whether a device is CPUs: what runs there is in the host's memory."""
+    """Whether a device is CPUs, which run in the host's memory."""
     return device.partition(":")[0] == _CPU
 
 
@@ -63,14 +63,14 @@ class StagePlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappedNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """A network in stages; the same may be in a mapping twice."""
+    """A network in stages; a mapping may contain the same network twice."""
 
     model: str  # an ONNX file, or the name of a network of the zoo
     stages: tuple[StagePlace, ...] = (StagePlace(),)
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
-    """Networks that run at once."""
+    """Networks that run concurrently, and where."""
 
     networks: tuple[MappedNetwork, ...]
     # In step: (network, stage) in the order in which they begin, each once. Empty: not in step.
@@ -89,8 +89,8 @@ def read_mappings(path: Path) -> tuple[Mapping, ...]:
     """The mappings of a JSON file: one, or a list of them.
 
     A mapping has, for each network, the last node of each stage and its device: ``{"resnet50":
-    {"57": "gpu", "122": "dla0"}, "alexnet": {"22": "cpu"}}``, with ``#2`` behind the name of a
-    network that is there again. NN-Profiler's files hold such a one as ``mapping``. Raises
+    {"57": "gpu", "122": "dla0"}, "alexnet": {"22": "cpu"}}``, with ``#2`` after the name of a
+    network that occurs again. NN-Profiler's files contain a mapping as ``mapping``. Raises
     InputError and StorageError.
     """
     content = read_json(path, "mappings", most_bytes=_MOST_BYTES, fix=_REPEATED)
@@ -149,7 +149,7 @@ def with_device(mapping: Mapping, device: str) -> Mapping:
 
 
 def check_mapping(mapping: Mapping) -> None:
-    """Raises UsageError where nothing could run it: no network, a full DLA, turns that circle."""
+    """Raise UsageError for a mapping that cannot run: no network, a full DLA, circular turns."""
     if not mapping.networks or not all(network.stages for network in mapping.networks):
         raise UsageError("a mapping has no network or no stage", fix="name a network")
     devices = Counter(stage.device for network in mapping.networks for stage in network.stages)

@@ -49,7 +49,7 @@ _LOADING_S = 3600.0  # at most, with the first runs
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a trial that ran."""
+    """The result of a trial that ran."""
 
     window_s: float
     workers: tuple[tuple[Worker, Outcome], ...]
@@ -136,7 +136,7 @@ def run(
 
 
 def _workers(trial: MultiTrial, plan: MultiPlan, folder: Path, context: Any) -> list[Worker]:
-    """One for each network, or for each stage where they are pipelined."""
+    """One worker for each network, or for each stage where stages are pipelined."""
     workers: list[Worker] = []
     for number, network in enumerate(trial.mapped):
         source: Link | None = None
@@ -174,7 +174,7 @@ def _gate(trial: MultiTrial, window: CountedWindow, context: Any) -> Gate:
 
 
 def _limited(trial: MultiTrial) -> AbstractContextManager[None]:
-    """Too large an allocation fails; a GPU's driver reserves more than there is."""
+    """Limit memory, so that large allocations fail; not with a GPU: its driver reserves more."""
     devices = [stage.device for network in trial.mapped for stage in network.stages]
     return limited_to_available() if all(map(is_cpu, devices)) else nullcontext()
 
@@ -193,7 +193,7 @@ def _sleep(seconds_s: float, hands: Sequence[ThreadHand | ProcessHand]) -> None:
 
 
 def _check(hands: Sequence[ThreadHand | ProcessHand]) -> None:
-    """Raises MeasurementError where a worker has failed: the first that did, for the others."""
+    """Raise MeasurementError where a worker has failed, with the first failure."""
     failures = [failure for hand in hands if (failure := hand.failure())]
     if failures:
         raise MeasurementError(failures[0])
@@ -225,7 +225,7 @@ _OF_A_RUN = ("window_s", "energy", "memory_bytes", "other_cpu_share")
 
 
 def measure_multi(spec: MultiTrial, plan: MultiPlan, instruments: Instruments) -> MultiRun:
-    """Measure one trial; what cannot run is a row with ``failure``.
+    """Measure one trial; where it cannot run, the row has a ``failure``.
 
     Raises MeasurementError where no folder of files was given.
     """
@@ -371,7 +371,7 @@ def _open(plan: MultiPlan) -> Iterator[Opened[MultiRun]]:
 
 
 def _crashed(plan: MultiPlan, spec: MultiTrial, how: str, duration_s: float) -> MultiRun:
-    """The row of a trial that the measuring process did not survive."""
+    """The row of a trial whose measuring process died."""
     return _row(spec, plan, Unseen(how, duration_s), None, how)
 
 

@@ -1,8 +1,8 @@
-"""A prepared network cut into parts: which nodes stay together, and each part as a model.
+"""Cuts a prepared network into parts: which nodes stay together, and each part as a model.
 
-A part holds nodes of the network, the weights that they read and the constants that follow from the
-file alone or from shapes. What it reads besides is its inputs; what others read of it, its outputs.
-Cut is the file that an engine loads, so weights, labels and types are those of the whole.
+A part contains nodes of the network, the weights that they read, and constants that follow from the
+file alone or from shapes. Its other operands are its inputs; what other parts read, its outputs.
+The file that an engine loads is cut, so weights, labels and types are those of the whole network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mansard.inference.preparing.labelling import reads
 
 
 class CutPart(NamedTuple):
-    """Nodes of a graph by their places in it, and the tensors at the cut."""
+    """A part of a graph: the places of its nodes, and the tensors at the cut."""
 
     places: tuple[int, ...]
     labels: tuple[int, ...]  # of the nodes that have some
@@ -40,7 +40,7 @@ class CutPart(NamedTuple):
 
 
 class CutGraph:
-    """A prepared network's graph: what each node reads and writes, and what is constant."""
+    """The graph of a prepared network: readers, writers and constants."""
 
     def __init__(self, model: ModelProto, estimated: Model, tensors: Mapping[str, Tensor]) -> None:
         self.model, self.estimated, self.tensors = model, estimated, tensors
@@ -69,14 +69,14 @@ class CutGraph:
         return tuple(reversed(moving))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a tensor follows from the file, or from shapes: then it is no input of a part."""
+        """Whether a tensor follows from the file or from shapes, and so is no input of a part."""
         tensor = self.tensors.get(name)
         return name in self.stored or (tensor is not None and tensor.origin < Origin.ITERATIONS)
 
     def part(self, places: Collection[int], marked: Collection[str] = ()) -> CutPart:
-        """The part of these nodes; ``marked``: tensors inside that are outputs as well.
+        """The part of these nodes; ``marked``: inner tensors that become outputs too.
 
-        Raises ModelError where one at the cut has no known shape.
+        Raises ModelError where a tensor at the cut has no known shape.
         """
         inside = set(places)
         others = set(self.moving) - inside
@@ -123,17 +123,17 @@ class CutGraph:
         )
 
     def n_bytes(self, part: CutPart) -> int:
-        """About how many bytes the file of ``part`` takes."""
+        """The approximate size in bytes of the file of ``part``."""
         places, constants = self._with_constants(part.places)
         n_bytes: int = sum(self.nodes[at].ByteSize() for at in places)
         return n_bytes + sum(int(constant.ByteSize()) for constant in constants)
 
     def op_types(self, part: CutPart) -> set[str]:
-        """Of its nodes, and of those that make its constants."""
+        """The operators of the part's nodes, and of nodes that compute its constants."""
         return {self.nodes[at].op_type for at in self._with_constants(part.places)[0]}
 
     def _with_constants(self, places: Iterable[int]) -> tuple[set[int], list[TensorProto]]:
-        """Also the nodes that make the constants of ``places``; and what is stored of these."""
+        """The nodes ``places``, those that compute their constants, and the stored constants."""
         nodes, waiting = set(places), list(places)
         stored: dict[str, TensorProto] = {}
         while waiting:
@@ -151,7 +151,7 @@ class CutGraph:
         return nodes, list(stored.values())
 
     def has_shape(self, name: str) -> bool:
-        """Whether it is a tensor, and no sequence, whose shape is known."""
+        """Whether ``name`` is a tensor (not a sequence) of known shape."""
         tensor = self.tensors.get(name)
         return tensor is not None and tensor.items is None and tensor.unknown is None
 
@@ -183,8 +183,8 @@ def read_graph(path: Path) -> CutGraph:
 def layer_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int, ...]]:
     """The places of each layer's nodes, in the order in which the layers run.
 
-    Nodes that the estimator takes for one kernel stay together (``fused_group``), and so do groups
-    that could only run in turns. Groups that neither work nor move anything are left out.
+    Nodes that the estimator fuses into one kernel stay together (``fused_group``), and so do groups
+    that depend on each other. Groups that neither compute nor move anything are left out.
     """
     heads, functional = _groups(graph, layers)
     members: dict[int, list[int]] = {}
@@ -195,7 +195,7 @@ def layer_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int
 
 
 def stage_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int, ...]]:
-    """The places between cuts where one tensor alone lives and that no fused group straddles."""
+    """The places between cuts where only one tensor is alive and no fused group is split."""
     heads, functional = _groups(graph, tuple(layers))
     last: dict[int, int] = {}
     for at in graph.moving:
@@ -214,7 +214,7 @@ def stage_parts(graph: CutGraph, layers: Iterable[LayerScore]) -> list[tuple[int
 
 
 def parts_between(graph: CutGraph, cuts: Collection[int]) -> list[tuple[int, ...]]:
-    """The places of all nodes that move something, divided after each of ``cuts``."""
+    """The places of all nodes that move something, split after each of ``cuts``."""
     parts: list[list[int]] = [[]]
     for at in graph.moving:
         parts[-1].append(at)
@@ -224,10 +224,10 @@ def parts_between(graph: CutGraph, cuts: Collection[int]) -> list[tuple[int, ...
 
 
 def cut_points(graph: CutGraph) -> dict[int, str]:
-    """The places after which exactly one tensor lives that is no constant, and that tensor.
+    """The places after which exactly one non-constant tensor is alive, and that tensor.
 
-    Not after the last node, and not where its shape is unknown. A tensor lives from the node that
-    writes it, or from the start, to the last that reads it; what the network gives out lives to its
+    Not after the last node, and not where the shape is unknown. A tensor is alive from the node
+    that writes it, or from the start, to its last reader; outputs of the network stay alive to the
     end.
     """
     moving = graph.moving
@@ -249,7 +249,7 @@ def cut_points(graph: CutGraph) -> dict[int, str]:
 
 
 def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, int], set[int]]:
-    """The group of each place, and the places that work or move something.
+    """The group of each place, and the places of nodes that work or move something.
 
     A node without a label, such as a cast that a conversion put in, goes with what reads it first,
     else with what it reads.
@@ -277,7 +277,7 @@ def _groups(graph: CutGraph, layers: Iterable[LayerScore]) -> tuple[dict[int, in
 def _without_circles(
     graph: CutGraph, members: Mapping[int, Sequence[int]], heads: Mapping[int, int]
 ) -> list[tuple[int, ...]]:
-    """The groups in an order in which they can run; those in a circle become one."""
+    """The groups in an order in which they can run; groups in a circle are merged."""
     of = {head: head for head in members}  # the group that each is part of now
     order: list[int] | None = None
     while order is None:
@@ -300,7 +300,7 @@ def _without_circles(
 
 
 def _sorted(before: Mapping[int, Collection[int]], place: Mapping[int, int]) -> list[int]:
-    """The keys, each after those that ``before`` has of it, else by their ``place``.
+    """The keys in topological order by ``before``; ties by ``place``.
 
     Raises CycleError.
     """
@@ -317,7 +317,7 @@ def _sorted(before: Mapping[int, Collection[int]], place: Mapping[int, int]) -> 
 
 
 def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """The nodes in the file's order, but each after those before it: a conversion appends some."""
+    """The nodes in a valid order, near the file's: a conversion appends nodes at its end."""
     writer = {name: at for at, node in enumerate(nodes) for name in node.output if name}
     before = {
         at: {writer[name] for name in reads(node) if name in writer}
@@ -327,6 +327,6 @@ def _in_order(nodes: Sequence[NodeProto]) -> list[NodeProto]:
 
 
 def _stored(name: str, tensor: Tensor, value: Numbers) -> TensorProto:
-    """A constant whose numbers the estimator has found."""
+    """A constant whose numbers the estimator computed."""
     element = helper.tensor_dtype_to_np_dtype(tensor.dtype.code)
     return onnx.numpy_helper.from_array(value.array.astype(element).reshape(tensor.shape), name)

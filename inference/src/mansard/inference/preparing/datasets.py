@@ -34,12 +34,12 @@ class StoredArrays(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples that were found, before it is known which network they are for.
+    """Labelled samples, not yet fitted to a network.
 
-    ``images``: paths below ``path``, in their order; empty where it is an .npz, of which ``arrays``
-    are. ``labels``: the class of each sample. ``n_folders``: that the classes were numbered by,
-    None where they are numbers themselves. ``digests``: of each image, or of the .npz; ``content``:
-    a hash of all.
+    ``images``: paths below ``path``, in order; empty for an .npz, which has ``arrays``.
+    ``labels``: the class of each sample. ``n_folders``: how many folders number the classes, or
+    None where labels are numbers. ``digests``: of each image, or of the .npz; ``content``: a hash
+    of all.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
     def check_unchanged(self, at: int = 0) -> None:
-        """Raise InputError where the image at ``at``, or the .npz, is not what was found."""
+        """Raise InputError where the image at ``at``, or the .npz, has changed since."""
         name = self.images[at] if self.images else ""
         if _digest(self.path, name) != self.digests[at]:
             raise InputError(
@@ -63,15 +63,15 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the data set."""
         name = self.path.stem if self.arrays is not None else self.path.resolve().name
         return os.fsencode(name).decode("utf-8", "replace")
 
 
 def find_dataset(path: Path, labels: Path | None = None) -> DataSet:
-    """What lies at ``path``; raises UsageError, InputError or StorageError in one line.
+    """The data set at ``path``; raises UsageError, InputError or StorageError in one line.
 
-    ``labels``: a file of them; None: those in the .npz, or as the folder has them.
+    ``labels``: a file of labels; None: those in the .npz or of the folders.
     """
     if path.is_dir():
         return _images(path, labels)
@@ -152,7 +152,7 @@ def _images(path: Path, labels_file: Path | None) -> DataSet:
 
 
 def _digest(path: Path, name: str = "") -> str:
-    """Of the file at ``path``, or of the image called ``name`` below it."""
+    """The digest of the file at ``path``, or of its image ``name``."""
     with storage_errors(path / name), open_file(path / name) as stream:
         return stream_hash(stream, os.fsencode(name))
 
@@ -176,7 +176,7 @@ def _by_folder(images: Sequence[str], path: Path) -> tuple[tuple[int, ...] | Non
 
 
 def _read_lines(path: Path) -> list[tuple[str, int]]:
-    """A name, empty where there is none, and a class from each line; raises InputError."""
+    """Name (may be empty) and class from each line; raises InputError."""
     try:
         text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:

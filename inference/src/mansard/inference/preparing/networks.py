@@ -1,4 +1,4 @@
-"""From a model to the files that an engine loads, and what is to be said about them."""
+"""Prepared networks: from a model to the files that an engine loads."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _BATCH = "batch"  # the name of an open batch that has none in the file
 class Calibrating:
     """How a network becomes int8. ``form``: for which engines.
 
-    ``samples``: from its inputs what its ranges are taken from; None: nothing was given, which is
-    enough for a network whose weights are random themselves.
+    ``samples``: chooses, from the inputs, the samples for the ranges; None: none were given, which
+    is enough for a network with random weights.
     """
 
     form: Form = "operators"
@@ -51,7 +51,7 @@ class Calibrating:
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files of a network are made of."""
+    """What the files of a network are made from."""
 
     source: Path | str  # an ONNX file, or the name of a network of the zoo
     stem: str  # that the names of its files begin with
@@ -96,14 +96,14 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def calibration_words(self) -> str:
-        """The same in words; empty: nothing is calibrated."""
+        """The calibration samples in words; empty: nothing is calibrated."""
         conversion = self.recipe.conversion
         int8 = None if conversion is None else conversion.int8
         return "" if int8 is None else int8.words
 
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of its outputs, where they are known, in their order."""
+        """The shapes of outputs where they are known, in order."""
         inputs = {spec.name for spec in self.input_specs}
         shapes = self.recipe.shapes
         return {name: shape for name, shape in shapes.items() if name not in inputs}
@@ -139,7 +139,7 @@ class PreparedNetwork(msgspec.Struct, frozen=True, kw_only=True):
         with_layers: bool = True,
         engine_file: str = "",
     ) -> NetworkTrial:
-        """The network as one trial of a plan, run in this way."""
+        """The trial of a plan that runs the network in this way."""
         shared: dict[str, Any] = {
             name: getattr(self, name)
             for name in self.__struct_fields__
@@ -206,7 +206,7 @@ def prepare(
     calibrating: Calibrating = Calibrating(),
     is_batch_open: bool = False,
 ) -> PreparedNetwork:
-    """What the network ``source`` is as an engine loads it; ``write`` writes its files.
+    """Prepare the network ``source`` for an engine; ``write`` writes its files.
 
     ``source``: an ONNX file, or the name of a network of the zoo, which has its usual dimensions
     where ``dims`` gives none. ``batch`` and ``dims`` as in ``estimator.score``; where the batch is
@@ -316,7 +316,7 @@ def _conversion(
     form: Form,
     seed: int,
 ) -> tuple[Conversion, SampleChoice | None]:
-    """To ``precision``, and the samples that it is calibrated with."""
+    """The conversion to ``precision``, and the samples that it is calibrated with."""
     from mansard.inference.preparing.quantising import Int8
     from mansard.inference.preparing.samples import random_samples
     from mansard.inference.preparing.writing import Conversion
@@ -328,10 +328,9 @@ def _conversion(
 
 
 def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
-    """Write what ``folder`` lacks of the files of ``network``; returns the names of all.
+    """Write the missing files of ``network`` into ``folder``; returns the names of all.
 
-    Raises ModelError, StorageError, and InputError for a file that has changed since it was looked
-    at.
+    Raises ModelError, StorageError, and InputError for a file that has changed since it was read.
     """
     from mansard.estimator.scoring import naming_model
     from mansard.inference.preparing import writing
@@ -385,7 +384,7 @@ def _inputs_file(recipe: Recipe) -> str:
 
 
 def _read(source: Path | str) -> tuple[Labelled, str]:
-    """The model, nodes labelled, with its weights but for those in other files; its file's hash."""
+    """The model with labelled nodes, without weights in other files, and the hash of its file."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -404,7 +403,7 @@ def _read(source: Path | str) -> tuple[Labelled, str]:
 
 
 def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs and outputs, where they are tensors of known ones."""
+    """The shapes of inputs and outputs that are tensors of known shape."""
     return {
         value.name: tensors[value.name].shape
         for value in (*graph.input, *graph.output)
@@ -415,7 +414,7 @@ def _shapes(graph: onnx.GraphProto, tensors: Mapping[str, Tensor]) -> dict[str, 
 
 
 def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs; -1: the batch, which is open. Outputs stay as the file has them."""
+    """The shapes of inputs, with -1 for an open batch. Outputs stay as they are in the file."""
     from mansard.estimator import Given
     from mansard.estimator.shape_inference.dimensions import find_dimensions
 
@@ -433,7 +432,7 @@ def _open_shapes(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, tuple
 def _fix_dimensions(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Write ``shapes`` over the dimensions of inputs and outputs; -1: one that stays open.
 
-    What the file notes of other tensors may be for other dimensions, so it goes.
+    Shapes that the file notes for other tensors may be for other dimensions, so they are removed.
     """
     del graph.value_info[:]
     for declared in (*graph.input, *graph.output):
@@ -446,7 +445,7 @@ def _fix_dimensions(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]
 
 
 def _file_stem(name: str) -> str:
-    """``name`` as a file of any system can be called."""
+    """``name`` as a valid file name on any system."""
     return _SAFE.sub("_", name).strip("._")[:_STEM_CHARACTERS] or "model"
 
 

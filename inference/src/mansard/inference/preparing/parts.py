@@ -1,7 +1,7 @@
 """Parts of a prepared network, each prepared as a network of its own.
 
-Layers and stages are cut out of it; a prefix is all stages up to one; a marked network is whole and
-has what lives after a stage as one output more.
+Layers and stages are cut out of it; a prefix is all stages up to one; a marked network is the whole
+network with the tensor after a stage as an additional output.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SCALING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
 class PreparedPart(PreparedNetwork, frozen=True, kw_only=True):
-    """A part of ``whole``, whose file holds what it is cut out of."""
+    """A part of ``whole``, which it is cut out of."""
 
     whole: PreparedNetwork
     types: str  # the precision of its file: that of the whole, but for int8 without scales
@@ -51,12 +51,12 @@ class PreparedPart(PreparedNetwork, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of its outputs, in their order."""
+        """The shapes of the part's outputs, in order."""
         return self.gives
 
 
 class CutChoice(NamedTuple):
-    """A place between two of the finest stages, where one tensor alone lives."""
+    """A place between two of the finest stages, where only one tensor is alive."""
 
     number: int  # of the stage before it
     node: int  # the last of that stage with a label, by LayerScore.index
@@ -65,14 +65,14 @@ class CutChoice(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The parts of a network, and what of it is in none and why, a line each."""
+    """The parts of a network, and notes on nodes that are in no part, a line each."""
 
     parts: tuple[PreparedPart, ...]
     left_out: tuple[str, ...]
 
 
 def cut(whole: PreparedNetwork, folder: Path, kind: Literal["layer", "stage"]) -> Cut:
-    """The layers or stages of ``whole``, which is written into ``folder`` where it lacks it.
+    """The layers or stages of ``whole``, which is written into ``folder`` if it is missing.
 
     Layers are the groups of nodes that the estimator takes for one kernel, where they work or move
     something; stages lie between the places where one tensor alone lives. A part that cannot be
@@ -91,7 +91,7 @@ def cut(whole: PreparedNetwork, folder: Path, kind: Literal["layer", "stage"]) -
 
 
 def cut_choices(whole: PreparedNetwork, folder: Path) -> tuple[CutChoice, ...]:
-    """The places between the finest stages of ``whole``; as ``cut``."""
+    """The places between the finest stages of ``whole``; raises as ``cut``."""
     graph = _read(whole, folder)
     living = cut_points(graph)
     choices = []
@@ -103,11 +103,11 @@ def cut_choices(whole: PreparedNetwork, folder: Path) -> tuple[CutChoice, ...]:
 
 
 def group_cuts(whole: PreparedNetwork, folder: Path, n_groups: int) -> tuple[int, ...]:
-    """The cuts of ``whole`` into groups of stages that follow one another and take alike.
+    """The cuts of ``whole`` into groups of consecutive stages of about the same cost.
 
-    What a stage takes is the larger of its shares of the network's work and of its fused traffic
-    (max(W, Q) without a machine); the sum of the groups' squares is the least. Fewer groups where
-    it has fewer stages. Raises ModelError where it has no cut; as ``cut``.
+    A stage costs the larger of its shares of the network's work and of its fused traffic (max(W, Q)
+    without a machine); the sum of the groups' squared costs is minimal. Fewer groups where there
+    are fewer stages. Raises ModelError where there is no cut, and as ``cut``.
     """
     graph = _read(whole, folder)
     stages = stage_parts(graph, whole.score.layers)
@@ -224,9 +224,9 @@ def verify(
 
 
 def check_stages(whole: PreparedNetwork, folder: Path) -> str:
-    """Raise ModelError where the finest stages of ``whole`` compute something else than it does.
+    """Raise ModelError where the finest stages of ``whole`` compute something different.
 
-    Returns why that is not known: a stage or ONNX Runtime cannot be run. Empty: they do the same.
+    Returns why this cannot be checked (a stage or ONNX Runtime cannot run), or an empty string.
     """
     cuts = [choice.number for choice in cut_choices(whole, folder)]
     there = set(folder.iterdir())
@@ -248,7 +248,7 @@ def check_stages(whole: PreparedNetwork, folder: Path) -> str:
 
 
 def _error(actual: Array, expected: Array) -> float:
-    """The largest difference, relative to the largest number that is expected."""
+    """The largest difference, relative to the largest expected number."""
     import numpy as np
 
     ours, theirs = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
@@ -261,10 +261,9 @@ def _error(actual: Array, expected: Array) -> float:
 
 
 def write(network: PreparedNetwork, folder: Path) -> tuple[str, ...]:
-    """Write what ``folder`` lacks of the files of a network or a part; the names of all it needs.
+    """Write the missing files of a network or part into ``folder``; returns the names of all.
 
-    Raises ModelError, StorageError, and InputError for a file that has changed since it was looked
-    at.
+    Raises ModelError, StorageError, and InputError for a file that has changed since it was read.
     """
     if not isinstance(network, PreparedPart):
         return write_network(network, folder)
@@ -349,7 +348,7 @@ def _prepared(
 
 
 def _types(whole: PreparedNetwork, graph: CutGraph, part: CutPart) -> str:
-    """The precision of a part's own numbers: of an int8 network, only some parts have scales."""
+    """The types in a part's file: in an int8 network, only some parts have scales."""
     if whole.precision not in _QUANTISED or graph.op_types(part) & _SCALING:
         return whole.precision
     names = {graph.tensors[name].dtype.name for name in (*part.inputs, *part.outputs)}

@@ -88,7 +88,7 @@ class FittedPreprocessing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample, as the network takes it."""
+        """The shape of one sample as the network takes it."""
         n_channels = 1 if self.channels == "grey" else _COLOURS
         size = (self.height, self.width)
         return (n_channels, *size) if self.is_channels_first else (*size, n_channels)
@@ -158,7 +158,7 @@ def _setting(key: str, value: str) -> Any:
 
 
 def _positive(number: Any) -> Any:
-    """``number``, of which float32 can hold the inverse."""
+    """``number``, whose inverse fits float32."""
     if not 1 / _LARGEST <= number <= _LARGEST:
         raise ValueError
     return number

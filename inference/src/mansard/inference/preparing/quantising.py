@@ -50,14 +50,14 @@ _LEAST_OPSET = 13  # scales for each channel: DequantizeLinear 13
 
 
 class Int8(msgspec.Struct, frozen=True, kw_only=True):
-    """How a network becomes int8: for whom, and by which samples."""
+    """How a network becomes int8: for which engines, and by which samples."""
 
     form: Form
     calibration: PreparedSamples
 
     @property
     def words(self) -> str:
-        """Where its ranges come from."""
+        """Where the ranges come from, in words."""
         samples = self.calibration.in_words
         return (
             f"{PERCENTILE} % of the values, or all where one activation has no histogram, in "
@@ -133,7 +133,7 @@ def quantise(model: ModelProto, how: Int8, specs: Sequence[InputSpec], folder: P
 
 
 class _Reader:
-    """Hands calibration samples over, a batch at a time, as ``CalibrationDataReader`` does."""
+    """Hands over calibration samples a batch at a time, as ``CalibrationDataReader`` does."""
 
     def __init__(self, samples: PreparedSamples, specs: Sequence[InputSpec], folder: Path) -> None:
         self._n_batches = -(-samples.n_samples // specs[0].shape[0])
@@ -144,11 +144,11 @@ class _Reader:
         return self._n_batches
 
     def set_range(self, start_index: int, end_index: int) -> None:
-        """From now on hand over so many; they follow those before."""
+        """Set the range of batches to hand over next."""
         self._left = end_index - start_index
 
     def get_next(self) -> dict[str, Any] | None:
-        """The next batch; None: it is enough for now."""
+        """The next batch; None at the end of the range."""
         if not self._left:
             return None
         self._left -= 1
@@ -158,7 +158,7 @@ class _Reader:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Without what the tool prints, and warns of, for each tensor."""
+    """Silence what the tool prints and warns of for each tensor."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

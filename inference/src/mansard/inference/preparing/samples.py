@@ -1,7 +1,7 @@
 """A data set for one network: checked against its inputs, and written for the engine's process.
 
-Samples go one after the other into an .npz that is not compressed, so that the memory of a few is
-enough for a set of any size. Images are stored as pixels, a quarter of the bytes of their numbers.
+Samples are written one by one into an uncompressed .npz, so a set of any size needs the memory of a
+few. Images are stored as pixels, which take a quarter of the bytes of floats.
 """
 
 from __future__ import annotations
@@ -193,10 +193,10 @@ def _check_labels(dataset: DataSet, n_classes: int) -> None:
 
 
 def write_samples(samples: SampleChoice, folder: Path) -> str:
-    """Write the file of ``samples`` into ``folder`` unless it is there; its name.
+    """Write the file of ``samples`` into ``folder`` unless it exists; returns its name.
 
-    Raises InputError for an image that cannot be read, or that was changed since the data set was
-    found, StorageError also where it takes more than is free.
+    Raises InputError for an image that cannot be read or has changed since the data set was read,
+    StorageError also where there is too little space.
     """
     path = folder / samples.file.file
     if path.exists():

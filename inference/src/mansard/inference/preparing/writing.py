@@ -80,14 +80,14 @@ _PAGE_BYTES = 4096  # where each begins, so that a runtime can map it
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
-    """To which precision a network of fp32 is converted; ``int8`` says how, where it is int8."""
+    """The precision that a network of fp32 is converted to; ``int8``: how, where it is int8."""
 
     precision: str
     int8: Int8 | None = None
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a network, by their names in the folder that they are written into."""
+    """The names of a network's files in the folder of files."""
 
     file: str
     file_hash: str  # of all that it and the weights beside it are made of
@@ -101,7 +101,7 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ModelDraft:
-    """A model that is read and whose files are known, before it is written."""
+    """A model that was read and whose file names are known, but that is not written yet."""
 
     model: ModelProto  # without what stands for the weights that it lacks
     files: Files
@@ -122,9 +122,9 @@ def draft(
     conversion: Conversion | None = None,
     specs: Sequence[InputSpec] = (),
 ) -> ModelDraft:
-    """What ``model`` is written as, which it is changed to in place.
+    """The draft of ``model``, which is changed in place to what will be written.
 
-    ``source``: the file that it was read from, beside which more of its weights may lie.
+    ``source``: the file that it was read from, which may have weights in files beside it.
     ``source_hash``: of its content. ``made_for``: what else the graph depends on, as a value that
     can be hashed. ``specs``: of its inputs, where it is converted to int8. Raises ModelError for a
     weight of an impossible size, StorageError.
@@ -161,7 +161,7 @@ def draft(
 
 
 def check_space(networks: Iterable[Files], folder: Path) -> None:
-    """Raise StorageError where what ``folder`` lacks of ``networks`` takes more than is free."""
+    """Raise StorageError where the missing files of ``networks`` do not fit ``folder``."""
     made = {name: n_bytes for network in networks for name, n_bytes in network.made.items()}
     n_bytes = sum(size for name, size in made.items() if not (folder / name).exists())
     check_free(n_bytes, folder, "the files of the networks need")
@@ -205,13 +205,13 @@ def _converted(draft: ModelDraft, wanted: Conversion, folder: Path) -> ModelProt
 
 
 def _missing(model: ModelProto) -> dict[str, MissingWeights]:
-    """The weights that the file has no numbers for; nodes in their place are taken out."""
+    """The weights that the file has no numbers for; their placeholder nodes are removed."""
     missing = without_numbers(model.graph)
     return missing | take_out_weights(model.graph) if _has_no_weights(model) else missing
 
 
 def _has_no_weights(model: ModelProto) -> bool:
-    """Whether constants stand for the weights: in the zoo, or where less is stored."""
+    """Whether constants are placeholders for the weights: in the zoo, or where less is stored."""
     if model.producer_name == "mansard":
         return True
     n_stored: int = sum(math.prod(tensor.dims) for tensor in model.graph.initializer)
@@ -234,9 +234,9 @@ def _write_beside(
     seed: int,
     path: Path,
 ) -> None:
-    """Write the large ones of ``stored`` and ``missing`` tensors into ``path``, unless it is there.
+    """Write the large tensors of ``stored`` and ``missing`` into ``path``, unless it exists.
 
-    Where each lies follows from their sizes, so the graph of another batch finds them there too.
+    Offsets follow from the sizes alone, so graphs of other batches find the same tensors there.
     """
     placed: list[tuple[TensorProto, int, int]] = []
     with temporary_folder(path.parent, path.name) as scratch, storage_errors(path.parent):
@@ -263,13 +263,13 @@ def _write_beside(
 
 
 class _Writer:
-    """Appends tensors to a stream, each at a page's start; None: only says where they would be."""
+    """Appends tensors to a stream, page-aligned; stream None: only computes their offsets."""
 
     def __init__(self, stream: IO[bytes] | None) -> None:
         self._stream, self._at = stream, 0
 
     def put(self, data: bytes) -> int:
-        """Where ``data`` begins."""
+        """Append ``data``; returns its offset."""
         start = self._at + -self._at % _PAGE_BYTES
         if self._stream is not None:
             self._stream.write(bytes(start - self._at))

@@ -24,7 +24,7 @@ _FIX = "give an .npz with an array for each input, whose first dimension is the 
 
 
 class DeviceMemory(Protocol):
-    """Memory of the device, by addresses."""
+    """Device memory, by address."""
 
     def allocate(self, n_bytes: int) -> int: ...
 
@@ -69,7 +69,7 @@ class SampleFeed:
             return None
 
     def read_cache(self) -> bytes | None:
-        """What an earlier calibration found; None where there was none."""
+        """The cache of an earlier calibration, or None."""
         try:
             cached = read_whole(self._cache) if self._cache.exists() else None
         except StorageError:  # it is calibrated anew
@@ -78,7 +78,7 @@ class SampleFeed:
         return cached
 
     def write_cache(self, ranges: bytes) -> None:
-        """Keep what was found."""
+        """Store the ranges that the calibration computed."""
         try:
             write_atomic(self._cache, ranges)
         except MansardError as error:
@@ -86,12 +86,12 @@ class SampleFeed:
 
     @property
     def in_words(self) -> str:
-        """What calibrated the network."""
+        """The calibration in words."""
         how = ", from the cache" if self._was_cached else ""
         return f"entropy, {self._n_batches} batches of {self.batch_size}{how}"
 
     def close(self) -> None:
-        """Free the memory on the device."""
+        """Free the device memory."""
         for address in self._addresses.values():
             self._memory.free(address)
         self._addresses.clear()
